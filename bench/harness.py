@@ -1,0 +1,123 @@
+"""``cqels-opt bench``: runs scenarios, checks that all contenders give the same answers, and prints what each took."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import tempfile
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from cqels_opt.bench.contenders import CONTENDERS, Task, Timing, empty_folder, median
+from cqels_opt.bench.scenarios import SCENARIOS, Scenario
+from cqels_opt.errors import InputError, RunError
+from cqels_opt.options import BenchOptions
+from cqels_opt.spark.session import make_session
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a contender took for a query: the batches after the warm-up count."""
+
+    query: str
+    contender: str
+    timing: Timing
+    counted: tuple[float, ...]
+
+
+def bench(options: BenchOptions) -> None:
+    """Runs the scenarios that are named, all without names; prints a table each, and writes ``--json``."""
+    if options.list:
+        for scenario in SCENARIOS.values():
+            print(f"{scenario.name}: {scenario.title}")
+        return
+    names = options.scenarios or tuple(SCENARIOS)
+    for name in names:
+        if name not in SCENARIOS:
+            raise InputError(f"there is no scenario {name!r}; there are {', '.join(SCENARIOS)}")
+    reports = [_run(SCENARIOS[name], options.quick) for name in names]
+    if options.json:
+        options.json.write_text(json.dumps(reports[0] if len(reports) == 1 else reports, indent=1), encoding="utf-8")
+
+
+def _run(scenario: Scenario, quick: bool) -> dict[str, Any]:
+    console = Console(stderr=True)
+    results: list[Result] = []
+    with tempfile.TemporaryDirectory(prefix="cqels-opt-bench-") as scratch:
+        folder = Path(scratch)
+        spark = make_session(None, folder)
+        try:
+            console.print(f"{scenario.name}: making its data")
+            world = scenario.prepare(spark, folder / "world", quick)
+            for name, query in scenario.queries.items():
+                task = Task(query, world.streams, (), world.store, world.batch)
+                for contender in scenario.contenders:
+                    console.print(f"{scenario.name}: {name} by {contender}")
+                    timing = CONTENDERS[contender](spark, task, empty_folder(folder / "run"))
+                    counted = timing.milliseconds[world.warm_up :] or timing.milliseconds
+                    results.append(Result(name, contender, timing, counted))
+                    console.print(f"  {median(counted):,.0f} ms a batch, {timing.seconds:.0f} s in all")
+                _check(name, [r for r in results if r.query == name])
+        finally:
+            spark.stop()
+    _show(scenario, world.description, results)
+    return _as_json(scenario, quick, results)
+
+
+def _check(query: str, results: list[Result]) -> None:
+    """No time is reported before all who answer have answered the same."""
+    answering = [r for r in results if r.timing.digest is not None]
+    for other in answering[1:]:
+        if other.timing.digest != answering[0].timing.digest:
+            raise RunError(
+                f"{query}: {other.contender} gives other answers ({other.timing.answers}) than {answering[0].contender}"
+                f" ({answering[0].timing.answers})"
+            )
+
+
+def _show(scenario: Scenario, description: str, results: list[Result]) -> None:
+    table = Table(title=f"{scenario.title}\n{description}\nmedian milliseconds a batch (and relative to adaptive)")
+    table.add_column("query")
+    for contender in scenario.contenders:
+        table.add_column(contender, justify="right")
+    table.add_column("answers", justify="right")
+    for query in scenario.queries:
+        mine = {r.contender: r for r in results if r.query == query}
+        base = median(mine[scenario.contenders[0]].counted)
+        cells = [f"{median(mine[c].counted):,.0f} ({median(mine[c].counted) / base:.2f}×)" for c in scenario.contenders]
+        table.add_row(query, *cells, f"{mine[scenario.contenders[0]].timing.answers:,}")
+    Console().print(table)
+    for name, value in next((r.timing.settings for r in results if r.timing.settings), ()):
+        print(f"spark contender: {name} = {value}")
+
+
+def _as_json(scenario: Scenario, quick: bool, results: list[Result]) -> dict[str, Any]:
+    return {
+        "machine": {"cores": os.cpu_count(), "python": platform.python_version(), "system": platform.system()},
+        "versions": {name: version(name) for name in ("cqels-opt", "pyspark", "pyarrow", "numpy")},
+        "seed": scenario.seed,
+        "scenario": scenario.name,
+        "results": [
+            {
+                "contender": r.contender,
+                "parameters": {"query": r.query, "quick": quick},
+                "milliseconds": {
+                    "median": median(r.counted),
+                    "p95": sorted(r.counted)[min(len(r.counted) - 1, int(0.95 * len(r.counted)))],
+                    "least": min(r.counted),
+                    "most": max(r.counted),
+                    "batches": len(r.counted),
+                },
+                "elements_per_second": 1000 * scenario.batch(quick) / median(r.counted),
+                "answers": r.timing.answers,
+                "verified": r.timing.digest is not None,
+            }
+            for r in results
+        ],
+    }

@@ -1,0 +1,349 @@
+"""The command line's grammar: from words to options, and one line about what is wrong with them.
+
+argparse does the reading. Its errors become :class:`InputError`, so that wrong usage is one line on standard error like any
+other wrong input, without the usage text.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterable, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, NoReturn, TypeAlias, TypeVar
+
+from cqels_opt.errors import InputError
+from cqels_opt.options import (
+    COST_MODELS,
+    DIALECTS,
+    JOINS,
+    PROFILES,
+    TIME_PREDICATE,
+    BenchOptions,
+    DemoOptions,
+    ExplainOptions,
+    LoadOptions,
+    RunOptions,
+    parse_batch,
+    parse_duration,
+    parse_iri,
+    parse_plan,
+    parse_positive_duration,
+    parse_report,
+    parse_t0,
+)
+
+T = TypeVar("T")
+Subparsers: TypeAlias = "argparse._SubParsersAction[_Parser]"
+
+
+class _Parser(argparse.ArgumentParser):
+    """argparse with errors as exceptions, and without guessing at shortened options."""
+
+    def __init__(self, **keywords: Any) -> None:
+        super().__init__(**{**keywords, "allow_abbrev": False})
+
+    def error(self, message: str) -> NoReturn:
+        raise InputError(f"{self.prog}: {message}")
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """The parser of all commands; what it returns has ``command`` and the command's own words."""
+    parser = _Parser(prog="cqels-opt", description="Continuous SPARQL over RDF streams and Linked Open Data, on Spark.")
+    parser.add_argument("--version", action="version", version=f"cqels-opt {version('cqels-opt')}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True, title="commands")
+
+    run = _command(commands, "run", "run a continuous query over streams and static data")
+    _query_arguments(run)
+
+    explain = _command(commands, "explain", "show the plans with their estimates, without running")
+    _query_arguments(explain)
+    explain.add_argument("--format", choices=("text", "json", "dot"), default="text", help="default: text")
+    explain.add_argument("--all", action="store_true", help="every retained alternative, not only the cheapest")
+
+    verify = _command(commands, "verify", "run, and compare every answer with an independent evaluation")
+    _query_arguments(verify)
+
+    load = _command(commands, "load", "load static data into a store")
+    load.add_argument("paths", nargs="*", metavar="PATH", help="files for the default graph")
+    load.add_argument("--store", required=True, metavar="DIR", help="the folder of the store")
+    _graph_argument(load)
+    _on_error_argument(load, "what a bad line does (default: fail)")
+    _master_argument(load)
+
+    store = _command(commands, "store", "look at a store, or check that it is whole")
+    store.add_argument("action", choices=("info", "check"), metavar="info|check")
+    store.add_argument("store", metavar="DIR")
+
+    trace = _command(commands, "trace", "what a trace file says: plans, switches and why, slow batches")
+    trace.add_argument("trace", metavar="FILE.jsonl")
+    trace.add_argument("--html", metavar="OUT.html", help="write a self-contained page instead")
+
+    bench = _command(commands, "bench", "run scenarios of the benchmark harness")
+    bench.add_argument("scenarios", nargs="*", metavar="SCENARIO", help="default: all of them")
+    bench.add_argument("--list", action="store_true", help="list the scenarios")
+    bench.add_argument("--quick", action="store_true", help="at small scale")
+    bench.add_argument("--json", metavar="OUT", help="write the figures as JSON")
+
+    demo = _command(commands, "demo", "two continuous queries over the departures and the weather of New York's airports in 2013")
+    days = demo.add_mutually_exclusive_group()
+    days.add_argument(
+        "--days", type=_type(_days), metavar="N", help="days from 7 February 2013, before the blizzard (default: 3)"
+    )
+    days.add_argument("--all", action="store_true", help="the whole year")
+    demo.add_argument(
+        "--out", default=str(DemoOptions().out), metavar="DIR", help="for answers, traces and pages (default: demo-out)"
+    )
+    return parser
+
+
+def _command(commands: Subparsers, name: str, what: str) -> _Parser:
+    command = commands.add_parser(name, help=what, description=what[0].upper() + what[1:] + ".")
+    command.add_argument("--debug", action="store_true", help="show the stack trace of an error")
+    return command
+
+
+def _query_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("query", metavar="QUERY.rq", help="the file with the query")
+
+    inputs = parser.add_argument_group("inputs")
+    inputs.add_argument(
+        "--stream",
+        nargs=2,
+        action="append",
+        default=[],
+        metavar=("IRI", "PATH"),
+        help="a stream: a file, or a folder of new files",
+    )
+    inputs.add_argument("--static", action="append", default=[], metavar="PATH", help="static data of the default graph")
+    _graph_argument(inputs)
+    inputs.add_argument("--store", metavar="DIR", help="a store that `load` wrote")
+    inputs.add_argument("--follow", action="store_true", help="the streams are live, as folders are anyway")
+    inputs.add_argument(
+        "--time-predicate", type=_type(parse_iri), default=TIME_PREDICATE, metavar="IRI", help="of graph streams (default: prov)"
+    )
+    _on_error_argument(inputs, "what a bad line does (default: fail; skip for a live source)", default=None)
+
+    meaning = parser.add_argument_group("what the answers are")
+    meaning.add_argument("--dialect", choices=DIALECTS, default="auto", help="default: auto")
+    meaning.add_argument("--profile", choices=PROFILES, help="default: the dialect's own")
+    meaning.add_argument(
+        "--report",
+        action="append",
+        type=_type(parse_report),
+        default=[],
+        metavar="[NAME=]cc|wc|nc|p:DUR,...",
+        help="when to report",
+    )
+    meaning.add_argument("--output-operator", choices=("istream", "dstream", "rstream"))
+    meaning.add_argument("--duplicates", choices=("set", "bag"))
+    meaning.add_argument("--bounds", choices=("open-closed", "closed-open"))
+    meaning.add_argument(
+        "--t0", action="append", type=_type(parse_t0), default=[], metavar="[NAME=]MS", help="where windows begin"
+    )
+
+    order = parser.add_argument_group("order and lateness")
+    order.add_argument(
+        "--lateness", type=_type(parse_duration), default=0, metavar="DUR", help="how late an element may be (default: 0)"
+    )
+    order.add_argument(
+        "--idle-timeout", type=_type(parse_positive_duration), metavar="DUR", help="let an idle stream go (default: never)"
+    )
+    order.add_argument("--eager", action="store_true", help="batches never split an instant: finalise the greatest time at once")
+    order.add_argument("--drain", action="store_true", help="at the end of the input, go on until all windows are empty")
+
+    how = parser.add_argument_group("how it runs (never changes answers)")
+    how.add_argument(
+        "--plan", type=_type(parse_plan), default=("adaptive", None), metavar="POLICY",
+        help="adaptive (default), first, static, worst, spark or fixed:PLANS",
+    )  # fmt: skip
+    how.add_argument("--joins", choices=JOINS, default="auto", help="default: auto")
+    how.add_argument(
+        "--cost-model", choices=COST_MODELS, default="default", help="default, or paper: the cost functions of the CQELS report"
+    )
+    how.add_argument("--batch", type=_type(parse_batch), metavar="N|DUR", help="elements, or stream time, of a micro-batch")
+    how.add_argument("--checkpoint", metavar="DIR", help="where a run is taken up again")
+    how.add_argument("--trace", metavar="FILE.jsonl", help="a record of every micro-batch")
+    how.add_argument("--out", default="-", metavar="FILE|-", help="the answers, a JSON object a line (default: standard output)")
+    _master_argument(how)
+
+
+def _graph_argument(parser: argparse._ActionsContainer) -> None:
+    parser.add_argument(
+        "--graph", nargs=2, action="append", default=[], metavar=("IRI", "PATH"), help="static data of a named graph"
+    )
+
+
+def _on_error_argument(parser: argparse._ActionsContainer, what: str, default: str | None = "fail") -> None:
+    parser.add_argument("--on-error", choices=("fail", "skip"), default=default, help=what)
+
+
+def _master_argument(parser: argparse._ActionsContainer) -> None:
+    parser.add_argument("--master", metavar="URL", help="the Spark master (default: this machine)")
+
+
+def _type(parse: Callable[[str], T]) -> Callable[[str], T]:
+    """A parser of values as argparse wants one."""
+
+    def parsed(text: str) -> T:
+        try:
+            return parse(text)
+        except InputError as error:
+            raise argparse.ArgumentTypeError(str(error)) from error
+
+    return parsed
+
+
+def _days(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= 365:
+        raise InputError(f"{text!r} is no number of days from 1 to 365")
+    return int(text)
+
+
+# ------------------------------------------------------------------ from words to options
+def run_options(words: argparse.Namespace) -> RunOptions:
+    """The options of `run`, `explain` and `verify`; raises InputError where they do not fit together or a file is absent."""
+    plan, fixed = words.plan
+    options = RunOptions(
+        query=existing_file(words.query, "the query"),
+        streams=_named("--stream", words.stream),
+        static=tuple(existing(path, "--static") for path in words.static),
+        graphs=_named("--graph", words.graph),
+        store=existing_folder(words.store, "--store") if words.store is not None else None,
+        dialect=words.dialect,
+        profile=words.profile,
+        report=_by_window("--report", words.report),
+        output_operator=words.output_operator,
+        duplicates=words.duplicates,
+        bounds=words.bounds,
+        t0=_by_window("--t0", words.t0),
+        lateness=words.lateness,
+        idle_timeout=words.idle_timeout,
+        eager=words.eager,
+        drain=words.drain,
+        on_error=words.on_error,
+        time_predicate=words.time_predicate,
+        plan=plan,
+        fixed=fixed,
+        joins=words.joins,
+        cost_model=words.cost_model,
+        batch=words.batch,
+        checkpoint=new_folder(words.checkpoint, "--checkpoint") if words.checkpoint is not None else None,
+        trace=new_file(words.trace, "--trace") if words.trace is not None else None,
+        out=new_file(words.out, "--out") if words.out != "-" else None,
+        follow=words.follow,
+        master=words.master,
+        debug=words.debug,
+    )
+    _check_together(options)
+    return options
+
+
+def _check_together(options: RunOptions) -> None:
+    live = options.follow or any(path.is_dir() for _, path in options.streams)
+    if options.plan == "spark" and options.joins != "auto":
+        raise InputError("--joins: --plan spark leaves the joins to Spark; leave one of the two out")
+    if options.drain and live:
+        raise InputError("--drain: a live source (--follow, or a folder) has no end after which windows could be drained")
+    inputs = [options.query, *options.static, *(path for _, path in (*options.streams, *options.graphs))]
+    outputs = [("--trace", options.trace), ("--out", options.out)]
+    for number, (option, path) in enumerate(outputs):
+        others = [*inputs, *(other for _, other in outputs[:number] if other)]
+        if path and any(path.resolve() == other.resolve() for other in others):
+            raise InputError(f"{option} {path}: the file is given twice, and would be overwritten")
+
+
+def explain_options(words: argparse.Namespace) -> ExplainOptions:
+    """The options of `explain`."""
+    return ExplainOptions(run_options(words), words.format, words.all)
+
+
+def load_options(words: argparse.Namespace) -> LoadOptions:
+    """The options of `load`."""
+    if not words.paths and not words.graph:
+        raise InputError("cqels-opt load: nothing to load: name files, or --graph IRI PATH")
+    return LoadOptions(
+        store=new_folder(words.store, "--store"),
+        paths=tuple(existing(path, "load") for path in words.paths),
+        graphs=_named("--graph", words.graph),
+        on_error=words.on_error,
+        master=words.master,
+        debug=words.debug,
+    )
+
+
+def bench_options(words: argparse.Namespace) -> BenchOptions:
+    """The options of `bench`."""
+    json = new_file(words.json, "--json") if words.json is not None else None
+    return BenchOptions(tuple(words.scenarios), words.list, words.quick, json, words.debug)
+
+
+def demo_options(words: argparse.Namespace) -> DemoOptions:
+    """The options of `demo`."""
+    days = None if words.all else words.days or DemoOptions().days
+    return DemoOptions(days, new_folder(words.out, "--out"), words.debug)
+
+
+def _named(option: str, pairs: Iterable[Sequence[str]]) -> tuple[tuple[str, Path], ...]:
+    named = []
+    for iri, path in pairs:
+        try:
+            named.append((parse_iri(iri), existing(path, f"{option} {iri}")))
+        except InputError as error:
+            raise error if str(error).startswith(option) else InputError(f"{option}: {error}") from error
+    return tuple(named)
+
+
+def _by_window(option: str, pairs: Iterable[tuple[str, T]]) -> dict[str, T]:
+    found: dict[str, T] = {}
+    for name, value in pairs:
+        if name in found:
+            raise InputError(f"{option}: it is given twice for {f'the window {name}' if name else 'all windows'}")
+        found[name] = value
+    return found
+
+
+# ------------------------------------------------------------------ files
+def existing(text: str, what: str) -> Path:
+    """A file or folder that is there and may be read."""
+    path = Path(text)
+    try:
+        path.stat()
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise InputError(f"{what}: {text}: {reason}") from error
+    return path
+
+
+def existing_file(text: str, what: str) -> Path:
+    """A file that is there; a folder is not one."""
+    path = existing(text, what)
+    if path.is_dir():
+        raise InputError(f"{what}: {text}: it is a folder; a file is expected")
+    return path
+
+
+def existing_folder(text: str, what: str) -> Path:
+    """A folder that is there."""
+    path = existing(text, what)
+    if not path.is_dir():
+        raise InputError(f"{what}: {text}: it is a file; a folder is expected")
+    return path
+
+
+def new_file(text: str, what: str) -> Path:
+    """A file that may be written: its folder is there."""
+    path = Path(text)
+    if path.is_dir():
+        raise InputError(f"{what}: {text}: it is a folder; a file is expected")
+    if not path.parent.is_dir():
+        raise InputError(f"{what}: {text}: there is no folder {path.parent}")
+    return path
+
+
+def new_folder(text: str, what: str) -> Path:
+    """A folder that is there or may be made."""
+    path = Path(text)
+    if path.exists() and not path.is_dir():
+        raise InputError(f"{what}: {text}: it is a file; a folder is expected")
+    return path

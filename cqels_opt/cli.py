@@ -1,0 +1,174 @@
+"""The command line: ``cqels-opt COMMAND``. It reads options, calls the engine, prints outcomes, and chooses the exit code.
+
+0 done, 1 answers differ (`verify`), 2 the input is wrong, 3 the run failed. Everything heavy is imported by the command that
+needs it, so that ``--help`` and wrong usage answer at once.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from argparse import Namespace
+from collections.abc import Callable, Sequence
+
+from cqels_opt import arguments
+from cqels_opt.errors import CqelsOptError, InputError, QueryError, StoreError
+from cqels_opt.java import find_java
+
+DONE, DIFFERENT, WRONG_INPUT, FAILED = 0, 1, 2, 3
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Runs one command; the returned number is the exit code of the process."""
+    words = sys.argv[1:] if words is None else words
+    debug = "--debug" in words
+    try:
+        options = arguments.make_parser().parse_args(words)
+        code = _COMMANDS[options.command](options)
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:  # the reader of the pipe has left: not our failure, and nothing more can be said to it
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return DONE
+    except KeyboardInterrupt:  # a run in hand is stopped by the engine; here there was none yet
+        _complain("stopped before anything was done", debug)
+        return FAILED
+    except InputError as error:
+        _complain(error.report() if isinstance(error, QueryError) else _one_line(str(error)), debug)
+        return WRONG_INPUT
+    except CqelsOptError as error:
+        _complain(_one_line(str(error)), debug)
+        return FAILED
+    except Exception as error:  # noqa: BLE001 - the last resort: whatever it is, the user gets one line
+        _complain(f"{type(error).__name__}: {_one_line(str(error))}{'' if debug else ' (--debug shows where)'}", debug)
+        return FAILED
+
+
+def _complain(message: str, debug: bool) -> None:
+    if debug:
+        traceback.print_exc()
+    print(message, file=sys.stderr)
+
+
+def _one_line(message: str) -> str:
+    """The first line that says something: Spark's messages go on with pages of its plan and stack."""
+    return next((line.strip() for line in message.splitlines() if line.strip()), "no reason given")
+
+
+# ------------------------------------------------------------------ the commands
+def _run(words: Namespace) -> int:
+    options = arguments.run_options(words)
+    find_java()
+    from cqels_opt.commands import run
+
+    print(run(options), file=sys.stderr)
+    return DONE
+
+
+def _explain(words: Namespace) -> int:
+    options = arguments.explain_options(words)
+    find_java()
+    from cqels_opt.commands import explain
+
+    print(explain(options))
+    return DONE
+
+
+def _verify(words: Namespace) -> int:
+    options = arguments.run_options(words)
+    find_java()
+    from cqels_opt.commands import verify
+
+    report = verify(options)
+    print(report)
+    return DONE if report.agrees else DIFFERENT
+
+
+def _load(words: Namespace) -> int:
+    options = arguments.load_options(words)
+    find_java()
+    from cqels_opt.commands import load
+
+    print(load(options), file=sys.stderr)
+    return DONE
+
+
+def _store(words: Namespace) -> int:
+    folder = arguments.existing_folder(words.store, "store")
+    from cqels_opt.lod.check import check, info
+
+    if words.action == "check":
+        if findings := check(folder):
+            raise StoreError(
+                f"{folder}: damaged: {findings[0]}" + (f" (and {len(findings) - 1} more)" if len(findings) > 1 else "")
+            )
+        print(f"{folder}: whole")
+        return DONE
+    store = info(folder)
+    print(
+        f"{folder}: {store.triples:,} triples, {store.terms:,} terms, {len(store.graphs):,} named graphs, {store.bytes:,} bytes, "
+        f"version {store.version}, seed {store.seed}, fingerprint {store.fingerprint}"
+    )
+    for p in store.predicates:
+        print(
+            f"  {p.triples:>12,}  {p.predicate}{f'  in {p.graph}' if p.graph else ''}  ({p.subjects:,} subjects, {p.objects:,} objects)"
+        )
+    return DONE
+
+
+def _trace(words: Namespace) -> int:
+    file = arguments.existing_file(words.trace, "trace")
+    html = arguments.new_file(words.html, "--html") if words.html is not None else None
+    from cqels_opt.trace.records import read_trace
+
+    records = list(read_trace(file))
+    if html:
+        from cqels_opt.trace.page import trace_page
+
+        html.write_text(trace_page(records, file.name), encoding="utf-8")
+        print(f"page: {html}", file=sys.stderr)
+        return DONE
+    from rich.console import Console
+
+    from cqels_opt.trace.terminal import show_trace
+
+    console = Console()
+    with console.capture() as view:  # written by ourselves: rich ends the process where the reader of a pipe has left
+        show_trace(records, console)
+    sys.stdout.write(view.get())
+    return DONE
+
+
+def _bench(words: Namespace) -> int:
+    options = arguments.bench_options(words)
+    if not options.list:
+        find_java()
+    from cqels_opt.bench.harness import bench
+
+    bench(options)
+    return DONE
+
+
+def _demo(words: Namespace) -> int:
+    options = arguments.demo_options(words)
+    find_java()
+    from cqels_opt.demo import demo
+
+    demo(options)
+    return DONE
+
+
+_COMMANDS: dict[str, Callable[[Namespace], int]] = {
+    "run": _run,
+    "explain": _explain,
+    "verify": _verify,
+    "load": _load,
+    "store": _store,
+    "trace": _trace,
+    "bench": _bench,
+    "demo": _demo,
+}
+
+if __name__ == "__main__":
+    sys.exit(main())

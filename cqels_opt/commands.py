@@ -1,0 +1,384 @@
+"""What the commands of the command line do: an engine, its inputs, a run, and an account of it."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn, TimeElapsedColumn
+from rich.text import Text
+
+from cqels_opt import verify as checking
+from cqels_opt.engine import CompiledQuery, Engine, check_streams, explained, make_driver, plan_mode
+from cqels_opt.errors import InputError
+from cqels_opt.operators.driver import DriverOptions, Sink, check_ended
+from cqels_opt.operators.planner import PlanMode
+from cqels_opt.operators.profile import meaning, with_bounds
+from cqels_opt.options import ExplainOptions, LoadOptions, RunOptions
+from cqels_opt.outcomes import LoadReport, Summary, VerifyReport
+from cqels_opt.query.algebra import Query
+from cqels_opt.query.parser import parse
+from cqels_opt.spark import prepare
+from cqels_opt.spark.files import Reading
+from cqels_opt.spark.load import load as load_store
+from cqels_opt.spark.runner import SparkRunner
+from cqels_opt.spark.session import SparkSession, make_session
+from cqels_opt.spark.sinks import FileSink, StreamSink
+from cqels_opt.spark.stream import StreamRun, chunk_stream, folder_stream
+from cqels_opt.trace.records import TraceRecord
+from cqels_opt.verify import Options as Checked
+from cqels_opt.windows.frontier import Frontier, Partition
+from cqels_opt.windows.instants import Policy
+from cqels_opt.windows.replay import DEFAULT_BATCH, BatchSize, ReplayPlan, ReplaySource, cut
+
+Watcher = Callable[[Sequence[TraceRecord]], None]
+
+
+# ------------------------------------------------------------------ run
+def run(options: RunOptions, watch: Watcher | None = None) -> Summary:
+    """Runs a query over files to their end, or over folders until it is stopped. ``watch`` is told each batch's records."""
+    with _workplace(options.checkpoint) as folder, _session(options.master, folder, options.debug) as spark:
+        return in_session(spark, options, folder, watch).summary
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """A run at its end: its summary, Spark's milliseconds of each batch as far as it still knows them, settings that mattered."""
+
+    summary: Summary
+    milliseconds: tuple[float, ...]
+    settings: tuple[tuple[str, str], ...]
+
+
+def in_session(spark: SparkSession, options: RunOptions, folder: Path, watch: Watcher | None = None) -> Done:
+    """:func:`run` in a session that is there already, with its state in ``folder`` (absolute)."""
+    began = time.monotonic()
+    query = _registered(spark, options, folder)
+    given = {iri.strip("<>"): path for iri, path in options.streams}
+    check_streams(query.program.streams, given)
+    for iri in given:
+        if iri not in [s.strip("<>") for s in query.program.streams]:
+            _say(f"the query does not read stream <{iri}>")
+    used = [
+        (iri.strip("<>"), path)
+        for iri, path in options.streams
+        if iri.strip("<>") in [s.strip("<>") for s in query.program.streams]
+    ]
+    live = options.follow or any(path.is_dir() for _, path in used)
+    if live and not all(path.is_dir() for _, path in used):
+        raise InputError(
+            "a run follows folders or replays files, not both at once: give folders for all streams, or files for all"
+        )
+    handle, stopped, unread = (_follow if live else _replay)(spark, query, options, used, folder, watch)
+    summary = _summary(handle, options, stopped, unread, time.monotonic() - began)
+    return Done(summary, handle.milliseconds(), tuple(handle.runner.settings.items()))
+
+
+def _replay(
+    spark: SparkSession,
+    query: CompiledQuery,
+    options: RunOptions,
+    streams: Sequence[tuple[str, Path]],
+    folder: Path,
+    watch: Watcher | None,
+) -> tuple[StreamRun, bool, int]:
+    names = {s.strip("<>"): s for s in query.program.streams}
+    sources = [ReplaySource(names[iri], tuple(p for i, p in streams if i == iri)) for iri in dict.fromkeys(i for i, _ in streams)]
+    ordered = sorted(sources, key=lambda source: query.program.streams.index(source.stream))
+    plan = cut(
+        ordered, folder / "replay", _batch_size(options), options.lateness, options.on_error or "fail", options.time_predicate
+    )
+    skip = options.on_error == "skip"
+    frontier = _finite(plan, options)
+    files = {p.partition: p.path for p in plan.partitions}
+    driver_options = DriverOptions(
+        drain=options.drain,
+        skip_bad=skip,
+        plan=_mode(options),
+        sources=files,
+        rejects=_rejects(options, folder),
+        refused=plan.rejected_file,
+    )
+    runner = _runner(spark, options)
+    driver = make_driver([query], folder, runner, _sink(options), frontier, driver_options, options.trace)
+    with _progress(len(plan.chunks), driver.state.batch + 1) as advance:
+        handle = StreamRun(driver, runner, _watching(advance, watch))
+        stopped = _wait(handle.start(chunk_stream(spark, plan.chunk_folder), folder / "spark", to_the_end=True))
+    if not stopped:
+        check_ended(driver)
+    return handle, stopped, plan.rejected
+
+
+def _follow(
+    spark: SparkSession,
+    query: CompiledQuery,
+    options: RunOptions,
+    streams: Sequence[tuple[str, Path]],
+    folder: Path,
+    watch: Watcher | None,
+) -> tuple[StreamRun, bool, int]:
+    for what, given in (("--drain", options.drain), ("--batch", options.batch is not None)):
+        if given:
+            raise InputError(f"{what} is for a replay of files; a live folder has no end and is cut by Spark")
+    frontier = Frontier(query.program.streams, options.lateness, options.eager)
+    driver_options = DriverOptions(skip_bad=options.on_error != "fail", plan=_mode(options), rejects=_rejects(options, folder))
+    runner = _runner(spark, options)
+    driver = make_driver([query], folder, runner, _sink(options), frontier, driver_options, options.trace)
+    numbers = [(driver.streams.index(s), path) for iri, path in streams for s in driver.streams if s.strip("<>") == iri]
+
+    def reading() -> Reading:
+        greatest = {n: p.last_time for n, p in driver.frontier.partitions.items() if p.last_time is not None}
+        return Reading(greatest, options.lateness, options.time_predicate)
+
+    handle = StreamRun(driver, runner, _watching(watch))
+    handle.reading = reading
+    stopped = _wait(handle.start(folder_stream(spark, numbers), folder / "spark"))
+    return handle, stopped, 0
+
+
+def _finite(plan: ReplayPlan, options: RunOptions) -> Frontier:
+    frontier = Frontier(plan.streams, options.lateness, options.eager, finite=True)
+    for p in plan.partitions:
+        frontier.partitions[p.partition] = Partition(
+            plan.streams[p.stream], first_known=p.first if p.elements else None, elements=p.elements
+        )
+    return frontier
+
+
+def _wait(handle: StreamRun) -> bool:
+    """Waits for the end; Ctrl-C stops cleanly (True): what was not committed is not there."""
+    try:
+        handle.await_termination()
+    except KeyboardInterrupt:
+        handle.stop()
+        handle.settle()
+        return True
+    return False
+
+
+def _batch_size(options: RunOptions) -> BatchSize:
+    if options.batch is None:
+        return DEFAULT_BATCH
+    return BatchSize(count=options.batch.elements or 0, duration=options.batch.duration or 0)
+
+
+def _runner(spark: SparkSession, options: RunOptions) -> SparkRunner:
+    if options.plan == "spark" or options.joins == "spark":
+        from cqels_opt.spark.joins import JoinRunner
+
+        return JoinRunner(spark, by_spark=options.plan == "spark", debug=options.debug)
+    if options.joins == "partitioned":
+        from cqels_opt.spark.partitioned import PartitionedRunner
+
+        return PartitionedRunner(spark)
+    return SparkRunner(spark)
+
+
+def _mode(options: RunOptions) -> PlanMode:
+    """The optimizer's mode; where Spark plans, ours is idle."""
+    return plan_mode(options.plan, options.fixed, options.cost_model)
+
+
+def _rejects(options: RunOptions, folder: Path) -> Path:
+    """Where rejected lines are kept with their reason: beside the trace."""
+    return options.trace.with_name(options.trace.name + ".rejected") if options.trace is not None else folder / "rejected.jsonl"
+
+
+def _sink(options: RunOptions) -> Sink:
+    return FileSink(options.out) if options.out is not None and str(options.out) != "-" else StreamSink()
+
+
+def _summary(handle: StreamRun, options: RunOptions, stopped: bool, unread: int, seconds: float) -> Summary:
+    totals = handle.driver.state.totals
+    return Summary(
+        batches=totals.get("batches", 0),
+        elements=totals.get("elements", 0),
+        answers=totals.get("answers", 0),
+        late=totals.get("late", 0),
+        rejected=totals.get("rejected", 0) + unread,
+        switches=totals.get("switches", 0),
+        seconds=seconds,
+        trace=options.trace,
+        rejects=rejects if options.trace is not None and (rejects := _rejects(options, Path())).exists() else None,
+        stopped=stopped,
+    )
+
+
+# ------------------------------------------------------------------ explain, verify, load
+def explain(options: ExplainOptions) -> str:
+    """The plans of a query, with estimates, before it runs."""
+    with _workplace(None) as folder, _session(options.run.master, folder, options.run.debug) as spark:
+        query = _registered(spark, options.run, folder)
+        return explained([query.program], _mode(options.run), options.format, 1000 if options.all else 3)
+
+
+def verify(options: RunOptions) -> VerifyReport:
+    """Runs a query, and compares every answer with an independent evaluation, instant by instant."""
+    with tempfile.TemporaryDirectory(prefix="cqels-opt-verify-") as scratch:
+        out = options.out if options.out is not None and str(options.out) != "-" else Path(scratch) / "answers.jsonl"
+        run(replace(options, out=out))
+        query = with_bounds(parse(_text(options.query), options.dialect, str(options.query)), options.bounds)
+        got = checking.read_answers(out)
+        reading = checking.read_inputs(
+            options.streams,
+            options.static,
+            options.graphs,
+            lateness=options.lateness,
+            time_predicate=options.time_predicate,
+            on_error=options.on_error or "fail",
+        )
+        verdict = checking.judge(query, reading.inputs, _as_verified(query, options), got)
+        lines = tuple(verdict.text().splitlines()) if not verdict.equal else ()
+        return VerifyReport(len({time for time, _, _ in got}), sum(got.values()), len(verdict.differences), lines)
+
+
+def _as_verified(query: Query, options: RunOptions) -> Checked:
+    """The meaning of a query in the words of the independent evaluation."""
+    meant = meaning(query, options.profile, options.report, options.output_operator, options.duplicates, options.t0)
+    report = meant.report
+    return Checked(
+        policy=_words(report.default),
+        policies={name: _words(policy) for name, policy in report.by_window.items()},
+        operator=meant.operator,
+        duplicates=meant.duplicates,
+        t0=report.origin(""),
+        t0s={name: t0 for name, t0 in report.t0.items() if name},
+        drain=options.drain,
+    )
+
+
+def _words(policy: Policy) -> str:
+    words = {
+        "cc": policy.content_change,
+        "wc": policy.window_close,
+        "nc": policy.non_empty,
+        f"p:{policy.period}": policy.period > 0,
+    }
+    return ",".join(word for word, said in words.items() if said)
+
+
+def load(options: LoadOptions) -> LoadReport:
+    """Loads files into a store."""
+    began = time.monotonic()
+    with _workplace(None) as folder, _session(options.master, folder, options.debug) as spark:
+        sources = prepare.static_sources(options.paths, options.graphs)
+        with _bytes_progress() as progress:
+            report = load_store(spark, sources, options.store, on_error=options.on_error, progress=progress)
+    for reason in report.reasons:
+        _say(reason)
+    return LoadReport(options.store, report.triples, report.skipped, time.monotonic() - began)
+
+
+# ------------------------------------------------------------------ shared
+def _registered(spark: SparkSession, options: RunOptions, folder: Path) -> CompiledQuery:
+    if options.store is not None and (options.static or options.graphs):
+        raise InputError(
+            "--store does not combine with --static and --graph yet: load those files into the store with cqels-opt load"
+        )
+    if options.idle_timeout is not None:
+        raise InputError("--idle-timeout is not supported yet: leave it out (an idle stream holds the frontier back)")
+    text = _text(options.query)
+    engine = Engine(
+        spark,
+        static=options.static or None,
+        graphs=dict(options.graphs) or None,
+        store=options.store,
+        folder=folder / "registered",
+        on_error=options.on_error or "fail",
+    )
+    return engine.register(
+        text,
+        dialect=options.dialect,
+        profile=options.profile,
+        report=options.report,
+        output_operator=options.output_operator,
+        duplicates=options.duplicates,
+        bounds=options.bounds,
+        t0=options.t0,
+        file=str(options.query),
+    )
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: not UTF-8 text (byte {error.start})") from error
+
+
+@contextmanager
+def _workplace(checkpoint: Path | None) -> Iterator[Path]:
+    """The checkpoint, or a folder for this run alone."""
+    if checkpoint is not None:
+        if checkpoint.exists() and not checkpoint.is_dir():
+            raise InputError(f"--checkpoint {checkpoint}: not a folder")
+        checkpoint.mkdir(parents=True, exist_ok=True)
+        yield checkpoint.absolute()
+        return
+    folder = Path(tempfile.mkdtemp(prefix="cqels-opt-"))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def _session(master: str | None, folder: Path, debug: bool = False) -> Iterator[SparkSession]:
+    spark = make_session(master, folder, quiet=not debug)
+    try:
+        yield spark
+    finally:
+        spark.stop()
+
+
+@contextmanager
+def _progress(batches: int, done: int) -> Iterator[Watcher]:
+    """A bar of batches on standard error, where that is a terminal; it is told each batch's records."""
+    console = Console(stderr=True)
+    columns = (TextColumn("batches"), BarColumn(), MofNCompleteColumn(), _Rate(), TimeElapsedColumn())
+    with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as bar:
+        task = bar.add_task("batches", total=batches, completed=done, elements=0)
+        elements = 0
+
+        def advance(records: Sequence[TraceRecord]) -> None:
+            nonlocal elements
+            elements += max((record.elements for record in records), default=0)
+            bar.update(task, advance=1, elements=elements)
+
+        yield advance
+
+
+class _Rate(ProgressColumn):
+    """Elements a second since the start."""
+
+    def render(self, task: Task) -> Text:
+        """What the bar shows."""
+        return Text(f"{task.fields['elements'] / task.elapsed:,.0f} elements/s" if task.elapsed else "")
+
+
+@contextmanager
+def _bytes_progress() -> Iterator[Callable[[int, int], None]]:
+    console = Console(stderr=True)
+    columns = (TextColumn("bytes"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as bar:
+        task = bar.add_task("bytes", total=None)
+        yield lambda read, of: bar.update(task, completed=read, total=of)
+
+
+def _watching(*watchers: Watcher | None) -> Watcher:
+    def batch(records: Sequence[TraceRecord]) -> None:
+        for watch in watchers:
+            if watch is not None:
+                watch(records)
+
+    return batch
+
+
+def _say(message: str) -> None:
+    Console(stderr=True, soft_wrap=True, highlight=False, markup=False).print(f"warning: {message}")

@@ -1,0 +1,311 @@
+"""Wiring: queries, data and Spark put together, for Python (:class:`Engine`) and for the command line (:mod:`cqels_opt.commands`).
+
+What things mean is decided in the rooms below; nothing here looks at a row.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from cqels_opt.errors import CheckpointError, InputError
+from cqels_opt.operators.driver import Driver, DriverOptions, Sink
+from cqels_opt.operators.planner import PlanMode, Planner
+from cqels_opt.operators.profile import Meaning, meaning, with_bounds
+from cqels_opt.operators.program import Program
+from cqels_opt.plans import explain as explaining
+from cqels_opt.query.algebra import Operator, Query
+from cqels_opt.query.parser import parse
+from cqels_opt.spark import prepare
+from cqels_opt.spark.runner import SparkRunner
+from cqels_opt.spark.sinks import BatchFunction, FunctionSink, column_names
+from cqels_opt.spark.stream import DataFrame, SparkSession, StreamRun, as_rows, row_stream
+from cqels_opt.trace.writer import TraceFile
+from cqels_opt.windows.frontier import Frontier
+from cqels_opt.windows.instants import Policy
+
+PathLike = str | Path
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledQuery:
+    """A registered query: parsed, its static sub-results built, its plans retained."""
+
+    engine: Engine
+    id: str
+    query: Query
+    meaning: Meaning
+    program: Program
+    folder: Path
+
+    @property
+    def columns(self) -> dict[str, str]:
+        """The DataFrame column of each variable (they differ where names clash without regard to case)."""
+        return column_names(self.program.variables)
+
+    def explain(self, format: Literal["text", "json", "dot"] = "text", alternatives: int = 0) -> str:
+        """The plans of now: before anything ran, from what is known of the static data and documented assumptions."""
+        return explained([self.program], PlanMode(), format, alternatives)
+
+    def start(
+        self,
+        streams: Mapping[str, DataFrame],
+        sink: BatchFunction,
+        checkpoint: PathLike,
+        trace: PathLike | None = None,
+        **options: Any,
+    ) -> StreamRun:
+        """Starts the query as one streaming job; see :meth:`Engine.start` for the parameters."""
+        return self.engine._start([self], streams, sink, checkpoint, trace, with_query=False, **options)
+
+
+class Engine:
+    """Continuous queries over RDF streams and static Linked Open Data, on a Spark session.
+
+    ``static`` is a file (or several) for the default graph, ``graphs`` files by the IRI of their named graph, ``store`` a store that
+    ``cqels-opt load`` wrote (instead of files). ``folder`` keeps what registration makes; a temporary one if it is not given. It must
+    lie where executors can read it.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        static: PathLike | Sequence[PathLike] | None = None,
+        graphs: Mapping[str, PathLike] | None = None,
+        store: PathLike | None = None,
+        folder: PathLike | None = None,
+        on_error: Literal["fail", "skip"] = "fail",
+    ) -> None:
+        self.spark = spark
+        self._temporary = tempfile.TemporaryDirectory(prefix="cqels-opt-") if folder is None else None
+        self.folder = Path(self._temporary.name if self._temporary else folder or ".").absolute()
+        paths = [static] if isinstance(static, str | Path) else list(static or ())
+        if store is not None and (paths or graphs):
+            raise InputError(
+                "give files (static, graphs) or a store, not both: load the files into the store with cqels-opt load"
+            )
+        sources = prepare.static_sources([Path(p) for p in paths], [(iri, Path(p)) for iri, p in (graphs or {}).items()])
+        self.store = (
+            Path(store).absolute()
+            if store is not None
+            else prepare.static_store(spark, self.folder / "static", sources, on_error)
+        )
+        self.queries: list[CompiledQuery] = []
+
+    def register(
+        self,
+        text: str,
+        *,
+        id: str | None = None,
+        dialect: str = "auto",
+        profile: str | None = None,
+        report: Mapping[str, Policy] | None = None,
+        output_operator: Operator | None = None,
+        duplicates: Literal["set", "bag"] | None = None,
+        bounds: Literal["open-closed", "closed-open"] | None = None,
+        t0: Mapping[str, int] | None = None,
+        file: str = "query",
+    ) -> CompiledQuery:
+        """Parses a query, builds its static sub-results, and retains its plans. Raises QueryError with line and column."""
+        query = with_bounds(parse(text, dialect, file), bounds)
+        meant = meaning(query, profile, report, output_operator, duplicates, t0)
+        name = id or f"q{len(self.queries) + 1}"
+        if any(q.id == name for q in self.queries):
+            raise InputError(f"there is a query {name!r} already")
+        folder = self.folder / "queries" / name
+        program = prepare.compiled(self.spark, query, meant, self.store, folder, name)
+        found = CompiledQuery(self, name, query, meant, program, folder)
+        self.queries.append(found)
+        return found
+
+    def start(
+        self,
+        streams: Mapping[str, DataFrame],
+        sink: BatchFunction,
+        checkpoint: PathLike,
+        trace: PathLike | None = None,
+        **options: Any,
+    ) -> StreamRun:
+        """Starts every registered query in one job; the rows carry ``query``.
+
+        ``streams`` are streaming DataFrames by stream IRI, with the columns ``s p o`` (N-Triples terms), ``t`` (timestamp, or
+        milliseconds) and optionally ``g``. ``sink`` is ``f(df, batch_id)``. ``checkpoint`` is a folder that executors can reach; a second
+        start over it continues. Options: ``plan`` (a mode, or ``fixed:`` and plans), ``lateness`` (ms), ``order`` (a column that orders
+        elements), ``eager``, ``on_error`` ("fail" or "skip"), ``trigger`` ("10 seconds"), ``to_the_end``.
+        """
+        if not self.queries:
+            raise InputError("no query is registered")
+        return self._start(self.queries, streams, sink, checkpoint, trace, with_query=True, **options)
+
+    def _start(
+        self,
+        queries: Sequence[CompiledQuery],
+        streams: Mapping[str, DataFrame],
+        sink: BatchFunction,
+        checkpoint: PathLike,
+        trace: PathLike | None,
+        *,
+        with_query: bool,
+        plan: str = "adaptive",
+        lateness: int = 0,
+        order: str | None = None,
+        eager: bool = False,
+        on_error: Literal["fail", "skip"] = "skip",
+        trigger: str | None = None,
+        to_the_end: bool = False,
+    ) -> StreamRun:
+        given = {iri.strip("<>"): frame for iri, frame in streams.items()}
+        needed = tuple(dict.fromkeys(s for q in queries for s in q.program.streams))
+        check_streams(needed, given)
+        folder = Path(checkpoint).absolute()
+        runner = SparkRunner(self.spark)
+        programs = [q.program for q in queries]
+        to = FunctionSink(self.spark, sink, programs, with_query)
+        driver = make_driver(
+            queries,
+            folder,
+            runner,
+            to,
+            Frontier(needed, lateness, eager),
+            DriverOptions(skip_bad=on_error == "skip", plan=plan_mode(plan)),
+            trace,
+        )
+        frames = {iri: given[iri.strip("<>")] for iri in driver.streams}
+        frame = row_stream(frames, driver.streams, order)
+        run = StreamRun(driver, runner)
+        run.ordered = order is not None
+        return run.start(frame, folder / "spark", to_the_end=to_the_end, trigger=trigger)
+
+    def adaptive(
+        self,
+        text: str,
+        sink: BatchFunction,
+        state: PathLike | None = None,
+        *,
+        stream: str | None = None,
+        order: str | None = None,
+        plan: str = "adaptive",
+        lateness: int = 0,
+        eager: bool = False,
+        on_error: Literal["fail", "skip"] = "skip",
+        trace: PathLike | None = None,
+        **query: Any,
+    ) -> Adaptive:
+        """A function for ``foreachBatch`` of a job that has a streaming DataFrame of triples already.
+
+        ``state`` is the folder for slots and commit records; without it the state lives as long as this object, and a first batch id
+        other than 0 is an error. ``stream`` names the stream where the query reads several. Further keywords are those of
+        :meth:`register`.
+        """
+        registered = self.register(text, **query)
+        streams = registered.program.streams
+        if len(streams) > 1 and (stream is None or stream.strip("<>") not in [s.strip("<>") for s in streams]):
+            raise InputError(f"the query reads {', '.join(streams)}: say with stream= which of them this DataFrame is")
+        kept = Path(state).absolute() if state is not None else None
+        folder = kept or self.folder / "adaptive" / registered.id
+        runner = SparkRunner(self.spark)
+        to = FunctionSink(self.spark, sink, [registered.program], with_query=False)
+        options = DriverOptions(skip_bad=on_error == "skip", plan=plan_mode(plan))
+        driver = make_driver([registered], folder, runner, to, Frontier(streams, lateness, eager), options, trace)
+        number = next((i for i, s in enumerate(driver.streams) if stream and s.strip("<>") == stream.strip("<>")), 0)
+        return Adaptive(registered, StreamRun(driver, runner), number, order, kept is not None)
+
+
+class Adaptive:
+    """What :meth:`Engine.adaptive` returns: call it with a micro-batch, ask it for plans, switches and statistics."""
+
+    def __init__(self, query: CompiledQuery, run: StreamRun, stream: int, order: str | None, kept: bool) -> None:
+        self.query, self.run, self._stream, self._order, self._kept = query, run, stream, order, kept
+        run.ordered = order is not None
+
+    def __call__(self, frame: DataFrame, batch_id: int) -> None:
+        """A micro-batch of triples."""
+        if not self._kept and self.run.driver.state.batch < 0 and batch_id != 0:
+            raise CheckpointError(
+                f"the job continues at batch {batch_id}, but adaptive() has no state of the batches before: give it state=FOLDER"
+            )
+        self.run.batch(as_rows(frame, self._stream, self._order), batch_id)
+
+    @property
+    def switches(self) -> int:
+        """How often a delta source has changed its plan."""
+        return self.run.switches
+
+    def plans(self) -> dict[str, str]:
+        """The plan of each delta source now."""
+        return self.run.plans()[self.query.id]
+
+    def statistics(self) -> dict[str, object]:
+        """The statistics of now, by block."""
+        return dict(self.run.statistics()[self.query.id])
+
+
+# ------------------------------------------------------------------ shared with the command line
+def plan_mode(plan: str, fixed: str | None = None, cost_model: str = "default") -> PlanMode:
+    """``--plan``: a mode, or ``fixed:PLANS``; and ``--cost-model``."""
+    from cqels_opt.plans import parse_plans
+
+    if plan.startswith("fixed:"):
+        plan, fixed = "fixed", plan.removeprefix("fixed:")
+    if fixed is not None:
+        return PlanMode("fixed", parse_plans(fixed), cost_model)
+    return PlanMode(plan, None, cost_model)
+
+
+def check_streams(needed: Sequence[str], given: Mapping[str, object]) -> None:
+    """A stream that a query reads and nobody gives is an error."""
+    for iri in needed:
+        if iri.strip("<>") not in given:
+            named = ", ".join(f"<{i}>" for i in given) or "no stream"
+            raise InputError(
+                f"the query reads stream <{iri.strip('<>')}>, but given is {named}: add --stream {iri.strip('<>')} PATH"
+            )
+
+
+def make_driver(
+    queries: Sequence[CompiledQuery],
+    folder: Path,
+    runner: SparkRunner,
+    sink: Sink,
+    frontier: Frontier,
+    options: DriverOptions,
+    trace: PathLike | None,
+) -> Driver:
+    """The driver of a run. What registration made for the terms of its queries is copied into the checkpoint's folder."""
+    identity = {
+        "query": {q.id: [q.query.text, q.program.operator, q.meaning.duplicates, repr(q.meaning.report)] for q in queries},
+        "static data": prepare.fingerprint(Path(queries[0].program.store)),
+        "lateness": frontier.lateness,
+        "drain": options.drain,
+    }
+    pages = prepare.pages({q.id: q.folder for q in queries}, folder)
+    log = TraceFile(Path(trace)) if trace is not None else None
+    return Driver(folder, [q.program for q in queries], runner, sink, frontier, options, identity, pages, log)
+
+
+def explained(programs: Sequence[Program], mode: PlanMode, format: Literal["text", "json", "dot"], alternatives: int) -> str:
+    """EXPLAIN of programs that have not run."""
+    import json
+
+    parts: list[Any] = []
+    for program in programs:
+        planner = Planner(program, mode)
+        planner.choose()
+        for block in planner.blocks.values():
+            retained = {s: block.optimizer.alternatives(s, alternatives) for s in block.sources} if alternatives else None
+            described = explaining.deltas(block.choices, None, retained)
+            if format == "text":
+                parts.append(explaining.text(described, block.optimizer.model, planner.epoch))
+            elif format == "dot":
+                parts.append(explaining.dot(block.choices))
+            else:
+                parts.extend(described)
+    if format == "json":
+        return json.dumps({"query": programs[0].id, "deltas": parts}, indent=2, ensure_ascii=False)
+    return "\n\n".join(parts)
+
+
+__all__ = ["Adaptive", "CompiledQuery", "Engine"]

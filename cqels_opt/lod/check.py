@@ -1,0 +1,157 @@
+"""What is in a store, and is all of it still as it was written?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import pyarrow as pa
+
+from cqels_opt.errors import StoreError
+from cqels_opt.lod.files import file_entry, read_header
+from cqels_opt.lod.index import Ids, Index, is_sorted, run_starts
+from cqels_opt.lod.relation import FORMAT as RELATION_FORMAT
+from cqels_opt.lod.relation import HEADER as RELATION_HEADER
+from cqels_opt.lod.relation import VERSION as RELATION_VERSION
+from cqels_opt.lod.relation import Relation
+from cqels_opt.lod.store import DEFAULT_GRAPH, DICTIONARY, FORMAT, GRAPHS, HEADER, VERSION, Store
+from cqels_opt.rdf.ids import encode
+
+
+@dataclass(frozen=True, slots=True)
+class PredicateInfo:
+    """One vertical partition, described. ``graph`` is None for the default graph."""
+
+    graph: str | None
+    predicate: str
+    triples: int
+    subjects: int
+    objects: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoreInfo:
+    """A store, described. ``predicates`` come by graph, the largest first."""
+
+    path: Path
+    version: int
+    seed: int
+    fingerprint: str
+    triples: int
+    terms: int
+    bytes: int
+    graphs: tuple[str, ...]
+    predicates: tuple[PredicateInfo, ...]
+    sources: tuple[dict[str, Any], ...]
+
+
+def info(path: Path) -> StoreInfo:
+    """Describe a store; StoreError if it cannot be opened."""
+    store = Store.open(path)
+    header = read_header(path / HEADER, FORMAT, VERSION)
+    keys = list(store.entries)
+    graphs = _names(store, np.array([graph for graph, _ in keys], np.int64))
+    predicates = _names(store, np.array([predicate for _, predicate in keys], np.int64))
+    rows = []
+    for (graph, predicate), graph_name, predicate_name in zip(keys, graphs, predicates):
+        partition = store.partition(graph, predicate)
+        named = None if graph == DEFAULT_GRAPH else graph_name
+        rows.append(PredicateInfo(named, predicate_name, partition.rows, partition.distinct("s"), partition.distinct("o")))
+    return StoreInfo(
+        path=path,
+        version=header["version"],
+        seed=store.seed,
+        fingerprint=store.fingerprint,
+        triples=store.triples,
+        terms=store.terms,
+        bytes=sum(file.stat().st_size for file in path.rglob("*") if file.is_file()),
+        graphs=tuple(_names(store, store.named_graphs())),
+        predicates=tuple(sorted(rows, key=lambda row: (row.graph or "", -row.triples, row.predicate))),
+        sources=tuple(store.sources),
+    )
+
+
+def _names(store: Store, ids: Ids) -> list[str]:
+    return [text or f"(unknown {term_id:#x})" for text, term_id in zip(store.decode(ids), ids.tolist())]
+
+
+def check(path: Path) -> list[str]:
+    """Read all of a store and say what is wrong with it, a sentence a finding; an intact store has none.
+
+    Checked are the checksum of every file, the sort orders and indexes of the partitions, that each graph is a set, that the
+    dictionary has the text of every id and that each text has its id. StoreError if the store cannot be opened at all.
+    """
+    return list(_findings(path))
+
+
+def _findings(path: Path) -> Iterator[str]:
+    store = Store.open(path)
+    header = read_header(path / HEADER, FORMAT, VERSION)
+    files = {path / DICTIONARY / name: entry for part in header["dictionary"] for name, entry in part["files"].items()}
+    for entry in store.entries.values():
+        described = read_header(path / entry.folder / RELATION_HEADER, RELATION_FORMAT, RELATION_VERSION)
+        files |= {path / entry.folder / name: file for name, file in described["files"].items()}
+    damaged = False
+    for file, recorded in files.items():
+        if list(file_entry(file)) != list(recorded):
+            damaged = True
+            yield f"{file} does not have its checksum"
+    if damaged:
+        return  # whatever else is wrong follows from that
+    yield from _dictionary_findings(store)
+    total = 0
+    for (graph, predicate), entry in store.entries.items():
+        try:
+            partition = store.partition(graph, predicate)
+        except StoreError as error:
+            yield str(error)
+            continue
+        total += partition.rows
+        if partition.rows != entry.triples:
+            yield f"{path / entry.folder} has {partition.rows} triples, {HEADER} says {entry.triples}"
+        yield from (f"{path / entry.folder}: {finding}" for finding in _partition_findings(store, graph, predicate, partition))
+    if total != store.triples:
+        yield f"{path / GRAPHS} has {total} triples, {HEADER} says {store.triples}"
+
+
+def _dictionary_findings(store: Store) -> Iterator[str]:
+    last = 0
+    for number, (ids, texts) in enumerate(store.dictionary.parts):
+        if ids[0] <= last or not is_sorted(ids) or len(run_starts((ids,))) != len(ids):
+            yield f"{store.path / DICTIONARY}: the ids of part {number} are not in order"
+        last = int(ids[-1])
+        wrong = np.flatnonzero(encode(cast("pa.StringArray", texts.cast(pa.string())), store.seed) != ids)
+        if len(wrong):
+            first = texts[int(wrong[0])].as_py()
+            yield f"{store.path / DICTIONARY}: {len(wrong)} terms of part {number} have other ids, the first is {first}"
+
+
+def _partition_findings(store: Store, graph: int, predicate: int, partition: Relation) -> Iterator[str]:
+    s, o = partition.columns["s"], partition.columns["o"]
+    if not is_sorted(s):
+        yield "the subjects are not in order"
+    if len(run_starts((s, o))) != len(s) or not bool((o[1:] > o[:-1])[s[1:] == s[:-1]].all()):
+        yield "the objects of a subject are not in order, or a triple is there twice"
+    for variable in ("s", "o"):
+        if not _is_index(partition.index((variable,)), partition.columns[variable]):
+            yield f"the index on {variable} does not fit the column"
+    ids = np.unique(np.concatenate([s, o, np.array([predicate] + [graph] * (graph != DEFAULT_GRAPH), np.int64)]))
+    unknown = ids[~store.contains(ids)]
+    if len(unknown):
+        yield f"{len(unknown)} ids have no text, the first is {int(unknown[0]):#x}"
+
+
+def _is_index(index: Index, column: Ids) -> bool:
+    """Whether an index of one column leads to each row exactly once, by its value."""
+    rows = np.arange(len(column)) if index.rows is None else index.rows
+    return (
+        len(index.starts) == len(index.keys) + 1
+        and bool((np.diff(index.keys) > 0).all())
+        and int(index.starts[0]) == 0
+        and int(index.starts[-1]) == len(column)
+        and np.array_equal(np.sort(rows), np.arange(len(column)))
+        and np.array_equal(np.repeat(index.keys, np.diff(index.starts)), column[rows])
+    )

@@ -1,0 +1,89 @@
+"""Arrays and headers on disk: written with their checksums, mapped back, and damage told apart from absence."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cqels_opt.errors import StoreError
+
+#: Size in bytes and checksum of a file, as headers record them.
+FileEntry: TypeAlias = "tuple[int, str]"
+
+_BLOCK = 1 << 20
+
+
+def write_array(folder: Path, name: str, array: NDArray[Any]) -> dict[str, FileEntry]:
+    """Write one array; returns its entry for the header."""
+    np.save(folder / name, array, allow_pickle=False)
+    return {name: file_entry(folder / name)}
+
+
+def file_entry(path: Path) -> FileEntry:
+    """The size and checksum of a file."""
+    digest = hashlib.blake2b(digest_size=16)
+    size = 0
+    with path.open("rb") as file:
+        while block := file.read(_BLOCK):
+            digest.update(block)
+            size += len(block)
+    return size, digest.hexdigest()
+
+
+def text_checksum(text: str) -> str:
+    """The checksum of a text."""
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+def check_size(path: Path, files: Mapping[str, FileEntry]) -> None:
+    """Raise StoreError if a file is missing or has another size than its header says."""
+    try:
+        size = path.stat().st_size
+    except FileNotFoundError as error:
+        raise StoreError(f"{path} is missing: the store is damaged, load it again") from error
+    if size != files[path.name][0]:
+        raise StoreError(f"{path} has {size} bytes instead of {files[path.name][0]}: the store is damaged, load it again")
+
+
+def map_array(path: Path, files: Mapping[str, FileEntry]) -> NDArray[Any]:
+    """Memory-map an array whose size its header knows."""
+    check_size(path, files)
+    try:
+        mapped = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (OSError, ValueError) as error:
+        raise StoreError(f"{path} is damaged ({error}): load the store again") from error
+    result: NDArray[Any] = mapped.view(np.ndarray)
+    return result
+
+
+def write_header(path: Path, header: Mapping[str, Any]) -> str:
+    """Write a JSON header with its own checksum inside, and return that checksum."""
+    checksum = text_checksum(json.dumps(header, sort_keys=True))
+    path.write_text(json.dumps({**header, "checksum": checksum}, indent=1), encoding="utf-8")
+    return checksum
+
+
+def read_header(path: Path, file_format: str, version: int) -> dict[str, Any]:
+    """Read a JSON header of this format, of this version or an older one; StoreError says what is wrong."""
+    try:
+        header = json.loads(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise StoreError(f"{path.parent} has no {path.name}: not a {file_format}") from error
+    except (OSError, ValueError) as error:
+        raise StoreError(f"{path} is damaged: {error}") from error
+    if not isinstance(header, dict) or header.get("format") != file_format or not isinstance(header.get("version"), int):
+        raise StoreError(f"{path} is not the header of a {file_format}")
+    if header["version"] > version:
+        raise StoreError(
+            f"{path.parent} has format version {header['version']}, this cqels-opt reads up to {version}: use a newer cqels-opt"
+        )
+    content = {key: value for key, value in header.items() if key != "checksum"}
+    if header.get("checksum") != text_checksum(json.dumps(content, sort_keys=True)):
+        raise StoreError(f"{path} is damaged: its checksum does not fit its content")
+    return header

@@ -1,0 +1,172 @@
+"""An index over the rows of a relation: which rows have these keys, for a whole column of probes at once?
+
+The B+-tree's role is played by a sorted array of distinct keys with the start of each key's run of rows: a probe is one binary
+search. A composite index sorts by one of its columns and verifies the others, or, where every column alone is too skewed, by a
+64-bit mix of all of them, verified as well. Everything is plain arrays, so an index can be memory-mapped as it stands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ids = NDArray[np.int64]
+
+#: A single column is good enough for a composite index while a row's key has on average at most this many rows to verify.
+VERIFY_LIMIT: Final = 4.0
+
+_MIX: Final = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
+
+
+@dataclass(frozen=True, slots=True)
+class FanOut:
+    """How many rows the keys of an index have. ``histogram[k]`` counts the keys with 2**k to 2**(k+1)-1 rows."""
+
+    keys: int
+    rows: int
+    maximum: int
+    squares: int
+    histogram: tuple[int, ...]
+
+    @property
+    def mean(self) -> float:
+        """Rows a key, over the keys."""
+        return self.rows / self.keys if self.keys else 0.0
+
+    @property
+    def weighted(self) -> float:
+        """Rows a key, over the rows: what a probe meets whose keys are distributed as the relation's."""
+        return self.squares / self.rows if self.rows else 0.0
+
+
+def fan_out(starts: Ids) -> FanOut:
+    """The distribution of run lengths between ``starts`` (one more than there are keys)."""
+    lengths = np.diff(starts)
+    if not len(lengths):
+        return FanOut(0, 0, 0, 0, ())
+    histogram = np.bincount(np.frexp(lengths.astype(np.float64))[1] - 1)
+    squares = int(np.dot(lengths, lengths))
+    return FanOut(len(lengths), int(starts[-1]), int(lengths.max()), squares, tuple(histogram.tolist()))
+
+
+def mix(columns: Sequence[Ids]) -> Ids:
+    """One well-mixed 64-bit number a row, in the order of the columns."""
+    first, second, third = _MIX
+    state = np.zeros(len(columns[0]), np.uint64)
+    for column in columns:
+        state = (state ^ column.astype(np.uint64)) * first + second
+        state = (state ^ (state >> np.uint64(29))) * third
+        state ^= state >> np.uint64(32)
+    return state.view(np.int64)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Index:
+    """Rows of a relation by the values of the variables ``on``.
+
+    ``keys`` are the distinct sort keys, the rows of ``keys[i]`` are ``rows[starts[i]:starts[i+1]]``; ``rows`` is None where the
+    relation itself lies in that order. ``by`` is the position in ``on`` of the column that ``keys`` come from, None for the mix.
+    """
+
+    on: tuple[str, ...]
+    columns: tuple[Ids, ...]
+    by: int | None
+    keys: Ids
+    starts: Ids
+    rows: NDArray[np.integer] | None
+
+    @classmethod
+    def build(cls, on: tuple[str, ...], columns: Sequence[Ids]) -> Index:
+        """Sort the rows by ``columns``, the arrays of the variables ``on``."""
+        if not on or len(on) != len(set(on)) or len(on) != len(columns):
+            raise ValueError(f"an index is on one or more different variables, not {on}")
+        if len(on) == 1:
+            return cls(on, tuple(columns), 0, *_sorted_runs(columns[0]))
+        runs, weighted = None, VERIFY_LIMIT
+        for position, column in enumerate(columns):
+            candidate = _sorted_runs(column)
+            measured = fan_out(candidate[1]).weighted
+            if measured <= weighted:
+                runs, weighted, by = candidate, measured, position
+        if runs is not None:
+            return cls(on, tuple(columns), by, *runs)
+        return cls(on, tuple(columns), None, *_sorted_runs(mix(columns)))
+
+    def rename(self, on: tuple[str, ...]) -> Index:
+        """The same index with other names for its variables."""
+        return Index(on, self.columns, self.by, self.keys, self.starts, self.rows)
+
+    @property
+    def fan_out(self) -> FanOut:
+        """The distribution of rows a key (of the sort key, where the index is composite)."""
+        return fan_out(self.starts)
+
+    def lookup(self, *keys: Ids) -> tuple[Ids, Ids]:
+        """For probe rows with these keys: (probe positions, relation rows), a pair a match, by ascending probe position."""
+        probes, begins, counts = self._runs(keys)
+        positions = np.repeat(probes, counts)
+        slots = np.repeat(begins - (np.cumsum(counts) - counts), counts) + np.arange(len(positions))
+        rows = slots if self.rows is None else self.rows[slots].astype(np.int64, copy=False)
+        for place, (column, key) in enumerate(zip(self.columns, keys)):
+            if place != self.by:
+                kept = column[rows] == key[positions]
+                positions, rows = positions[kept], rows[kept]
+        return positions, rows
+
+    def fanout(self, *keys: Ids) -> Ids:
+        """How many relation rows each probe row matches."""
+        if len(self.on) > 1:
+            return np.bincount(self.lookup(*keys)[0], minlength=len(keys[0])).astype(np.int64, copy=False)
+        probes, _, counts = self._runs(keys)
+        result = np.zeros(len(keys[0]), np.int64)
+        result[probes] = counts
+        return result
+
+    def contains(self, *keys: Ids) -> NDArray[np.bool_]:
+        """Which probe rows match at all."""
+        return self.fanout(*keys) > 0
+
+    def _runs(self, keys: Sequence[Ids]) -> tuple[Ids, Ids, Ids]:
+        """The probe rows whose sort key occurs, and the beginning and length of its run."""
+        if len(keys) != len(self.on):
+            raise ValueError(f"the index on {self.on} takes {len(self.on)} keys, not {len(keys)}")
+        probe = keys[self.by] if self.by is not None else mix(keys)
+        if not len(self.keys):
+            nothing = np.empty(0, np.int64)
+            return nothing, nothing, nothing
+        at = np.minimum(np.searchsorted(self.keys, probe), len(self.keys) - 1)
+        hits = np.flatnonzero(self.keys[at] == probe)
+        at = at[hits]
+        begins = self.starts[at]
+        return hits, begins, self.starts[at + 1] - begins
+
+
+def _sorted_runs(column: Ids) -> tuple[Ids, Ids, NDArray[np.integer] | None]:
+    """Distinct values in order, the starts of their runs, and the rows in that order (None: they lie so already)."""
+    rows: NDArray[np.integer] | None = None
+    ordered = column
+    if not is_sorted(column):
+        order = np.argsort(column, kind="stable")
+        ordered = column[order]
+        rows = order.astype(np.int32) if len(column) < 1 << 31 else order
+    first = run_starts((ordered,))
+    return ordered[first], np.append(first, len(column)), rows
+
+
+def is_sorted(column: Ids) -> bool:
+    """Whether values never fall."""
+    return bool((column[1:] >= column[:-1]).all())
+
+
+def run_starts(columns: Sequence[Ids]) -> Ids:
+    """Where, in columns sorted alike, a row differs from the one before it."""
+    length = len(columns[0])
+    changed = np.zeros(length, np.bool_)
+    changed[:1] = True
+    for column in columns:
+        changed[1:] |= column[1:] != column[:-1]
+    return np.flatnonzero(changed)

@@ -1,0 +1,189 @@
+"""What a task of a parallel load does, as plain functions over files: no Spark here, and nothing of the data in what they return.
+
+A small load is one task (:func:`load_pieces`). A large one has two stages: :func:`spill_pieces` parses and encodes its pieces
+and writes them cut into buckets; then :func:`gather_quads` writes the vertical partitions of one bucket of (graph, predicate)
+pairs and :func:`gather_terms` one part of the dictionary, each from that bucket of all spills. An attempt writes to files and
+folders of its own, and only those that the driver was told of count, so a task can be retried at any time.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, NamedTuple, TypeAlias, cast
+
+import numpy as np
+import pyarrow as pa
+
+from cqels_opt.lod.build import EncodedQuads, encode_quads, write_all, write_partitions
+from cqels_opt.lod.dictionary import PartEntry, write_part
+from cqels_opt.lod.index import Ids, mix
+from cqels_opt.lod.store import DICTIONARY, PartitionEntry
+from cqels_opt.rdf.ids import KIND_IRI, KIND_LITERAL, KIND_SHIFT, check_collisions, encode, is_inline
+from cqels_opt.rdf.static import Failure, Failures, Piece, graph_term, read
+
+_KINDS: Final = KIND_LITERAL - KIND_IRI + 1
+
+
+class Slice(NamedTuple):
+    """Rows of a spilled file."""
+
+    file: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Spill:
+    """The files of one task of the first stage: ``<name>.quads.npy``, ``<name>.terms.arrow`` and where their buckets begin."""
+
+    name: str
+    quad_starts: tuple[int, ...]
+    term_starts: tuple[int, ...]
+
+    def quads(self, bucket: int) -> Slice:
+        """Where the quads of a bucket are."""
+        return Slice(f"{self.name}.quads.npy", self.quad_starts[bucket], self.quad_starts[bucket + 1])
+
+    def terms(self, number: int) -> Slice:
+        """Where the terms of an id range are."""
+        return Slice(f"{self.name}.terms.arrow", self.term_starts[number], self.term_starts[number + 1])
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a task tells the driver: counts, failures and the names of what it wrote, in a folder of its own."""
+
+    read: int = 0
+    skipped: int = 0
+    failures: tuple[Failure, ...] = ()
+    graphs: tuple[int, ...] = ()
+    folder: str = ""
+    partitions: tuple[PartitionEntry, ...] = ()
+    parts: tuple[PartEntry, ...] = ()
+    spill: Spill | None = None
+
+
+Task: TypeAlias = Callable[[], Outcome]
+
+
+@dataclass(slots=True)
+class _Input:
+    """Pieces that have been read and encoded."""
+
+    quads: list[EncodedQuads] = field(default_factory=list)
+    read: int = 0
+    graph_ids: Ids = field(default_factory=lambda: np.empty(0, np.int64))
+    graph_texts: pa.StringArray = field(default_factory=lambda: pa.array([], pa.string()))
+
+
+def _read(pieces: Iterable[Piece], seed: int, failures: Failures) -> _Input:
+    result = _Input()
+    names: dict[str, None] = {}
+    for piece in pieces:
+        name = graph_term(piece)
+        if name is not None:
+            names[name] = None
+        for quads in read(piece, failures):
+            if len(quads):
+                result.quads.append(encode_quads(quads.s, quads.p, quads.o, quads.g, seed))
+                result.read += len(quads)
+    # a named graph that was given exists even if its file is empty
+    result.graph_texts = pa.array(list(names), pa.string())
+    result.graph_ids = encode(result.graph_texts, seed)
+    return result
+
+
+def load_pieces(pieces: Sequence[Piece], folder: Path, seed: int, skip: bool) -> Outcome:
+    """Everything in one task: read the pieces, and write all partitions and the dictionary."""
+    failures = Failures(skip)
+    found = _read(pieces, seed, failures)
+    own = _own_folder(folder)
+    partitions, parts = write_all(own, found.quads, (found.graph_ids, found.graph_texts))
+    return Outcome(
+        read=found.read,
+        skipped=failures.count,
+        failures=tuple(failures.first),
+        graphs=tuple(found.graph_ids.tolist()),
+        folder=own.name,
+        partitions=tuple(partitions),
+        parts=tuple(parts),
+    )
+
+
+def spill_pieces(pieces: Sequence[Piece], folder: Path, seed: int, skip: bool, buckets: int, ranges: int) -> Outcome:
+    """First stage: read the pieces, and write their quads by bucket and their distinct terms by id range."""
+    failures = Failures(skip)
+    found = _read(pieces, seed, failures)
+    name = uuid.uuid4().hex
+    empty = np.empty(0, np.int64)
+    quads = np.array([np.concatenate([empty, *(getattr(q, column) for q in found.quads)]) for column in "spog"])
+    bucket = bucket_of(quads[3], quads[1], buckets)
+    order = np.argsort(bucket, kind="stable")
+    np.save(folder / f"{name}.quads.npy", quads[:, order])
+    ids = np.concatenate([found.graph_ids, *(q.term_ids for q in found.quads)])
+    texts = pa.concat_arrays([found.graph_texts, *(q.term_texts for q in found.quads)])
+    check_collisions(ids, texts)
+    distinct, first = np.unique(ids, return_index=True)
+    hashed = ~is_inline(distinct)
+    distinct, first = distinct[hashed], first[hashed]
+    table = pa.table({"id": pa.array(distinct), "text": texts.take(first)})
+    with pa.OSFile(str(folder / f"{name}.terms.arrow"), "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
+        writer.write_table(table)
+    return Outcome(
+        read=found.read,
+        skipped=failures.count,
+        failures=tuple(failures.first),
+        graphs=tuple(found.graph_ids.tolist()),
+        spill=Spill(
+            name,
+            tuple(np.searchsorted(bucket[order], np.arange(buckets + 1)).tolist()),
+            tuple(np.searchsorted(range_of(distinct, ranges), np.arange(_KINDS * ranges + 1)).tolist()),
+        ),
+    )
+
+
+def gather_quads(slices: Sequence[Slice], folder: Path) -> Outcome:
+    """Second stage: write the vertical partitions of one bucket."""
+    mapped = [np.load(folder / file, mmap_mode="r")[:, start:end] for file, start, end in slices]
+    s, p, o, g = np.concatenate([np.empty((4, 0), np.int64), *mapped], axis=1)
+    own = _own_folder(folder)
+    return Outcome(folder=own.name, partitions=tuple(write_partitions(own, s, p, o, g)))
+
+
+def gather_terms(slices: Sequence[Slice], folder: Path, name: str) -> Outcome:
+    """Second stage: write the part of the dictionary that holds one id range; collisions between spills are found here."""
+    tables = []
+    for file, start, end in slices:
+        with pa.memory_map(str(folder / file)) as source:
+            tables.append(pa.ipc.open_file(source).read_all().slice(start, end - start))
+    ids = np.concatenate([table.column("id").to_numpy() for table in tables])
+    texts = pa.concat_arrays([chunk for table in tables for chunk in table.column("text").chunks])
+    own = _own_folder(folder)
+    part = write_part(own / DICTIONARY, name, ids, cast("pa.StringArray", texts))
+    return Outcome(folder=own.name, parts=(part,) if part else ())
+
+
+def dictionary_ranges(ranges: int) -> int:
+    """How many parts a dictionary has at most: so many a kind of hashed term."""
+    return _KINDS * ranges
+
+
+def bucket_of(graphs: Ids, predicates: Ids, buckets: int) -> Ids:
+    """The bucket of each quad: all quads of a (graph, predicate) pair are in one."""
+    return (mix((graphs, predicates)).view(np.uint64) % np.uint64(buckets)).astype(np.int64)
+
+
+def range_of(ids: Ids, ranges: int) -> Ids:
+    """The number of each hashed id's range; the ranges (a power of two a kind) follow one another in the order of the ids."""
+    kind = (ids >> KIND_SHIFT) - KIND_IRI
+    within = (ids >> (KIND_SHIFT - (ranges.bit_length() - 1))) & (ranges - 1)
+    return kind * ranges + within
+
+
+def _own_folder(folder: Path) -> Path:
+    own = folder / uuid.uuid4().hex
+    own.mkdir()
+    return own

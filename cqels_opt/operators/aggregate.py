@@ -1,0 +1,220 @@
+"""GROUP BY over rows with intervals: for each group a step function, a new value wherever a member begins or ends.
+
+Times are small numbers here, places in the list of instants of the step (see :mod:`cqels_opt.operators.tree`). COUNT, SUM and AVG
+are running sums over the members that enter and leave; MIN, MAX and SAMPLE go by the rank of the terms; both by whole columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+
+import numpy as np
+
+from cqels_opt.operators.expressions import values
+from cqels_opt.operators.join import disjoint, visible
+from cqels_opt.operators.rows import Ints, Rows, group_ids
+from cqels_opt.operators.terms import TermTable
+from cqels_opt.query.aggregates import Total, aggregate
+from cqels_opt.query.algebra import Aggregate
+from cqels_opt.query.values import order_key
+from cqels_opt.rdf.ids import kinds, numeric_parts
+
+ARGUMENT = "#argument"
+
+
+@dataclass(frozen=True, slots=True)
+class Segments:
+    """Elementary segments: ``group[k]`` has constant members during ``[start[k], end[k])``; ordered by (group, start)."""
+
+    group: Ints
+    start: Ints
+    end: Ints
+    span: int
+
+    def at(self, group: Ints, time: Ints) -> Ints:
+        """The segment of a group that begins at a time."""
+        return np.searchsorted(self.group * self.span + self.start, group * self.span + time)
+
+
+def _segments(group: Ints, rows: Rows, groups: int, low: int, high: int, whole: bool) -> Segments:
+    """The segments of all groups; with ``whole`` each group's segments fill ``[low, high)``."""
+    span = high + 1
+    points = [group * span + rows.start, group * span + rows.end]
+    if whole:
+        every = np.arange(groups, dtype=np.int64) * span
+        points += [every + low, every + high]
+    edges = np.unique(np.concatenate(points))
+    owner, time = edges // span, edges % span
+    inner = owner[1:] == owner[:-1]
+    return Segments(owner[:-1][inner], time[:-1][inner], time[1:][inner], span)
+
+
+def _running(segments: Segments, group: Ints, rows: Rows, amount: Ints) -> Ints:
+    """Σ amount over the members of each segment. (What lies at or behind a group's last edge belongs to no segment.)"""
+    size = len(segments.group)
+    change = np.zeros(size + 1, amount.dtype)
+    np.add.at(change, segments.at(group, rows.start), amount)
+    np.add.at(change, segments.at(group, rows.end), -amount)
+    return np.cumsum(change)[:-1]
+
+
+def _expand(segments: Segments, group: Ints, rows: Rows) -> tuple[Ints, Ints]:
+    """(row, segment) for every segment during which a row is valid."""
+    first, last = segments.at(group, rows.start), segments.at(group, rows.end)
+    count = last - first
+    row = np.repeat(np.arange(len(rows)), count)
+    offset = np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count)
+    return row, np.repeat(first, count) + offset
+
+
+def grouped(
+    rows: Rows,
+    keys: Sequence[str],
+    aggregates: Sequence[tuple[str, Aggregate]],
+    implicit: bool,
+    terms: TermTable,
+    low: int,
+    high: int,
+    whole: Sequence[str] = (),
+) -> Rows:
+    """The groups' rows: keys and aggregates, with multiplicity 1. An ``implicit`` group is there even without members.
+
+    ``whole`` names the variables by which COUNT(DISTINCT *) tells rows apart.
+    """
+    missing = np.zeros(len(rows), np.int64)
+    columns = [rows.columns.get(k, missing) for k in keys]
+    group, first = group_ids(columns, len(rows))
+    groups = len(first)
+    if implicit and not groups:
+        groups = 1
+    segments = _segments(group, rows, groups, low, high, implicit)
+    members = _running(segments, group, rows, rows.n)
+    out = {k: c[first][segments.group] for k, c in zip(keys, columns)} if len(first) else {}
+    for variable, spec in aggregates:
+        out[variable] = _column(spec, rows, group, segments, terms, whole)
+    result = Rows(out, segments.start, segments.end, np.ones(len(segments.group), np.int64))
+    return result if implicit else result.take(members > 0)
+
+
+def earliest(rows: Rows, order: str) -> Rows:
+    """Equal rows once at a time, each with the least of its ``order`` column (DISTINCT after ORDER BY)."""
+    if not len(rows):
+        return rows
+    names = visible(rows)
+    group, first = group_ids([rows.columns[v] for v in names], len(rows))
+    segments = _segments(group, rows, len(first), 0, int(rows.end.max()), False)
+    row, segment = _expand(segments, group, rows)
+    best = np.full(len(segments.group), np.iinfo(np.int64).max)
+    np.minimum.at(best, segment, rows.columns[order][row])
+    columns = {v: rows.columns[v][first][segments.group] for v in names} | {order: best}
+    found = Rows(columns, segments.start, segments.end, np.ones(len(best), np.int64))
+    return found.take(np.bincount(segment, minlength=len(best)) > 0)
+
+
+def _column(spec: Aggregate, rows: Rows, group: Ints, segments: Segments, terms: TermTable, whole: Sequence[str]) -> Ints:
+    """The aggregate's value in each segment, as ids."""
+    argument = values(rows, spec.argument, terms) if spec.argument is not None else np.ones(len(rows), np.int64)
+    if spec.distinct:
+        names = [v for v in whole if v in rows.columns] if spec.argument is None else []
+        kept = {"#group": group, ARGUMENT: argument, **{v: rows.columns[v] for v in names}}
+        once = disjoint(Rows({f"g{i}": c for i, c in enumerate(kept.values())}, rows.start, rows.end, rows.n))
+        rows, group, argument = once, once.columns["g0"], once.columns["g1"]
+    if spec.function == "COUNT":
+        count = _running(segments, group, rows, np.where(argument != 0, rows.n, 0))
+        return _texts(count, lambda c: Total(members=c, bound=c).count(), terms)
+    if spec.function in ("SUM", "AVG"):
+        return _sums(spec.function, rows, group, argument, segments, terms)
+    if spec.function == "GROUP_CONCAT":
+        return _lists(spec, rows, group, argument, segments, terms)
+    return _extremes(spec.function, rows, group, argument, segments, terms)
+
+
+def _texts(numbers: Ints, show: object, terms: TermTable) -> Ints:
+    distinct, inverse = np.unique(numbers, return_inverse=True)
+    return terms.ids([show(int(c)) for c in distinct])[inverse]  # type: ignore[operator]
+
+
+def _sums(function: str, rows: Rows, group: Ints, argument: Ints, segments: Segments, terms: TermTable) -> Ints:
+    """SUM and AVG: by the column where all are small integers and decimals, else a running total a group."""
+    mantissa, scale = numeric_parts(argument)
+    plain = np.isin(kinds(argument), (4, 5))
+    deepest = int(scale.max(initial=0))
+    bound = np.abs(mantissa).astype(float) * 10.0 ** (deepest - scale) * rows.n
+    if not plain.all() or bound.sum() >= 2.0**62:
+        return _totals(function, rows, group, argument, segments, terms)
+    amount = mantissa * 10 ** (deepest - scale)
+    total = _running(segments, group, rows, amount * rows.n)
+    count = _running(segments, group, rows, rows.n)
+    decimals = _running(segments, group, rows, np.where(kinds(argument) == 5, rows.n, 0))
+    kind, first = group_ids([total, count, decimals], len(total))
+    made = []
+    for place in first.tolist():
+        members = int(count[place])
+        state = Total(
+            members=members, bound=members, decimals=int(decimals[place]), exact=Decimal(int(total[place])).scaleb(-deepest)
+        )
+        made.append(state.sum() if function == "SUM" else state.average())
+    return terms.ids(made)[kind]
+
+
+def _totals(function: str, rows: Rows, group: Ints, argument: Ints, segments: Segments, terms: TermTable) -> Ints:
+    texts = terms.texts(argument)
+    enters, leaves = segments.at(group, rows.start), segments.at(group, rows.end)
+    events = sorted([(int(s), i, 1) for i, s in enumerate(enters)] + [(int(s), i, -1) for i, s in enumerate(leaves)])
+    state, made, at = Total(), [], 0
+    for segment in range(len(segments.group)):
+        while at < len(events) and events[at][0] == segment:
+            _, row, sign = events[at]
+            state.add(texts[row], sign * int(rows.n[row]))
+            at += 1
+        made.append(state.sum() if function == "SUM" else state.average())
+    return terms.ids(made)
+
+
+def _lists(spec: Aggregate, rows: Rows, group: Ints, argument: Ints, segments: Segments, terms: TermTable) -> Ints:
+    run = aggregate(spec.function, spec.distinct, spec.separator)
+    texts = terms.texts(argument)
+    row, segment = _expand(segments, group, rows)
+    members: list[list[tuple[str | None, int]]] = [[] for _ in segments.group]
+    for r, s in zip(row.tolist(), segment.tolist()):
+        members[s].append((texts[r], int(rows.n[r])))
+    return terms.ids([run(m) for m in members])
+
+
+def ranks(ids: Ints, terms: TermTable) -> tuple[Ints, Ints]:
+    """Each id's place in the order of terms, and the ids in that order."""
+    distinct, inverse = np.unique(ids, return_inverse=True)
+    texts = terms.texts(distinct)
+    order = sorted(range(len(distinct)), key=lambda i: order_key(texts[i]))
+    rank = np.empty(len(distinct), np.int64)
+    rank[order] = np.arange(len(order))
+    return rank[inverse], distinct[order]
+
+
+def _extremes(function: str, rows: Rows, group: Ints, argument: Ints, segments: Segments, terms: TermTable) -> Ints:
+    """MIN, SAMPLE (the least) and MAX. Of the members that a group has all the time only the best can win."""
+    bound = argument != 0
+    rows, group, argument = rows.take(bound), group[bound], argument[bound]
+    result = np.zeros(len(segments.group), np.int64)
+    if not len(rows):
+        return result
+    rank, ordered = ranks(argument, terms)
+    if function == "MAX":
+        rank = len(ordered) - 1 - rank
+        ordered = ordered[::-1]
+    whole = (rows.start == rows.start.min()) & (rows.end == rows.end.max())
+    order = np.lexsort((rank, ~whole, group))
+    lead = np.ones(len(order), bool)
+    lead[1:] = group[order][1:] != group[order][:-1]
+    keep = np.zeros(len(rows), bool)
+    keep[order[lead]] = True
+    keep |= ~whole
+    rows, group, rank = rows.take(keep), group[keep], rank[keep]
+    row, segment = _expand(segments, group, rows)
+    best = np.full(len(segments.group), len(ordered), np.int64)
+    np.minimum.at(best, segment, rank[row])
+    found = best < len(ordered)
+    result[found] = ordered[best[found]]
+    return result

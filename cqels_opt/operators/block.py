@@ -1,0 +1,165 @@
+"""A block of joins by the delta rule (DESIGN §3): for each delta source its new rows, joined along its plan.
+
+The rows that a step adds are the union over the delta sources i, in a free order, of: old and new of the occurrences before i, the
+new part of i, old of those after i, and the static relations. Intervals intersect on the way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from cqels_opt.operators.cache import relation as static_relation
+from cqels_opt.operators.content import content
+from cqels_opt.operators.expressions import truth
+from cqels_opt.operators.join import RANK, Indexed, as_rows
+from cqels_opt.operators.program import Block, Occurrence, Static
+from cqels_opt.operators.rows import Rows, concat
+from cqels_opt.operators.step import Step
+from cqels_opt.operators.terms import TermTable
+from cqels_opt.plans import Join, Plan, Scan, parse_plan
+from cqels_opt.plans.plan import relations
+
+
+@dataclass(slots=True)
+class Observed:
+    """Rows that operators put out, a delta source: by place in the plan; and rows before and after each filter."""
+
+    operators: dict[str, list[int]] = field(default_factory=dict)
+    filters: dict[str, tuple[int, int]] = field(default_factory=dict)
+
+    def add(self, other: Observed) -> None:
+        """Adds what another task observed."""
+        for source, counts in other.operators.items():
+            mine = self.operators.setdefault(source, [0] * len(counts))
+            self.operators[source] = [a + b for a, b in zip(mine, counts)]
+        for name, (before, after) in other.filters.items():
+            b, a = self.filters.get(name, (0, 0))
+            self.filters[name] = (b + before, a + after)
+
+
+class BlockStep:
+    """One block in one step, in one task that has the ``part``-th of ``parts`` shares of each delta."""
+
+    def __init__(self, block: Block, store: str, step: Step, terms: TermTable, part: int = 0, parts: int = 1) -> None:
+        self.block, self.store, self.step, self.terms, self.part, self.parts = block, store, step, terms, part, parts
+        self.occurrences = {o.name: o for o in block.occurrences}
+        self.statics = {s.name: s for s in block.statics}
+        self.observed = Observed()
+        self._filters = {f.name: f for f in block.filters}
+
+    def rows(self) -> Iterator[Rows]:
+        """The rows that the step adds, of this task's share of each delta."""
+        order = self.step.orders[self.block.name]
+        for place, source in enumerate(order):
+            with_new = set(order[:place])
+            run = _SourceRun(self, source, with_new)
+            plan = parse_plan(self.step.plans[self.block.name][source])
+            for rows in run.rows(plan):
+                yield rows.only([*self.block.output, *(v for v in rows.columns if v.startswith(RANK))])
+            self.observed.operators[source] = run.counts
+
+    def filtered(self, rows: Rows, before: frozenset[str], after: frozenset[str]) -> Rows:
+        """The rows under the filters whose variables have just become bound."""
+        for f in self._filters.values():
+            if f.variables <= after and not (before and f.variables <= before) and len(rows):
+                keep = truth(rows, f.condition, self.terms)
+                seen, kept = self.observed.filters.get(f.name, (0, 0))
+                self.observed.filters[f.name] = (seen + len(rows), kept + int(keep.sum()))
+                rows = rows.take(keep)
+        return rows
+
+
+class _SourceRun:
+    """The plan of one delta source."""
+
+    def __init__(self, owner: BlockStep, source: str, with_new: set[str]) -> None:
+        self.owner, self.source, self.with_new = owner, source, with_new
+        self.counts: list[int] = []
+        self._variables: dict[str, frozenset[str]] = {
+            **{n: frozenset(o.variables) for n, o in owner.occurrences.items()},
+            **{n: frozenset(s.variables) for n, s in owner.statics.items()},
+        }
+
+    def rows(self, plan: Plan) -> Iterator[Rows]:
+        places: dict[int, int] = {}
+        self._number(plan, places)
+        self.counts = [0] * len(places)
+        self._places = places
+        yield from self._run(plan)
+
+    def _number(self, plan: Plan, places: dict[int, int]) -> None:
+        """Numbers the operators in the order in which they run, as :func:`cqels_opt.plans.operators` lists them."""
+        if not isinstance(plan, Scan):
+            self._number(plan.input, places)
+            if isinstance(plan, Join):
+                self._number(plan.build, places)
+        places[id(plan)] = len(places)
+
+    def _bound(self, plan: Plan) -> frozenset[str]:
+        return frozenset(v for name in relations(plan) for v in self._variables[name])
+
+    def _run(self, plan: Plan, apart: bool = False) -> Iterator[Rows]:
+        """The rows of a plan; ``apart`` from the delta, in a bushy part, those that expired before the delta begins are left out."""
+        place = self._places[id(plan)]
+        if isinstance(plan, Scan):
+            scanned = self.owner.filtered(self._scan(plan.relation), frozenset(), self._bound(plan))
+            self.counts[place] += len(scanned)
+            if len(scanned):
+                yield scanned
+            return
+        sides: list[Indexed] | None = None
+        before, after = self._bound(plan.input), self._bound(plan)
+        right = self._bound(plan.build) if isinstance(plan, Join) else self._variables[plan.relation]
+        on = sorted(before & right)
+        for left in self._run(plan.input, apart):
+            if sides is None:
+                sides = self._built(plan.build) if isinstance(plan, Join) else self._sides(plan.relation)
+            for side in sides:
+                for joined in side.probe(left, on):
+                    kept = self.owner.filtered(self._alive(joined) if apart else joined, before, after)
+                    self.counts[place] += len(kept)
+                    if len(kept):
+                        yield kept
+
+    def _built(self, plan: Plan) -> list[Indexed]:
+        """A bushy part, indexed in memory."""
+        rows = concat(list(self._run(plan, apart=True)))
+        return [Indexed.of_rows(rows)] if len(rows) else []
+
+    def _alive(self, rows: Rows) -> Rows:
+        return rows.take(rows.end > self.owner.step.after + 1)
+
+    def _sides(self, name: str) -> list[Indexed]:
+        """The indexes in which a relation is probed."""
+        return indexed_sides(self.owner.block, self.owner.store, self.owner.step, name, name in self.with_new)
+
+    def _scan(self, name: str) -> Rows:
+        """The delta's share of this task; or, at the start of a bushy part, a whole relation."""
+        if name in self.owner.statics:
+            return scan_static(self.owner.statics[name], self.owner.store)
+        occurrence: Occurrence = self.owner.occurrences[name]
+        held = content(occurrence, self.owner.step)
+        if name != self.source:
+            rows = concat([*held.old, held.new] if name in self.with_new else [*held.old, held.new.take(np.empty(0, np.int64))])
+            return self._alive(rows)
+        length = len(held.new)
+        first, last = length * self.owner.part // self.owner.parts, length * (self.owner.part + 1) // self.owner.parts
+        return held.new.take(np.arange(first, last))
+
+
+def indexed_sides(block: Block, store: str, step: Step, name: str, with_new: bool) -> list[Indexed]:
+    """The indexes of a relation of a block: of a static one its own, of a window one a run of its old (and new) content."""
+    for static in block.statics:
+        if static.name == name:
+            return [Indexed.of_static(static_relation(store, static.at), static.variables)]
+    held = content(next(o for o in block.occurrences if o.name == name), step)
+    runs = [*held.old, held.new] if with_new else held.old
+    return [held.indexed(run) for run in runs if len(run)]
+
+
+def scan_static(static: Static, store: str) -> Rows:
+    """All rows of a static relation."""
+    return as_rows(static_relation(store, static.at), static.variables)

@@ -1,0 +1,71 @@
+"""What a worker keeps between tasks: mapped stores and relations, pages of terms, and the windows' contents with their indexes.
+
+Nothing here decides an answer: a cache that does not fit the step at hand is filled again from the files that the step names.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from pathlib import Path
+from typing import Generic, TypeVar
+
+from cqels_opt.lod.relation import HEADER as RELATION_HEADER
+from cqels_opt.lod.relation import Relation
+from cqels_opt.lod.store import HEADER as STORE_HEADER
+from cqels_opt.lod.store import StaticPattern, Store
+from cqels_opt.operators.terms import Page, TermTable
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+class Recent(Generic[K, V]):
+    """The values used last, up to a number of them."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit, self.values = limit, OrderedDict[K, V]()
+
+    def get(self, key: K, make: Callable[[], V]) -> V:
+        """The value of a key, made where absent."""
+        if key not in self.values:
+            self.values[key] = make()
+            if len(self.values) > self.limit:
+                self.values.popitem(last=False)
+        self.values.move_to_end(key)
+        return self.values[key]
+
+
+Stamp = tuple[int, int]
+_STORES: Recent[tuple[str, Stamp], Store] = Recent(8)
+_RELATIONS: Recent[tuple[str, Stamp, StaticPattern | None], Relation] = Recent(256)
+_PAGES: Recent[tuple[str, Stamp], Page] = Recent(4096)
+
+
+def _stamp(path: Path) -> Stamp:
+    """What tells a file from another one that took its place."""
+    found = path.stat()
+    return found.st_ino, found.st_mtime_ns
+
+
+def store(folder: str) -> Store:
+    """The static store in a folder, mapped. One that was replaced is opened anew."""
+    return _STORES.get((folder, _stamp(Path(folder) / STORE_HEADER)), lambda: Store.open(Path(folder)))
+
+
+def relation(store_folder: str, at: StaticPattern | str) -> Relation:
+    """A static relation: a pattern on the store, or the relation in a folder."""
+    if isinstance(at, str):
+        return _RELATIONS.get((at, _stamp(Path(at) / RELATION_HEADER), None), lambda: Relation.open(Path(at)))
+    stamp = _stamp(Path(store_folder) / STORE_HEADER)
+    return _RELATIONS.get((store_folder, stamp, at), lambda: store(store_folder).match(at))
+
+
+def page(path: Path) -> Page:
+    """A page of terms."""
+    return _PAGES.get((str(path), _stamp(path)), lambda: Page(path))
+
+
+def term_table(store_folder: str, seed: int, pages: list[Path]) -> TermTable:
+    """A term table over a store and pages."""
+    return TermTable(seed, store(store_folder).decode, [lambda p=p: page(p) for p in pages])  # type: ignore[misc]

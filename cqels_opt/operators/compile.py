@@ -1,0 +1,351 @@
+"""From the algebra to a program: blocks of inner joins below, everything else above them (DESIGN §3, "registration").
+
+A *draft* is a block in the making: patterns, static relations and filters that only need inner joins. Joins merge drafts, a UNION is
+drawn above the joins around it, a sub-select without aggregates melts into its surroundings, and whatever is static and more than a
+draft is evaluated once, here. What cannot be drafted stays above as an operator.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from cqels_opt.errors import QueryError
+from cqels_opt.lod.relation import Relation, restrict
+from cqels_opt.lod.store import StaticPattern, Store
+from cqels_opt.operators import program as p
+from cqels_opt.operators.drafts import (
+    Above,
+    Draft,
+    Normal,
+    branches,
+    filled,
+    mentioned,
+    merged,
+    pattern_variables,
+    read_by_node,
+    renamed,
+    union,
+)
+from cqels_opt.operators.expressions import truth
+from cqels_opt.operators.join import as_rows
+from cqels_opt.operators.mentions import conjunction, counts_whole_rows, exists_in, mentions, moves, written_in
+from cqels_opt.operators.rows import HIDDEN, Rows
+from cqels_opt.operators.step import NOWHEN
+from cqels_opt.operators.subresults import Part, choose_parts, join_all, name_of
+from cqels_opt.operators.terms import TermTable, write_page
+from cqels_opt.operators.tree import Scope, evaluate
+from cqels_opt.query import algebra as a
+from cqels_opt.query.scope import uses_now
+from cqels_opt.query.scope import variables as read_by
+from cqels_opt.query.visible import visible
+from cqels_opt.rdf import ids as term_ids
+from cqels_opt.windows.instants import Report
+from cqels_opt.windows.slots import Shape
+
+BRANCHES = 16  # more UNION branches than this are joined above instead of each being planned
+PAGE = "terms.arrow"
+
+
+class Compiler:
+    """Compiles one query over one static store. ``folder`` takes the static relations that are made on the way."""
+
+    def __init__(self, query: a.Query, store: str, folder: Path, report: Report, distinct: bool = False) -> None:
+        self.query, self.store_folder, self.folder, self.report = query, store, folder, report
+        self.distinct = distinct
+        self.store = Store.open(Path(store))
+        self.windows = {w.name: w for w in query.windows}
+        self.terms = TermTable(self.store.seed, self.store.decode)
+        self.blocks: list[p.Block] = []
+        self.made = 0
+        self.fresh = 0
+        self.names: dict[str, int] = {}
+        self._in_static = False
+        self._mentions = mentions(query.body)
+        self._told: set[int] = set()  # ORDER BYs whose order shows
+
+    def compile(self, identity: str, operator: a.Operator) -> p.Program:
+        """The program. Sub-results are saved, with the terms that were made for them."""
+        if operator == "rstream":
+            self._tell(self.query.body)
+        normal = self._top(self.query.body)
+        outside = {v.name for v in self.query.variables}
+        tree = self.finished(normal, outside)
+        if self.terms.made:
+            codes = np.array(list(self.terms.made), np.int64)
+            write_page(self.folder / PAGE, codes, list(self.terms.made.values()))
+        return p.Program(
+            identity,
+            tuple(v.name for v in self.query.variables),
+            tuple(self.blocks),
+            tree,
+            self.query.windows,
+            self.report,
+            operator,
+            self.store_folder,
+            self.store.seed,
+        )
+
+    # -------------------------------------------------------------- algebra -> drafts and operators above them
+    def _top(self, body: a.Algebra) -> Normal:
+        """The query's own projection hides no names from anyone: its draft stays as it is."""
+        if isinstance(body, a.Project) and isinstance(inner := self.normal(body.input), Draft):
+            return inner
+        return self.normal(body)
+
+    def normal(self, node: a.Algebra) -> Normal:
+        """A node with its joins gathered; the largest static parts that are more than a draft have been evaluated."""
+        if self._in_static or moves(node):
+            return self._normal(node)
+        self._in_static = True
+        found = self._normal(node)
+        self._in_static = False
+        if isinstance(found, Draft | p.ValuesNode):
+            return found
+        several = isinstance(found, Above) and isinstance(found.node, p.UnionNode)
+        elsewhere = self._mentions - mentions(node)
+        return self._evaluated(found, "union" if several else "select", set(elsewhere))
+
+    def _normal(self, node: a.Algebra) -> Normal:
+        match node:
+            case a.Bgp(_, a.Merged()):
+                raise QueryError(
+                    f"patterns over merged windows ({self.query.dialect}) are not supported yet: write WINDOW or GRAPH"
+                )
+            case a.Bgp((), a.NamedGraph(name)):
+                return Draft(statics=[self._named_graphs(name)])
+            case a.Bgp(patterns, source):
+                return Draft([(pattern, source) for pattern in patterns])
+            case a.Join(left, right):
+                return self._join(self.normal(left), self.normal(right))
+            case a.Union(left, right):
+                return union([self.normal(left), self.normal(right)])
+            case a.Filter(inner, condition):
+                return self._filter(self.normal(inner), condition)
+            case a.Extend(inner, variable, expression):
+                below, expression = self._exists(self.normal(inner), expression)
+                return Above(p.ExtendNode(_HOLE, variable.name, expression), [below])
+            case a.LeftJoin(left, right, condition):
+                if condition is not None and exists_in(condition):
+                    raise QueryError("EXISTS in a FILTER of OPTIONAL is not supported yet", self.query.text)
+                return Above(p.LeftJoinNode(_HOLE, _HOLE, condition), [self.normal(left), self.normal(right)])
+            case a.Minus(left, right):
+                return Above(p.MinusNode(_HOLE, _HOLE), [self.normal(left), self.normal(right)])
+            case a.Values(variables, rows):
+                names = tuple(v.name for v in variables)
+                ids = tuple(tuple(int(i) for i in self.terms.ids(row)) for row in rows)
+                return p.ValuesNode(names, ids)
+            case a.Group(inner, keys, aggregates, implicit):
+                named = tuple((v.name, spec) for v, spec in aggregates)
+                whole = written_in(inner) if counts_whole_rows(node) else ()
+                return Above(p.GroupNode(_HOLE, tuple(k.name for k in keys), named, implicit, whole), [self.normal(inner)])
+            case a.Project(inner, variables):
+                return self._project(self.normal(inner), [v.name for v in variables])
+            case a.Distinct(inner):
+                return Above(p.DistinctNode(_HOLE, tuple(v.name for v in visible(inner))), [self.normal(inner)])
+            case a.OrderBy(inner, keys):
+                if id(node) not in self._told:  # nobody can tell the order
+                    return self.normal(inner)
+                return Above(p.OrderNode(_HOLE, keys, 0, None, written_in(inner)), [self.normal(inner)])
+            case a.Slice(inner, offset, limit):
+                self._tell(inner)
+                return Above(p.OrderNode(_HOLE, (), offset, limit, written_in(inner)), [self.normal(inner)])
+        raise QueryError(f"{type(node).__name__} is not supported yet", self.query.text)
+
+    def _tell(self, node: a.Algebra) -> None:
+        """The order of this part's rows shows: in a snapshot, or in what LIMIT and OFFSET leave."""
+        while isinstance(node, a.Project | a.Distinct):
+            node = node.input
+        if isinstance(node, a.OrderBy):
+            self._told.add(id(node))
+
+    def _join(self, left: Normal, right: Normal) -> Normal:
+        if isinstance(left, Draft) and isinstance(right, Draft):
+            return merged(left, right)
+        for one, other in ((left, right), (right, left)):
+            if (
+                isinstance(one, Above)
+                and isinstance(one.node, p.UnionNode)
+                and len(branches(other)) * len(one.inputs) <= BRANCHES
+            ):
+                parts = [self._join(x, y) if one is left else self._join(y, x) for x in one.inputs for y in branches(other)]
+                return union(parts)
+        return Above(p.JoinNode(_HOLE, _HOLE), [left, right])
+
+    def _filter(self, inner: Normal, condition: a.Expression) -> Normal:
+        if isinstance(condition, a.Call) and condition.function == "&&":
+            for part in condition.arguments:
+                inner = self._filter(inner, part)
+            return inner
+        plain = not exists_in(condition) and not uses_now(condition)
+        if isinstance(inner, Draft) and plain and read_by(condition) <= inner.variables:
+            return Draft(inner.patterns, inner.statics, [*inner.filters, condition])
+        if isinstance(inner, Above) and isinstance(inner.node, p.UnionNode) and not exists_in(condition):
+            return union([self._filter(part, condition) for part in inner.inputs])
+        inner, condition = self._exists(inner, condition)
+        return Above(p.FilterNode(_HOLE, condition), [inner])
+
+    def _exists(self, inner: Normal, expression: a.Expression) -> tuple[Normal, a.Expression]:
+        """Each EXISTS of an expression becomes a column of the input that says yes or no."""
+        match expression:
+            case a.Exists(pattern, negated):
+                conditions: list[a.Expression] = []
+                while isinstance(pattern, a.Filter):
+                    conditions.append(pattern.condition)
+                    pattern = pattern.input
+                if any(map(exists_in, conditions)):
+                    raise QueryError("EXISTS in a FILTER of EXISTS is not supported yet", self.query.text)
+                flag = f"{HIDDEN}exists{self.fresh}"
+                self.fresh += 1
+                condition = conjunction(conditions)
+                above = Above(p.ExistsNode(_HOLE, _HOLE, condition, flag), [inner, self.normal(pattern)])
+                variable: a.Expression = a.Variable(flag)
+                return above, a.Call("!", (variable,)) if negated else variable
+            case a.Call(function, arguments):
+                changed = []
+                for argument in arguments:
+                    inner, new = self._exists(inner, argument)
+                    changed.append(new)
+                return inner, a.Call(function, tuple(changed))
+        return inner, expression
+
+    def _project(self, inner: Normal, variables: list[str]) -> Normal:
+        """A projection of a draft is a draft whose other variables have names that no one else knows."""
+        if not isinstance(inner, Draft):
+            return Above(p.ProjectNode(_HOLE, tuple(variables)), [inner])
+        hidden = {}
+        for name in sorted(inner.variables - set(variables)):
+            hidden[name] = f"{name}~{self.fresh}"
+        self.fresh += 1
+        return renamed(inner, hidden)
+
+    # -------------------------------------------------------------- drafts -> blocks
+    def finished(self, normal: Normal, outside: set[str]) -> p.Tree:
+        """The tree with every draft a block or a static relation. ``outside``: the variables that are read above."""
+        if isinstance(normal, Draft):
+            return self._finished_draft(normal, outside)
+        if not isinstance(normal, Above):
+            return normal
+        inputs = []
+        for i, part in enumerate(normal.inputs):
+            others = set().union(*(mentioned(x) for j, x in enumerate(normal.inputs) if j != i))
+            inputs.append(self.finished(part, outside | others | read_by_node(normal.node)))
+        return filled(normal.node, inputs)
+
+    def _finished_draft(self, draft: Draft, outside: set[str]) -> p.Tree:
+        if not draft.patterns and not draft.statics:
+            unit: p.Tree = p.ValuesNode((), ((),))
+            for condition in draft.filters:
+                unit = p.FilterNode(unit, condition)
+            return unit
+        if not draft.moving:
+            return p.StaticNode(self._static(self._materialised(draft, outside), "static"))
+        return self._block(draft, outside)
+
+    def _parts(self, draft: Draft) -> list[Part]:
+        """The static relations of a draft: matched patterns, and what was evaluated already."""
+        parts = list(draft.statics)
+        for pattern, source in draft.patterns:
+            if not isinstance(source, a.InWindow):
+                at = StaticPattern(self._id(pattern.s), self._id(pattern.p), self._id(pattern.o), self._graph(source))
+                parts.append(Part(name_of(pattern.p), self.store.match(at), at, 1))
+        return parts
+
+    def _named_graphs(self, name: a.Node) -> Part:
+        """``GRAPH name {}``: the named graphs there are, or whether this one is there."""
+        there = self.store.named_graphs()
+        if isinstance(name, a.Variable):
+            return Part("graphs", Relation.build({name.name: np.asarray(there, np.int64)}), None, 0)
+        rows = int((np.asarray(there) == self._id(name)).any())
+        return Part("graphs", Relation.build({}, np.ones(rows, np.int64)), None, 0)
+
+    def _id(self, node: a.Node) -> int | str:
+        return node.name if isinstance(node, a.Variable) else int(term_ids.encode([node], self.store.seed)[0])
+
+    def _graph(self, source: a.Source) -> int | str | None:
+        return self._id(source.name) if isinstance(source, a.NamedGraph) else None
+
+    def _block(self, draft: Draft, outside: set[str]) -> p.Tree:
+        number = len(self.blocks)
+        name = f"b{number}"
+        moving = [(pattern, source.window) for pattern, source in draft.patterns if isinstance(source, a.InWindow)]
+        filters = tuple(
+            p.BlockFilter(f"{name}.filter{i}", condition, frozenset(read_by(condition)))
+            for i, condition in enumerate(draft.filters)
+        )
+        dynamic = {v for pattern, _ in moving for v in pattern_variables(pattern, a.DefaultGraph())}
+        needed = outside | dynamic | {v for f in filters for v in f.variables}
+        parts = choose_parts(self._parts(draft), needed)
+        self.blocks.append(p.Block(name, (), (), (), ()))  # takes the number before names are given
+        counts = {w: sum(1 for _, other in moving if other == w) for _, w in moving}
+        occurrences = []
+        for pattern, window in moving:
+            occurrences.append(self._occurrence(pattern, window, counts[window] > 1))
+        shared = {part.name for part in parts if sum(other.name == part.name for other in parts) > 1}
+        statics = tuple(self._static(part, part.name, part.name in shared) for part in parts)
+        output = tuple(sorted(draft.variables & outside))
+        written = (*(o.name for o in occurrences), *(s.name for s in statics))
+        self.blocks[number] = p.Block(name, tuple(occurrences), statics, filters, output, written)
+        return p.BlockNode(name)
+
+    def _occurrence(self, pattern: a.TriplePattern, window: str, several: bool) -> p.Occurrence:
+        places: dict[str, int] = {}
+        constants, where = [], []
+        for node in (pattern.s, pattern.p, pattern.o):
+            if isinstance(node, a.Variable):
+                constants.append(0)
+                where.append(places.setdefault(node.name, len(places)))
+            else:
+                constants.append(int(self._id(node)))
+                where.append(-1)
+        declared = self.windows[window]
+        shape = Shape(declared.stream, (constants[0], constants[1], constants[2]), (where[0], where[1], where[2]))
+        t0 = self.report.origin(window)
+        return p.Occurrence(self._unique(window, several), declared, t0, shape, tuple(places), self.distinct)
+
+    def _unique(self, name: str, numbered: bool = False) -> str:
+        self.names[name] = self.names.get(name, 0) + 1
+        return f"{name}#{self.names[name]}" if numbered or self.names[name] > 1 else name
+
+    def _static(self, part: Part, name: str, several: bool = False) -> p.Static:
+        at: StaticPattern | str
+        if part.pattern is not None:
+            at = part.pattern
+        else:
+            at = str(self.folder / f"relation{self.made}")
+            self.made += 1
+            part.relation.save(Path(at), [(v,) for v in part.relation.variables])
+        return p.Static(self._unique(name, several), tuple(part.relation.variables), at, part.relation.rows, part.patterns)
+
+    # -------------------------------------------------------------- evaluated once
+    def _materialised(self, draft: Draft, outside: set[str]) -> Part:
+        parts = self._parts(draft)
+        if len(parts) == 1 and not draft.filters:
+            return parts[0]
+        needed = outside | {v for condition in draft.filters for v in read_by(condition)}
+        relation = join_all(choose_parts(parts, needed), needed)
+        rows = as_rows(relation, relation.variables)
+        for condition in draft.filters:
+            rows = rows.take(truth(rows, condition, self.terms))
+        return Part("static", _relation(rows, outside), None, sum(part.patterns for part in parts))
+
+    def _evaluated(self, normal: Normal, name: str, needed: set[str]) -> Normal:
+        """What is static: evaluated now, for the variables that are ``needed``; a draft where it binds those on every row."""
+        tree = self.finished(normal, needed)
+        instants = np.array([NOWHEN, 0], np.int64)
+        rows = evaluate(tree, Scope({}, self.store_folder, self.terms, instants, 1))
+        part = Part(name, _relation(rows, needed), None, 0)
+        if all((column != 0).all() for column in part.relation.columns.values()):
+            return Draft(statics=[part])
+        return p.StaticNode(replace(self._static(part, name), partial=True))
+
+
+_HOLE = p.ValuesNode((), ())
+
+
+def _relation(rows: Rows, needed: set[str]) -> Relation:
+    """Rows as a relation of the needed variables; rows that become equal are counted."""
+    columns = {v: np.ascontiguousarray(c) for v, c in rows.columns.items() if not v.startswith(HIDDEN)}
+    return restrict(Relation.build(columns, rows.n), [v for v in columns if v in needed])

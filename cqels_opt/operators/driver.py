@@ -1,0 +1,410 @@
+"""The micro-batch, from counts to commit: the one place that decides; rows are read and made by the runner's tasks.
+
+A batch is: ingest (elements into slots), move the frontier, statistics, plans, evaluate and put out, commit. A batch that runs again
+overwrites what it wrote. The driver sees counts, plans and the names of files.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from cqels_opt.errors import DataError, RunError
+from cqels_opt.operators.account import trace_record
+from cqels_opt.operators.block import Observed
+from cqels_opt.operators.commit import Commit, CommitLog
+from cqels_opt.operators.evaluate import EvaluateReport, EvaluateTask, FinishReport, Format
+from cqels_opt.operators.ingest import COUNT_PARTS, IngestReport, IngestTask, Rejected
+from cqels_opt.operators.knowledge import read_knowledge, write_knowledge
+from cqels_opt.operators.planner import PlanMode, Planner
+from cqels_opt.operators.program import Program
+from cqels_opt.operators.retention import Retention
+from cqels_opt.operators.rows import Ints
+from cqels_opt.operators.step import NOWHEN, Step
+from cqels_opt.stats import SlotCounts
+from cqels_opt.trace.records import Milliseconds, TraceRecord
+from cqels_opt.windows.columns import read_columns, write_columns
+from cqels_opt.windows.frontier import Frontier
+from cqels_opt.windows.instants import drained, instants
+from cqels_opt.windows.slots import SlotFile, rank_elements
+
+LARGE = 50_000  # delta rows a task; more are shared between tasks
+
+
+@dataclass(slots=True)
+class Evaluated:
+    """What the second stage reports, by program."""
+
+    shares: dict[str, list[EvaluateReport]] = field(default_factory=dict)
+    finished: dict[str, list[FinishReport]] = field(default_factory=dict)
+
+
+class Runner(Protocol):
+    """Who runs tasks: Spark, or this process. ``jobs`` counts the Spark jobs of the batch so far; ``begin`` resets it."""
+
+    parallelism: int
+
+    def begin(self, batch: int) -> None:
+        """A batch begins."""
+
+    def ingest(self, rows: Any, task: IngestTask) -> list[IngestReport]:
+        """The first stage over a batch's rows (of the runner's own kind)."""
+
+    def evaluate(self, tasks: Sequence[EvaluateTask], parts: int) -> Evaluated:
+        """The second stage, each delta in ``parts`` shares."""
+
+    @property
+    def jobs(self) -> int:
+        """Spark jobs since :meth:`begin`."""
+
+
+class TraceLog(Protocol):
+    """Where trace records go; cut back to the committed length like answers."""
+
+    def restore(self, length: int) -> None:
+        """Back to the committed length."""
+
+    def put(self, records: Sequence[TraceRecord]) -> int:
+        """Appends records; returns the length to commit."""
+
+
+class Sink(Protocol):
+    """Where answers go. ``lengths`` name what is committed; a sink that can be cut back is cut back to it before a batch."""
+
+    format: Format
+
+    def restore(self, lengths: Mapping[str, int]) -> None:
+        """Back to the committed state."""
+
+    def put(self, batch: int, chunks: Sequence[tuple[Program, FinishReport]], folder: Path) -> dict[str, int]:
+        """Puts the answers of a batch out; returns the lengths to commit."""
+
+
+@dataclass(frozen=True, slots=True)
+class DriverOptions:
+    """How a run treats its input, and what it reports."""
+
+    drain: bool = False
+    skip_bad: bool = False
+    plan: PlanMode = field(default_factory=PlanMode)
+    sources: Mapping[int, str] = field(default_factory=dict)  # partition -> file, for messages
+    parts: int | None = None  # shares of each delta; None: as many as its size asks for
+    large: int = LARGE
+    rejects: Path | None = None  # where rejected elements are kept, a JSON object a line: file, line, reason
+    refused: Path | None = None  # the same of what was refused before the run: it comes first
+
+
+class Driver:
+    """One run over one checkpoint."""
+
+    def __init__(
+        self,
+        folder: Path,
+        programs: Sequence[Program],
+        runner: Runner,
+        sink: Sink,
+        frontier: Frontier,
+        options: DriverOptions = DriverOptions(),
+        identity: Mapping[str, Any] | None = None,
+        pages: Sequence[SlotFile] = (),
+        trace: TraceLog | None = None,
+    ) -> None:
+        self.folder, self.programs, self.runner, self.sink, self.options = folder, tuple(programs), runner, sink, options
+        for part in ("slots", "results", "answers", "knowledge"):
+            (folder / part).mkdir(parents=True, exist_ok=True)
+        self.log = CommitLog(folder)
+        self.run = self.log.claim(dict(identity or {}))
+        self.frontier, self.pages, self.trace = frontier, list(pages), trace
+        self._counted = 0
+        self._doomed: list[tuple[int, set[str]]] = []
+        self._fresh_frontier = frontier.state()
+        self.streams = tuple(dict.fromkeys(s for p in self.programs for s in p.streams))
+        self.shapes = tuple(dict.fromkeys(s for p in self.programs for s in p.shapes))
+        self.tables = frozenset(w.stream for p in self.programs for w in p.windows if w.kind == "last")
+        self.state = Commit(-1)
+        self.planners: dict[str, Planner] = {}
+        self.times: dict[str, Ints] = {}
+        self.pending: dict[str, list[SlotCounts]] = {}
+        self.restore(None)
+
+    # -------------------------------------------------------------- state
+    def restore(self, batch: int | None) -> None:
+        """Takes up the state before a batch (None: the last one): also what a killed process left half done is cut back."""
+        found = self.log.last() if batch is None else self.log.before(batch)
+        self.state = found or Commit(-1)
+        self.frontier.restore(self.state.frontier or self._fresh_frontier)
+        self.sink.restore(self.state.lengths)
+        if self.trace is not None:
+            self.trace.restore(self.state.lengths.get("trace", 0))
+        self._restore_rejects()
+        self.times = {s: np.empty(0, np.int64) for s in self.streams}
+        for file in self.state.files:
+            if file.kind == "times":
+                t = read_columns(self.folder / file.path)["t"]
+                self.times[file.stream] = np.union1d(self.times[file.stream], t)
+        self.planners = {program.id: Planner(program, self.options.plan) for program in self.programs}
+        self.pending, self._counted = {}, 0
+        if self.state.knowledge:
+            self.pending, self._counted = read_knowledge(self.folder / self.state.knowledge, self.planners)
+
+    def _restore_rejects(self) -> None:
+        length, path, before = self.state.lengths.get("rejects", 0), self.options.rejects, self.options.refused
+        if path is not None and (path.exists() or length or (before is not None and before.exists())):
+            with path.open("ab") as file:
+                file.truncate(length)
+                if not length and before is not None and before.exists():
+                    file.write(before.read_bytes())
+
+    def _put_rejects(self, rejected: Sequence[Rejected]) -> dict[str, int]:
+        path = self.options.rejects
+        if path is None or not (rejected or path.exists()):
+            return {}
+        with path.open("a", encoding="utf-8") as file:
+            for r in rejected:
+                where = self.options.sources.get(r.partition, r.stream)
+                file.write(json.dumps({"file": where, "line": r.line, "reason": r.reason}, ensure_ascii=False) + "\n")
+            return {"rejects": file.tell()}
+
+    # -------------------------------------------------------------- a batch
+    def batch(self, number: int, rows: Any) -> list[TraceRecord]:
+        """Does a micro-batch, from its elements to its commit record; returns its trace records."""
+        if number <= self.state.batch or self.log_ahead(number):
+            self.restore(number)
+        clock = _Clock()
+        self.runner.begin(number)
+        after = self.frontier.value
+        tables = frozenset(self.streams) & self.tables
+        first = self.programs[0]
+        task = IngestTask(str(self.folder), number, self.streams, self.shapes, first.store, first.seed, after, tables)
+        reports = self.runner.ingest(rows, task)
+        rejected = [r for report in reports for r in report.rejected]
+        if rejected and not self.options.skip_bad:
+            raise DataError(self._said(min(rejected, key=lambda r: (r.partition, r.line))))
+        files = [*self.state.files, *(f for report in reports for f in report.files)]
+        times = self._seen(reports)
+        files += self._times_files(number, times)
+        upto = self.frontier.advance()
+        if self.options.drain and self.frontier.ended and (greatest := self.frontier.greatest) is not None:
+            upto = max(drained(p.windows, p.report, self.frontier.last(), greatest) for p in self.programs)
+            self.frontier.value = max(self.frontier.value, upto)
+        clock.lap("ingest")
+        new = self._released(reports, upto)
+        self._tell_elements(files)
+        for planner in self.planners.values():
+            planner.advance(new, after, upto)
+        clock.lap("statistics")
+        steps = {p.id: self._step(p, number, after, upto, files) for p in self.programs}
+        clock.lap("optimize")
+        done = Evaluated()
+        if upto > after:
+            size = sum(c.total for parts in new.values() for c in parts)
+            parts = self.options.parts or max(1, min(self.runner.parallelism, -(-size // self.options.large)))
+            done = self.runner.evaluate([EvaluateTask(p, steps[p.id], self.sink.format) for p in self.programs], parts)
+        jobs = self.runner.jobs  # before the sink, whose own jobs are the user's
+        clock.lap("execute")
+        observed = self._observed(done)
+        chunks = [(p, f) for p in self.programs for f in done.finished.get(p.id, []) if f.answers]
+        lengths = self.sink.put(number, chunks, self.folder)
+        lengths |= self._put_rejects(rejected)
+        clock.lap("commit")
+        ms = clock.done()
+        records = [
+            trace_record(
+                p,
+                self.planners[p.id],
+                number,
+                reports,
+                rejected,
+                observed.get(p.id, {}),
+                self.frontier,
+                ms,
+                jobs,
+            )
+            for p in self.programs
+        ]
+        if self.trace is not None:
+            lengths["trace"] = self.trace.put(records)
+        self._commit(number, files, done, steps, rejected, reports, lengths)
+        return records
+
+    def log_ahead(self, number: int) -> bool:
+        """Whether a record of this batch or a later one is there already: Spark had not yet noted that it was done."""
+        last = self.log.last()
+        return last is not None and last.batch >= number
+
+    def _said(self, bad: Rejected) -> str:
+        return f"{self.options.sources.get(bad.partition, bad.stream)}:{bad.line}: {bad.reason}"
+
+    def _seen(self, reports: Sequence[IngestReport]) -> dict[str, Ints]:
+        """Takes note of what came: partitions, the first time of all, and the times of each stream."""
+        found: dict[str, Ints] = {}
+        for report in reports:
+            for stream, seen in report.streams.items():
+                for partition, (last_time, last_offset) in seen.last.items():
+                    self.frontier.seen(partition, stream, last_time, last_offset)
+                if seen.first is not None:
+                    self.state.first = seen.first if self.state.first is None else min(self.state.first, seen.first)
+                found[stream] = np.union1d(found.get(stream, np.empty(0, np.int64)), seen.times)
+        for stream, times in found.items():
+            self.times[stream] = np.union1d(self.times[stream], times)
+        return found
+
+    def _times_files(self, number: int, times: Mapping[str, Ints]) -> list[SlotFile]:
+        files = []
+        for i, (stream, t) in enumerate(times.items()):
+            if len(t):
+                path = f"slots/times-{number:08d}-{i}.arrow"
+                write_columns(self.folder / path, {"t": t})
+                files.append(SlotFile("times", path, stream, "", len(t), int(t[0]), int(t[-1])))
+        return files
+
+    def _numbered(self, parts: Iterable[SlotCounts]) -> list[SlotCounts]:
+        """Counts under numbers of their own: the statistics take what they are told twice for the same."""
+        self._counted += 1
+        return [replace(part, slot=self._counted * COUNT_PARTS * 2 + i) for i, part in enumerate(parts)]
+
+    def _released(self, reports: Sequence[IngestReport], upto: int) -> dict[str, list[SlotCounts]]:
+        """The counts of what the frontier has passed; the rest waits."""
+        for report in reports:
+            for stream, seen in report.streams.items():
+                for shape, parts in seen.counts.items():
+                    self.pending.setdefault(stream + shape, []).extend(self._numbered(parts))
+        new = {}
+        for key, waiting in self.pending.items():
+            ready = [c for c in waiting if len(c.times) and c.times[-1] <= upto]
+            if ready:
+                new[key] = ready
+            self.pending[key] = [c for c in waiting if len(c.times) and c.times[-1] > upto]
+        return new
+
+    def _tell_elements(self, files: Sequence[SlotFile]) -> None:
+        """The times of the elements up to the frontier: where rows of last-n windows end, which the statistics must know."""
+        for stream in self.tables:
+            tables = [f for f in files if f.kind == "elements" and f.stream == stream]
+            times = rank_elements(self.folder, tables, 0, self.frontier.value).times
+            for planner in self.planners.values():
+                planner.elements[stream] = times
+
+    def _step(self, program: Program, number: int, after: int, upto: int, files: Sequence[SlotFile]) -> Step:
+        previous = self.state.reported.get(program.id, int(NOWHEN))
+        found = np.empty(0, np.int64)
+        if self.state.first is not None and upto > after:
+            found = instants(program.windows, program.report, self.times, self.state.first, after, upto)
+        plans, orders = self.planners[program.id].choose()
+        return Step(
+            str(self.folder),
+            f"{self.run}-{program.id}",
+            number,
+            after,
+            upto,
+            np.concatenate([np.array([previous], np.int64), found]),
+            (*files, *self.pages),
+            dict(self.state.dropped),
+            plans,
+            orders,
+        )
+
+    def _observed(self, done: Evaluated) -> dict[str, dict[str, Observed]]:
+        found: dict[str, dict[str, Observed]] = {}
+        for program in self.programs:
+            blocks = found.setdefault(program.id, {})
+            for report in done.shares.get(program.id, []):
+                for block, observed in report.observed.items():
+                    blocks.setdefault(block, Observed()).add(observed)
+            for block, total in blocks.items():
+                self.planners[program.id].blocks[block].observe(total)
+        return found
+
+    # -------------------------------------------------------------- commit
+    def _commit(
+        self,
+        number: int,
+        files: list[SlotFile],
+        done: Evaluated,
+        steps: Mapping[str, Step],
+        rejected: Sequence[Rejected],
+        reports: Sequence[IngestReport],
+        lengths: dict[str, int],
+    ) -> None:
+        replaced = {path for finished in done.finished.values() for f in finished for path in f.replaced}
+        files = [f for f in files if f.path not in replaced]
+        files += [f for shares in done.shares.values() for report in shares for f in report.kept]
+        files += [f for finished in done.finished.values() for report in finished for f in report.kept]
+        reported = dict(self.state.reported)
+        for program in self.programs:
+            if len(steps[program.id].instants) > 1:
+                reported[program.id] = int(steps[program.id].instants[-1])
+        kept_files = Retention(self.folder, self.programs, self.tables).after(files, reported, self.state, self.frontier.value)
+        live, dropped = kept_files.files, kept_files.dropped
+        for stream, bound in kept_files.bounds.items():
+            if bound is not None:
+                self.times[stream] = self.times[stream][self.times[stream] >= bound]
+        totals = dict(self.state.totals)
+        streams = [seen for report in reports for seen in report.streams.values()]
+        chunks = [f for finished in done.finished.values() for f in finished]
+        choices = [c for p in self.planners.values() for b in p.blocks.values() for c in b.choices.values()]
+        for name, amount in (
+            ("elements", sum(s.elements for s in streams)),
+            ("late", sum(s.late for s in streams)),
+            ("rejected", len(rejected)),
+            ("answers", sum(f.answers for f in chunks)),
+            ("switches", sum(c.switched for c in choices)),
+            ("batches", 1),
+        ):
+            totals[name] = totals.get(name, 0) + amount
+        state = Commit(
+            number,
+            live,
+            self.frontier.state(),
+            self.state.first,
+            reported,
+            dropped,
+            lengths,
+            totals,
+            self.frontier.ended,
+            f"knowledge/{number:08d}.zip",
+        )
+        write_knowledge(self.folder / state.knowledge, self.planners, self.pending, self._counted)
+        gone = {f.path for f in [*self.state.files, *files]} - {f.path for f in live}
+        gone |= {f.path for shares in done.shares.values() for report in shares for f in report.fresh}
+        gone |= {f.path for f in chunks if f.path} | ({self.state.knowledge} - {""})
+        self.log.write(state)
+        self.state = state
+        self._forget(number, gone)
+
+    def _forget(self, number: int, gone: set[str]) -> None:
+        """Deletes files a few commits after they stopped to count: a batch that runs again may need what it expired."""
+        self._doomed.append((number, gone))
+        while self._doomed and self._doomed[0][0] <= number - 2:
+            for path in self._doomed.pop(0)[1]:
+                (self.folder / path).unlink(missing_ok=True)
+
+
+class _Clock:
+    """Milliseconds by phase."""
+
+    def __init__(self) -> None:
+        self.laps: dict[str, float] = {}
+        self.last = time.perf_counter()
+
+    def lap(self, phase: str) -> None:
+        """The phase that ends now."""
+        now = time.perf_counter()
+        self.laps[phase] = round(1000 * (now - self.last), 3)
+        self.last = now
+
+    def done(self) -> Milliseconds:
+        """All phases."""
+        return Milliseconds(**self.laps)
+
+
+def check_ended(driver: Driver) -> None:
+    """After a replay: everything must have been seen."""
+    if driver.frontier.finite and not driver.frontier.ended:
+        raise RunError("the replay ended before its last element was seen: the checkpoint is damaged; use another folder")

@@ -1,0 +1,127 @@
+"""Expressions over rows: each distinct combination of arguments is evaluated once; comparisons of plain numbers go by the column."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cqels_opt.operators.rows import HIDDEN, Ints, Rows, group_ids, is_nameable
+from cqels_opt.operators.terms import TermTable
+from cqels_opt.query.algebra import Call, Constant, Expression, Variable
+from cqels_opt.query.evaluate import compile_condition, compile_expression
+from cqels_opt.query.functions import Context
+from cqels_opt.query.numeric import ExpressionError
+from cqels_opt.query.scope import uses_now, variables
+from cqels_opt.rdf import ids as term_ids
+
+Mask = NDArray[np.bool_]
+Evaluate = Callable[[Mapping[str, str], Context], object]
+_COMPARE: Mapping[str, Callable[[NDArray[np.float64], NDArray[np.float64]], Mask]] = {
+    "=": np.equal,
+    "!=": np.not_equal,
+    "<": np.less,
+    ">": np.greater,
+    "<=": np.less_equal,
+    ">=": np.greater_equal,
+}
+_BLANK_OR_IRI = (1, 2)
+
+
+def truth(rows: Rows, condition: Expression, terms: TermTable, instants: Ints | None = None) -> Mask:
+    """Where the condition is effectively true; an error is not."""
+    if isinstance(condition, Call) and condition.function == "&&":
+        first = truth(rows, condition.arguments[0], terms, instants)
+        return first if not first.any() else first & truth(rows, condition.arguments[1], terms, instants)
+    fast = _compare_columns(rows, condition, terms)
+    if fast is None:
+        return _each(rows, condition, terms, instants, _condition(condition)).astype(bool)
+    answer, known = fast
+    if not known.all():
+        rest = np.flatnonzero(~known)
+        answer[rest] = _each(rows.take(rest), condition, terms, None, _condition(condition)).astype(bool)
+    return answer
+
+
+def values(rows: Rows, expression: Expression, terms: TermTable, instants: Ints | None = None) -> Ints:
+    """The id of the expression's value a row; 0 where it is an error."""
+    if isinstance(expression, Variable):
+        return rows.columns.get(expression.name, np.zeros(len(rows), np.int64))
+    texts = _each(rows, expression, terms, instants, _value(expression))
+    return terms.ids(texts.tolist())
+
+
+def _condition(condition: Expression) -> Evaluate:
+    return compile_condition(condition)
+
+
+def _value(expression: Expression) -> Evaluate:
+    evaluate = compile_expression(expression)
+
+    def value(row: Mapping[str, str], context: Context) -> str | None:
+        try:
+            return evaluate(row, context)
+        except ExpressionError:
+            return None
+
+    return value
+
+
+def needs_instant(expression: Expression) -> bool:
+    """Whether the value hangs on the instant (NOW, RAND, UUID …), so that rows must be evaluated instant by instant."""
+    return uses_now(expression)
+
+
+def _each(rows: Rows, expression: Expression, terms: TermTable, instants: Ints | None, run: Evaluate) -> NDArray[np.object_]:
+    """Runs over each distinct combination of arguments. What hangs on the instant or on the row is run for each row."""
+    if not len(rows):
+        return np.empty(0, object)
+    names = [v for v in sorted(variables(expression)) if v in rows.columns]
+    keys = [rows.columns[v] for v in names]
+    if instants is not None:
+        keys = [*(c for v, c in rows.columns.items() if not v.startswith(HIDDEN)), instants]
+    group, first = group_ids(keys, len(rows))
+    texts = [terms.texts(rows.columns[v][first]) for v in names]
+    seeds = _seeds(rows, first, terms) if instants is not None else []
+    results = np.empty(len(first), object)
+    for i, place in enumerate(first.tolist()):
+        row = {v: text for v, column in zip(names, texts) if (text := column[i]) is not None}
+        context = Context(int(instants[place]), seeds[i]) if instants is not None else Context()
+        results[i] = run(row, context)
+    return results[group]
+
+
+def _seeds(rows: Rows, which: Ints, terms: TermTable) -> list[str]:
+    """A text for each row that only hangs on what it binds: the seed of its RAND() and UUID()."""
+    names = sorted(v for v in rows.columns if is_nameable(v))
+    columns = [terms.texts(rows.columns[v][which]) for v in names]
+    return [" ".join(text or "" for text in row) for row in zip(*columns)] if names else [""] * len(which)
+
+
+def _compare_columns(rows: Rows, condition: Expression, terms: TermTable) -> tuple[Mask, Mask] | None:
+    """(answer, where it is known) of a plain comparison; None for anything else."""
+    if not isinstance(condition, Call) or condition.function not in _COMPARE:
+        return None
+    sides = [_column(rows, a, terms) for a in condition.arguments]
+    a, b = sides
+    if a is None or b is None:
+        return None
+    (x, x_known), (y, y_known) = term_ids.numeric(a), term_ids.numeric(b)
+    known = x_known & y_known
+    answer = _COMPARE[condition.function](x, y) & known
+    if condition.function in ("=", "!="):
+        same = a == b
+        node = np.isin(a >> 60, _BLANK_OR_IRI) | np.isin(b >> 60, _BLANK_OR_IRI)
+        node &= (a != 0) & (b != 0)
+        answer = np.where(node, same if condition.function == "=" else ~same, answer)
+        known = known | node
+    return answer, known
+
+
+def _column(rows: Rows, expression: Expression, terms: TermTable) -> Ints | None:
+    if isinstance(expression, Variable):
+        return rows.columns.get(expression.name)
+    if isinstance(expression, Constant):
+        return np.full(len(rows), terms.ids([expression.term])[0])
+    return None

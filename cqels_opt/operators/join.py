@@ -1,0 +1,200 @@
+"""Joins of rows with intervals: the result has the intersection of the intervals, and empty ones are dropped at once.
+
+(Streaming SPARQL 2008, §5: join on intervals; multiplicities are multiplied, so projections keep their bags.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from cqels_opt.lod.relation import Relation
+from cqels_opt.operators.rows import HIDDEN, Ints, Rows, concat, empty, group_ids
+from cqels_opt.windows.intervals import BEFORE_TIME, FOREVER
+
+EXPANSION = 4_000_000  # pairs that a join expands at a time, so that a product never fills the memory
+PROBES = 200_000
+RANK = "#rank:"  # hidden columns: the rank at which a row of a last-n window ends, a stream
+
+
+def as_rows(relation: Relation, variables: Sequence[str]) -> Rows:
+    """All rows of a static relation, valid always. ``variables`` names its columns."""
+    columns = dict(zip(variables, (np.asarray(relation.columns[v]) for v in relation.variables)))
+    n = np.asarray(relation.n) if relation.n is not None else np.ones(relation.rows, np.int64)
+    return Rows(columns, np.full(relation.rows, BEFORE_TIME), np.full(relation.rows, FOREVER), n)
+
+
+class Indexed:
+    """The right side of a join: rows that can be looked up by some of their variables."""
+
+    def __init__(self, relation: Relation, names: dict[str, str], start: Ints | None, end: Ints | None) -> None:
+        self.relation, self.names, self.start, self.end = relation, names, start, end
+        self.rows = relation.rows
+
+    @classmethod
+    def of_static(cls, relation: Relation, variables: Sequence[str]) -> Indexed:
+        """A static relation; its own columns are renamed to ``variables``."""
+        return cls(relation, dict(zip(variables, relation.variables)), None, None)
+
+    @classmethod
+    def of_rows(cls, rows: Rows) -> Indexed:
+        """Rows, to be indexed in memory."""
+        return cls(Relation.build(dict(rows.columns), rows.n), {v: v for v in rows.columns}, rows.start, rows.end)
+
+    def probe(self, left: Rows, on: Sequence[str]) -> Iterator[Rows]:
+        """The joined rows, a bounded number of pairs at a time."""
+        if not len(left) or not self.rows:
+            return
+        if not on:
+            step = max(1, EXPANSION // self.rows)
+            for at in range(0, len(left), step):
+                size = min(step, len(left) - at)
+                pairs = np.repeat(np.arange(at, at + size), self.rows), np.tile(np.arange(self.rows), size)
+                yield self._merge(left, *pairs, on)
+            return
+        index = self.relation.index(tuple(self.names[v] for v in on))
+        keys = [left.columns[v] for v in on]
+        # a composite index verifies few candidates a key, and counting them costs as much as finding them
+        pieces = _pieces(index.fanout(*keys)) if len(on) == 1 else (slice(i, i + PROBES) for i in range(0, len(left), PROBES))
+        for piece in pieces:
+            probe, found = index.lookup(*[k[piece] for k in keys])
+            yield self._merge(left, probe + piece.start, found, on)
+
+    def _merge(self, left: Rows, probe: Ints, found: Ints, on: Sequence[str]) -> Rows:
+        start, end = left.start[probe], left.end[probe]
+        if self.start is not None and self.end is not None:
+            start, end = np.maximum(start, self.start[found]), np.minimum(end, self.end[found])
+            alive = start < end
+            if not alive.all():
+                probe, found, start, end = probe[alive], found[alive], start[alive], end[alive]
+        columns = {v: c[probe] for v, c in left.columns.items()}
+        for variable, own in self.names.items():
+            if variable in on:
+                continue
+            column = np.asarray(self.relation.columns[own])[found]
+            columns[variable] = np.minimum(columns[variable], column) if variable in columns else column
+        n = left.n[probe]
+        return Rows(columns, start, end, n if self.relation.n is None else n * np.asarray(self.relation.n)[found])
+
+
+def _pieces(fanout: Ints) -> Iterator[slice]:
+    """Cuts probe rows so that each piece expands to a bounded number of pairs (one row at least)."""
+    total = np.cumsum(fanout)
+    if not len(total) or total[-1] <= EXPANSION:
+        yield slice(0, len(fanout))
+        return
+    at = 0
+    while at < len(fanout):
+        before = total[at - 1] if at else 0
+        stop = max(at + 1, int(np.searchsorted(total, before + EXPANSION, "right")))
+        yield slice(at, stop)
+        at = stop
+
+
+def visible(rows: Rows) -> list[str]:
+    """The variables of rows, without hidden columns."""
+    return [v for v in rows.columns if not v.startswith(HIDDEN)]
+
+
+def compatible_pairs(left: Rows, right: Rows, shared_needed: bool = False) -> tuple[Ints, Ints]:
+    """Places of compatible rows with intersecting intervals; unbound is compatible with anything (SPARQL 1.1 §18.3).
+
+    With ``shared_needed`` a pair must have a variable that both bind (MINUS).
+    """
+    shared = [v for v in visible(left) if v in right.columns]
+    pairs: list[tuple[Ints, Ints]] = []
+    for left_rows, left_bound in _by_bound(left, shared):
+        for right_rows, right_bound in _by_bound(right, shared):
+            on = [v for v in shared if v in left_bound and v in right_bound]
+            if shared_needed and not on:
+                continue
+            a, b = _equal_pairs(left.take(left_rows), right.take(right_rows), on)
+            pairs.append((left_rows[a], right_rows[b]))
+    if not pairs:
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+    return np.concatenate([p[0] for p in pairs]), np.concatenate([p[1] for p in pairs])
+
+
+def _by_bound(rows: Rows, variables: Sequence[str]) -> list[tuple[Ints, frozenset[str]]]:
+    """Rows by which of the variables they bind."""
+    if not len(rows):
+        return []
+    masks = [(rows.columns[v] != 0).astype(np.int64) for v in variables]
+    group, first = group_ids(masks, len(rows))
+    if len(first) == 1:
+        groups = [np.arange(len(rows))]
+    else:
+        groups = [np.flatnonzero(group == g) for g in range(len(first))]
+    return [(g, frozenset(v for v, m in zip(variables, masks) if m[g[0]])) for g in groups]
+
+
+def _equal_pairs(left: Rows, right: Rows, on: Sequence[str]) -> tuple[Ints, Ints]:
+    left = Rows({**{v: left.columns[v] for v in on}, "#l": np.arange(len(left))}, left.start, left.end, left.n)
+    right = Rows({**{v: right.columns[v] for v in on}, "#r": np.arange(len(right))}, right.start, right.end, right.n)
+    found = list(Indexed.of_rows(right).probe(left, on))
+    if not found:
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+    return np.concatenate([f.columns["#l"] for f in found]), np.concatenate([f.columns["#r"] for f in found])
+
+
+def combine(left: Rows, right: Rows, a: Ints, b: Ints) -> Rows:
+    """The merged rows of pairs, with the intersection of their intervals."""
+    columns = {v: c[a] for v, c in left.columns.items()}
+    for variable, column in right.columns.items():
+        taken = column[b]
+        if variable in columns:
+            mine = columns[variable]
+            columns[variable] = np.minimum(mine, taken) if variable.startswith(HIDDEN) else np.where(mine == 0, taken, mine)
+        else:
+            columns[variable] = taken
+    return Rows(columns, np.maximum(left.start[a], right.start[b]), np.minimum(left.end[a], right.end[b]), left.n[a] * right.n[b])
+
+
+def join(left: Rows, right: Rows) -> Rows:
+    """All compatible pairs, merged."""
+    if not len(left) or not len(right):
+        return empty([*left.columns, *right.columns])
+    return combine(left, right, *compatible_pairs(left, right))
+
+
+def covered(rows: Rows, owner: Ints, start: Ints, end: Ints) -> tuple[Rows, Rows]:
+    """Splits each row into the parts of its interval that its partners' intervals cover, and the parts that they do not.
+
+    ``owner[k]`` is the row whose k-th partner is valid during ``[start[k], end[k])`` (Streaming SPARQL 2008, Algorithms 4 and 5).
+    """
+    if not len(owner):
+        return rows.take(np.empty(0, np.int64)), rows
+    order = np.lexsort((start, owner))
+    owner, start, end = owner[order], start[order], end[order]
+    low, span = int(rows.start.min()), int(rows.end.max()) - int(rows.start.min()) + 1
+    reach = np.maximum.accumulate(owner * span + (end - low))  # running greatest end within an owner: owners ascend
+    opens = np.ones(len(owner), bool)
+    opens[1:] = owner[1:] * span + (start[1:] - low) > reach[:-1]
+    first = np.flatnonzero(opens)
+    last = np.append(first[1:], len(owner)) - 1
+    own, begin, stop = owner[first], start[first], reach[last] - owner[first] * span + low
+    inside = rows.take(own).with_interval(begin, stop)
+    before = np.ones(len(own), bool)
+    before[1:] = own[1:] != own[:-1]
+    previous = np.where(before, rows.start[own], np.concatenate([[0], stop[:-1]]))
+    after = np.ones(len(own), bool)
+    after[:-1] = own[1:] != own[:-1]
+    alone = np.ones(len(rows), bool)
+    alone[own] = False
+    gaps = rows.take(own).with_interval(previous, begin)
+    tails = rows.take(own[after]).with_interval(stop[after], rows.end[own[after]])
+    return inside, concat([rows.take(alone), gaps, tails])
+
+
+def disjoint(rows: Rows) -> Rows:
+    """Equal rows once at a time: the union of their intervals, each with multiplicity 1 (DISTINCT)."""
+    if not len(rows):
+        return rows
+    names = visible(rows)
+    group, first = group_ids([rows.columns[v] for v in names], len(rows))
+    whole = rows.take(first)
+    whole = Rows(
+        whole.columns, np.full(len(first), rows.start.min()), np.full(len(first), rows.end.max()), np.ones(len(first), np.int64)
+    )
+    return covered(whole, group, rows.start, rows.end)[0]

@@ -1,0 +1,61 @@
+"""What a part of the algebra names, and whether it can change with time."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import fields, is_dataclass
+
+from cqels_opt.query import algebra as a
+from cqels_opt.query.scope import uses_now
+from cqels_opt.query.visible import nameable, visible
+
+
+def written_in(pattern: a.Algebra) -> tuple[str, ...]:
+    """The variables of a pattern that a query can write, in order of their names."""
+    return tuple(sorted(v.name for v in nameable(visible(pattern))))
+
+
+def counts_whole_rows(group: a.Group) -> bool:
+    """Whether COUNT(DISTINCT *) is asked for."""
+    return any(spec.distinct and spec.argument is None for _, spec in group.aggregates)
+
+
+def mentions(node: object) -> Counter[str]:
+    """How often each variable is named in a part of the algebra; what reads all variables of its input names each of them."""
+    if isinstance(node, a.Variable):
+        return Counter([node.name])
+    if isinstance(node, tuple):
+        return sum(map(mentions, node), Counter())
+    if not is_dataclass(node):
+        return Counter()
+    found = sum((mentions(getattr(node, f.name)) for f in fields(node)), Counter[str]())
+    if isinstance(node, a.OrderBy) or (isinstance(node, a.Group) and counts_whole_rows(node)):
+        found.update(written_in(node.input))
+    return found
+
+
+def moves(node: object) -> bool:
+    """Whether a part of the algebra can change with time: a window occurs in it, or NOW() and its like."""
+    if isinstance(node, a.InWindow):
+        return True
+    if isinstance(node, a.Call) and uses_now(node):
+        return True
+    if isinstance(node, tuple):
+        return any(map(moves, node))
+    return is_dataclass(node) and any(moves(getattr(node, f.name)) for f in fields(node))
+
+
+def exists_in(expression: a.Expression) -> bool:
+    """Whether EXISTS occurs in an expression."""
+    return isinstance(expression, a.Exists) or (isinstance(expression, a.Call) and any(map(exists_in, expression.arguments)))
+
+
+def conjunction(conditions: Sequence[a.Expression]) -> a.Expression | None:
+    """One condition for several; None for none."""
+    if not conditions:
+        return None
+    whole = conditions[0]
+    for condition in conditions[1:]:
+        whole = a.Call("&&", (whole, condition))
+    return whole

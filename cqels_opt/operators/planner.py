@@ -1,0 +1,194 @@
+"""The optimizer of one program: statistics that follow its windows, and a plan for each delta source of each block."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from cqels_opt.operators import cache
+from cqels_opt.operators.block import Observed
+from cqels_opt.operators.program import Block, Occurrence, Program, Static
+from cqels_opt.operators.rows import Ints
+from cqels_opt.plans import (
+    Choice,
+    Filter,
+    Optimizer,
+    Plan,
+    PlanError,
+    QueryGraph,
+    Relation,
+    Statistics,
+    occurrence_order,
+)
+from cqels_opt.query.algebra import Window
+from cqels_opt.stats import BlockStatistics, SlotCounts, StaticRelation
+from cqels_opt.stats import Occurrence as StatisticsOccurrence
+from cqels_opt.trace.records import Delta, Moved, Operator, RunnerUp
+from cqels_opt.windows.intervals import FOREVER, validity
+
+
+@dataclass(frozen=True, slots=True)
+class PlanMode:
+    """``--plan``: a mode of the optimizer, or the plans that are kept; and the cost model.
+
+    The mode ``spark`` says that the runner's own planner decides: ours is idle, and takes the order written.
+    """
+
+    mode: str = "adaptive"
+    fixed: Mapping[str, Plan] | None = None
+    cost_model: str = "default"
+
+
+@dataclass(frozen=True, slots=True)
+class BeforeElements:
+    """Statistics before the first element: of streams nothing is known, which is not zero (DESIGN, invariant 8)."""
+
+    view: Statistics
+    streams: frozenset[str]
+
+    def cardinality(self, relation: str) -> float | None:
+        """Known of static relations."""
+        return None if relation in self.streams else self.view.cardinality(relation)
+
+    def distinct(self, relation: str, variable: str) -> float | None:
+        """Known of static relations."""
+        return None if relation in self.streams else self.view.distinct(relation, variable)
+
+    def join_size(self, left: str, right: str, variable: str) -> float | None:
+        """Known between static relations."""
+        return None if {left, right} & self.streams else self.view.join_size(left, right, variable)
+
+    def selectivity(self, filter_name: str) -> float | None:
+        """Not observed yet."""
+        return None
+
+
+class BlockPlanner:
+    """Statistics and optimizer of one block."""
+
+    def __init__(self, block: Block, store: str, mode: PlanMode, elements: Mapping[str, Ints]) -> None:
+        self.block = block
+        self.statistics = BlockStatistics(
+            [*(_occurrence(o, elements) for o in block.occurrences), *(_static(s, store) for s in block.statics)],
+            filters=[f.name for f in block.filters],
+        )
+        relations = {
+            **{o.name: Relation(o.name, frozenset(o.variables), True) for o in block.occurrences},
+            **{s.name: Relation(s.name, frozenset(s.variables), False) for s in block.statics},
+        }
+        graph = QueryGraph([relations[n] for n in block.written], [Filter(f.name, f.variables) for f in block.filters])
+        self.sources = [o.name for o in block.occurrences]
+        self.elsewhere = mode.mode == "spark"
+        chosen: str | Mapping[str, Plan] = "first" if self.elsewhere else mode.mode
+        if mode.fixed is not None:
+            chosen = {source: mode.fixed[source] for source in self.sources if source in mode.fixed}
+        self.optimizer = Optimizer(graph, self.sources, mode.cost_model, chosen)
+        self.order: tuple[str, ...] = tuple(self.sources)
+        self.choices: dict[str, Choice] = {}
+
+    def advance(self, new: Mapping[str, Sequence[SlotCounts]], before: int, frontier: int) -> None:
+        """The statistics follow a step of the frontier; ``new`` by Shape.key and stream."""
+        arrived: dict[str, Sequence[SlotCounts]] = {}
+        for o in self.block.occurrences:
+            names = {v: f"v{i}" for i, v in enumerate(o.variables)}
+            arrived[o.name] = [c.renamed(names) for c in new.get(o.shape.stream + o.shape.key, ())]
+        self.statistics.advance(arrived, before, frontier)
+
+    def choose(self) -> None:
+        """The plans of now."""
+        widest = sorted(self.block.occurrences, key=lambda o: -_extent(o.window))
+        contents: dict[str, float | None] = {o.name: float(self.statistics.windows[o.name].card("old")) for o in widest}
+        self.order = tuple(occurrence_order(contents))
+        views: dict[str, Statistics] = {s: self.statistics.for_source(s, self.order) for s in self.sources}
+        if not self.statistics.epoch:
+            views = {s: BeforeElements(view, frozenset(self.sources)) for s, view in views.items()}
+        self.choices = self.optimizer.choose(views)
+
+    def observe(self, observed: Observed) -> None:
+        """What the filters kept."""
+        for name, (before, after) in observed.filters.items():
+            self.statistics.observe(name, before, after)
+
+    def deltas(self, observed: Observed | None) -> list[Delta]:
+        """The trace's account of the plans."""
+        if self.elsewhere:
+            return [Delta(source, "spark") for source in self.sources]
+        return [_delta(choice, observed.operators.get(source) if observed else None) for source, choice in self.choices.items()]
+
+
+def _extent(window: Window) -> float:
+    if window.kind == "now":
+        return 1.0
+    return float("inf") if window.kind == "all" else float(window.width + window.slide or window.count)
+
+
+def _occurrence(o: Occurrence, elements: Mapping[str, Ints]) -> StatisticsOccurrence:
+    if o.window.kind != "last":
+        return StatisticsOccurrence(o.name, o.variables, lambda t: validity(o.window, t, o.t0))
+
+    def intervals(t: Ints) -> tuple[Ints, Ints]:
+        times = elements.get(o.window.stream, np.empty(0, np.int64))
+        place = np.searchsorted(times, t, "right") - 1 + o.window.count
+        return t, np.append(times, FOREVER)[np.minimum(place, len(times))]
+
+    return StatisticsOccurrence(o.name, o.variables, intervals, moving=True)
+
+
+def _static(s: Static, store: str) -> StaticRelation:
+    relation = cache.relation(store, s.at)
+    return StaticRelation(
+        s.name,
+        s.variables,
+        relation.rows,
+        {v: relation.distinct(v) for v in s.variables},
+        {v: relation.index((v,)).fanout for v in s.variables},
+    )
+
+
+def _delta(choice: Choice, counts: list[int] | None) -> Delta:
+    operators = tuple(
+        Operator(step.op, step.relation, step.on, rows, counts[i] if counts and i < len(counts) else None)
+        for i, (step, rows) in enumerate(zip(choice.operators, choice.estimated))
+    )
+    other = RunnerUp(str(choice.runner_up.plan), choice.runner_up.cost) if choice.runner_up else None
+    reason = tuple(Moved(str(r.statistic), r.was, r.now) for r in choice.reason)
+    return Delta(choice.source, str(choice.plan), choice.cost, other, choice.switched, reason, operators)
+
+
+class Planner:
+    """The blocks of a program. ``elements`` are the times of a stream's elements, in order, by which rows of last-n windows end.
+
+    Raises :class:`PlanError` for a fixed plan of a source that the program does not have."""
+
+    def __init__(self, program: Program, mode: PlanMode) -> None:
+        self.elements: dict[str, Ints] = {}
+        self.blocks = {b.name: BlockPlanner(b, program.store, mode, self.elements) for b in program.blocks}
+        sources = [source for block in self.blocks.values() for source in block.sources]
+        for name in mode.fixed or {}:
+            if name not in sources:
+                raise PlanError(f"there is no delta source {name!r}; the query has {', '.join(sources)}")
+
+    def advance(self, new: Mapping[str, Sequence[SlotCounts]], before: int, frontier: int) -> None:
+        """The statistics follow."""
+        for block in self.blocks.values():
+            block.advance(new, before, frontier)
+
+    def choose(self) -> tuple[dict[str, dict[str, str]], dict[str, tuple[str, ...]]]:
+        """(plans by block and source, orders by block), as a step carries them."""
+        for block in self.blocks.values():
+            block.choose()
+        plans = {name: {s: str(c.plan) for s, c in block.choices.items()} for name, block in self.blocks.items()}
+        return plans, {name: block.order for name, block in self.blocks.items()}
+
+    @property
+    def fallback(self) -> str | None:
+        """Why the optimizer fell back to a greedy order, where it did."""
+        found = [name for name, block in self.blocks.items() if block.optimizer.fallback]
+        return f"block {', '.join(found)}: more join pairs than the budget; greedy order" if found else None
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of the statistics."""
+        return max((block.statistics.epoch for block in self.blocks.values()), default=0)

@@ -1,0 +1,254 @@
+"""A compiled query as its executors carry it: blocks of joins, the operators above them, and what is put out when.
+
+Everything here is frozen data that pickles small; relations are named by where they lie.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from cqels_opt.lod.store import StaticPattern
+from cqels_opt.query.algebra import Aggregate, Expression, Operator, Window
+from cqels_opt.query.scope import uses_now
+from cqels_opt.windows.instants import Report
+from cqels_opt.windows.slots import Shape
+
+
+@dataclass(frozen=True, slots=True)
+class Occurrence:
+    """A stream pattern of a block: a delta source. ``variables[i]`` names binding column ``v<i>`` of the shape's slots."""
+
+    name: str
+    window: Window
+    t0: int
+    shape: Shape
+    variables: tuple[str, ...]
+    distinct: bool = False  # the window's content is a set of triples, not a bag of elements
+
+
+@dataclass(frozen=True, slots=True)
+class Static:
+    """A static relation of a block: a pattern on the store, or a sub-result or sub-select in a folder of its own."""
+
+    name: str
+    variables: tuple[str, ...]
+    at: StaticPattern | str
+    rows: int
+    patterns: int = 1  # how many triple patterns it stands for
+    partial: bool = False  # some rows leave a variable unbound
+
+
+@dataclass(frozen=True, slots=True)
+class BlockFilter:
+    """A condition of a block; it is applied as soon as its variables are bound."""
+
+    name: str
+    condition: Expression
+    variables: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Inner joins of stream occurrences and static relations, with filters; ``output`` are the variables used above."""
+
+    name: str
+    occurrences: tuple[Occurrence, ...]
+    statics: tuple[Static, ...]
+    filters: tuple[BlockFilter, ...]
+    output: tuple[str, ...]
+    written: tuple[str, ...] = ()  # relation names in the order in which the query names them
+
+
+# ------------------------------------------------------------------ above the blocks
+@dataclass(frozen=True, slots=True)
+class BlockNode:
+    """The rows of a block."""
+
+    block: str
+
+
+@dataclass(frozen=True, slots=True)
+class StaticNode:
+    """A static relation, valid always."""
+
+    static: Static
+
+
+@dataclass(frozen=True, slots=True)
+class ValuesNode:
+    """Inline data as ids."""
+
+    variables: tuple[str, ...]
+    rows: tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class JoinNode:
+    """Compatible rows of both sides."""
+
+    left: Tree
+    right: Tree
+
+
+@dataclass(frozen=True, slots=True)
+class LeftJoinNode:
+    """OPTIONAL."""
+
+    left: Tree
+    right: Tree
+    condition: Expression | None
+
+
+@dataclass(frozen=True, slots=True)
+class UnionNode:
+    """All rows of all parts."""
+
+    parts: tuple[Tree, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MinusNode:
+    """MINUS."""
+
+    left: Tree
+    right: Tree
+
+
+@dataclass(frozen=True, slots=True)
+class ExistsNode:
+    """The input with one more column, ``flag``: the id of true where the pattern has a compatible row, else of false."""
+
+    input: Tree
+    pattern: Tree
+    condition: Expression | None
+    flag: str
+
+
+@dataclass(frozen=True, slots=True)
+class FilterNode:
+    """Rows whose condition is effectively true."""
+
+    input: Tree
+    condition: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class ExtendNode:
+    """BIND."""
+
+    input: Tree
+    variable: str
+    expression: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectNode:
+    """The rows restricted to variables."""
+
+    input: Tree
+    variables: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DistinctNode:
+    """DISTINCT, by these variables."""
+
+    input: Tree
+    variables: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupNode:
+    """GROUP BY: for each group a step function of time. ``whole`` names what COUNT(DISTINCT *) looks at."""
+
+    input: Tree
+    keys: tuple[str, ...]
+    aggregates: tuple[tuple[str, Aggregate], ...]
+    implicit: bool
+    whole: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class OrderNode:
+    """ORDER BY, OFFSET and LIMIT together. ``ties`` are the variables whose terms order rows of equal keys."""
+
+    input: Tree
+    keys: tuple[tuple[Expression, bool], ...]
+    offset: int
+    limit: int | None
+    ties: tuple[str, ...]
+
+
+Tree: TypeAlias = (
+    BlockNode
+    | StaticNode
+    | ValuesNode
+    | JoinNode
+    | LeftJoinNode
+    | UnionNode
+    | MinusNode
+    | ExistsNode
+    | FilterNode
+    | ExtendNode
+    | ProjectNode
+    | DistinctNode
+    | GroupNode
+    | OrderNode
+)
+
+ROW_WISE = (BlockNode, UnionNode, FilterNode, ExtendNode, ProjectNode)
+
+
+def children(tree: Tree) -> tuple[Tree, ...]:
+    """The inputs of a node."""
+    match tree:
+        case JoinNode(left, right) | LeftJoinNode(left, right, _) | MinusNode(left, right):
+            return (left, right)
+        case ExistsNode(inner, pattern, _, _):
+            return (inner, pattern)
+        case UnionNode(parts):
+            return parts
+        case BlockNode() | StaticNode() | ValuesNode():
+            return ()
+        case _:
+            return (tree.input,)
+
+
+def is_row_wise(tree: Tree) -> bool:
+    """Whether each answer comes from one row of one block: then a live row that neither begins nor ends says nothing new."""
+    if isinstance(tree, FilterNode | ExtendNode) and uses_now(
+        tree.condition if isinstance(tree, FilterNode) else tree.expression
+    ):
+        return False
+    return isinstance(tree, ROW_WISE) and all(map(is_row_wise, children(tree)))
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A query, compiled. ``store`` is the folder of the static store, ``terms`` that of terms made at registration."""
+
+    id: str
+    variables: tuple[str, ...]
+    blocks: tuple[Block, ...]
+    tree: Tree
+    windows: tuple[Window, ...]
+    report: Report
+    operator: Operator
+    store: str
+    seed: int
+
+    @property
+    def streams(self) -> tuple[str, ...]:
+        """The streams that the query reads, in order of first use."""
+        return tuple(dict.fromkeys(w.stream for w in self.windows))
+
+    @property
+    def shapes(self) -> tuple[Shape, ...]:
+        """The slots that the query needs."""
+        return tuple(dict.fromkeys(o.shape for b in self.blocks for o in b.occurrences))
+
+    @property
+    def row_wise(self) -> bool:
+        """See :func:`is_row_wise`."""
+        return is_row_wise(self.tree)

@@ -1,0 +1,104 @@
+"""Rows: solution mappings with validity intervals and multiplicities, a numpy array a column."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ints = NDArray[np.int64]
+UNBOUND = 0
+HIDDEN = "#"  # begins the name of a column that is no variable; the parser's own variables begin with a full stop
+
+
+def is_nameable(column: str) -> bool:
+    """Whether a column is a variable that a query can write: no hidden one, no blank node, none of the parser or of a sub-select."""
+    return not column.startswith((HIDDEN, ".", "_:")) and "~" not in column
+
+
+@dataclass(slots=True)
+class Rows:
+    """Columns of ids by variable (0: unbound), the interval ``[start, end)`` and the multiplicity ``n`` of each row."""
+
+    columns: dict[str, Ints]
+    start: Ints
+    end: Ints
+    n: Ints
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    def take(self, which: NDArray[np.int64] | NDArray[np.bool_]) -> Rows:
+        """The rows at these places, or where a mask holds."""
+        return Rows({v: c[which] for v, c in self.columns.items()}, self.start[which], self.end[which], self.n[which])
+
+    def only(self, variables: Iterable[str]) -> Rows:
+        """The rows restricted to some variables; multiplicities stay."""
+        return Rows({v: self.columns[v] for v in variables if v in self.columns}, self.start, self.end, self.n)
+
+    def with_column(self, variable: str, column: Ints) -> Rows:
+        """The rows with one more column."""
+        return Rows({**self.columns, variable: column}, self.start, self.end, self.n)
+
+    def with_interval(self, start: Ints, end: Ints) -> Rows:
+        """The rows with other intervals; empty ones are dropped."""
+        rows = Rows(self.columns, start, end, self.n)
+        alive = start < end
+        return rows if alive.all() else rows.take(alive)
+
+
+def empty(variables: Iterable[str] = ()) -> Rows:
+    """No rows."""
+    none = np.empty(0, np.int64)
+    return Rows(dict.fromkeys(variables, none), none, none, none)
+
+
+def unit(start: int, end: int) -> Rows:
+    """One row without bindings."""
+    return Rows({}, np.array([start], np.int64), np.array([end], np.int64), np.ones(1, np.int64))
+
+
+def concat(parts: Sequence[Rows]) -> Rows:
+    """All rows of all parts; a variable that a part lacks is unbound in it."""
+    parts = [p for p in parts if len(p)] or list(parts[:1])
+    if len(parts) <= 1:
+        return parts[0] if parts else empty()
+    names = list(dict.fromkeys(v for p in parts for v in p.columns))
+    columns = {v: np.concatenate([p.columns[v] if v in p.columns else np.zeros(len(p), np.int64) for p in parts]) for v in names}
+    return Rows(
+        columns,
+        np.concatenate([p.start for p in parts]),
+        np.concatenate([p.end for p in parts]),
+        np.concatenate([p.n for p in parts]),
+    )
+
+
+def group_ids(columns: Sequence[Ints], length: int) -> tuple[Ints, Ints]:
+    """Numbers equal rows alike: (a group number for each row, the place of a first row of each group)."""
+    if not columns:
+        return np.zeros(length, np.int64), np.zeros(min(length, 1), np.int64)
+    if len(columns) == 1:
+        _, first, inverse = np.unique(columns[0], return_index=True, return_inverse=True)
+        return inverse.astype(np.int64), first
+    order = np.lexsort(tuple(columns))
+    changed = np.zeros(length, bool)
+    changed[:1] = True
+    for column in columns:
+        ordered = column[order]
+        changed[1:] |= ordered[1:] != ordered[:-1]
+    inverse = np.empty(length, np.int64)
+    inverse[order] = np.cumsum(changed) - 1
+    return inverse, order[changed]
+
+
+def mix(columns: Sequence[Ints], length: int) -> NDArray[np.uint64]:
+    """A 64-bit hash of each row (splitmix64 over the columns), for spreading rows over partitions."""
+    h = np.full(length, 0x9E3779B97F4A7C15, np.uint64)
+    for column in columns:
+        h = h ^ column.astype(np.uint64)
+        h = (h ^ (h >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        h = (h ^ (h >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        h = h ^ (h >> np.uint64(31))
+    return h

@@ -1,0 +1,96 @@
+"""Which static sub-patterns of a block are pre-computed, and how (CQELS report §4.2; DESIGN §3, §7).
+
+Two static relations are joined beforehand where that drops a variable that nobody else reads (``?paper`` of two co-authors: the pairs
+are kept with their multiplicities), or where it leaves no more rows than the smaller of them has. A star that would explode stays
+apart: its relations are probed one after the other.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import combinations
+
+from cqels_opt.lod.relation import Relation, join, join_rows, restrict
+from cqels_opt.lod.store import StaticPattern
+from cqels_opt.query.algebra import Node, Variable
+
+ROW_BUDGET = 50_000_000  # joined rows that a sub-result may pass through while it is made
+GROWTH = 16  # a sub-result may have this many times the rows of what it is made from
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Part:
+    """A static relation of a block: a matched pattern, or (``pattern`` None) a sub-result of ``patterns`` of them."""
+
+    name: str
+    relation: Relation
+    pattern: StaticPattern | None
+    patterns: int
+
+
+def name_of(predicate: Node) -> str:
+    """A readable name for a pattern's relation: the local name of its predicate."""
+    if isinstance(predicate, Variable):
+        return "triples"
+    local = re.split(r"[/#:]", predicate.rstrip(">/#"))[-1]
+    return re.sub(r"[^\w.-]", "_", local) or "relation"
+
+
+def choose_parts(parts: list[Part], needed: set[str]) -> list[Part]:
+    """The relations to keep for a block: some joined beforehand. ``needed``: variables that are read outside the parts."""
+    parts = [_restricted(part, needed | _elsewhere(parts, (part,))) for part in parts]
+    refused: set[tuple[int, int]] = set()
+    while True:
+        pairs = [(a, b) for a, b in combinations(parts, 2) if (id(a), id(b)) not in refused]
+        found = [(rows, a, b) for a, b in pairs if (rows := _worth(a, b, parts, needed)) is not None]
+        if not found:
+            return parts
+        _, a, b = min(found, key=lambda f: (f[0], f[1].name, f[2].name))
+        kept = needed | _elsewhere(parts, (a, b))
+        made = join(a.relation, b.relation)
+        variables = [v for v in made.variables if v in kept]
+        whole = restrict(made, variables) if len(variables) < len(made.variables) else made
+        if whole.rows > GROWTH * (a.relation.rows + b.relation.rows):
+            refused.add((id(a), id(b)))
+            continue
+        parts = [part for part in parts if part is not a and part is not b]
+        parts.append(Part(f"{a.name}_{b.name}", whole, None, a.patterns + b.patterns))
+
+
+def join_all(parts: list[Part], needed: set[str]) -> Relation:
+    """All parts joined, connected ones first and small ones before large ones; only ``needed`` variables stay."""
+    waiting = sorted(parts, key=lambda part: part.relation.rows)
+    whole = waiting.pop(0).relation
+    while waiting:
+        chosen = next((part for part in waiting if set(part.relation.variables) & set(whole.variables)), waiting[0])
+        waiting.remove(chosen)
+        kept = needed | {v for part in waiting for v in part.relation.variables}
+        whole = join(whole, chosen.relation)
+        whole = restrict(whole, [v for v in whole.variables if v in kept])
+    return restrict(whole, [v for v in whole.variables if v in needed])
+
+
+def _elsewhere(parts: Iterable[Part], but: tuple[Part, ...]) -> set[str]:
+    return {v for part in parts if part not in but for v in part.relation.variables}
+
+
+def _restricted(part: Part, needed: set[str]) -> Part:
+    """A pattern without the variables that nobody reads; their multiplicities stay."""
+    variables = [v for v in part.relation.variables if v in needed]
+    if len(variables) == len(part.relation.variables):
+        return part
+    return Part(part.name, restrict(part.relation, variables), None, part.patterns)
+
+
+def _worth(a: Part, b: Part, parts: list[Part], needed: set[str]) -> int | None:
+    """The rows of the join where it is worth making beforehand, else None."""
+    shared = set(a.relation.variables) & set(b.relation.variables)
+    if not shared:
+        return None
+    rows = join_rows(a.relation, b.relation)
+    if rows <= min(a.relation.rows, b.relation.rows):
+        return rows
+    drops = shared - needed - _elsewhere(parts, (a, b))
+    return rows if drops and rows <= ROW_BUDGET else None

@@ -1,0 +1,95 @@
+"""Between ids and terms while a step is evaluated: inline ids, the store's dictionary, the slots' pages, terms made on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from cqels_opt.errors import RunError
+from cqels_opt.rdf import ids as term_ids
+from cqels_opt.windows.columns import read_table, write_table
+
+Ints = NDArray[np.int64]
+
+
+def write_page(path: Path, ids: Ints, texts: Sequence[str]) -> None:
+    """Writes a page of terms, in order of their ids."""
+    order = np.argsort(ids)
+    write_table(
+        path, pa.table({"id": pa.array(ids[order], pa.int64()), "term": pa.array([texts[i] for i in order], pa.string())})
+    )
+
+
+class Page:
+    """A page of terms, mapped into memory."""
+
+    def __init__(self, path: Path) -> None:
+        table = read_table(path)
+        self.ids = np.asarray(table.column("id").combine_chunks().to_numpy(zero_copy_only=False), dtype=np.int64)
+        self.terms: Any = table.column("term").combine_chunks()
+
+    def find(self, wanted: Ints) -> tuple[NDArray[np.bool_], list[str]]:
+        """Which of the ids are on the page, and their terms."""
+        if not len(self.ids):
+            return np.zeros(len(wanted), bool), []
+        place = np.searchsorted(self.ids, wanted)
+        place[place == len(self.ids)] = 0
+        found: NDArray[np.bool_] = self.ids[place] == wanted
+        return found, self.terms.take(pa.array(place[found])).to_pylist()
+
+
+class TermTable:
+    """Decodes ids to canonical N-Triples text and back. Terms computed by expressions are kept here until the step ends."""
+
+    def __init__(
+        self, seed: int, decode: Callable[[Ints], list[str | None]] | None, pages: Iterable[Callable[[], Page]] = ()
+    ) -> None:
+        self.seed = seed
+        self._store = decode
+        self._pages = list(pages)
+        self._texts: dict[int, str] = {}
+        self.made: dict[int, str] = {}
+
+    def texts(self, ids: Ints) -> list[str | None]:
+        """The term of each id; None for unbound. An id that no one knows is an internal error, said as such."""
+        distinct, inverse = np.unique(ids, return_inverse=True)
+        known = self._texts
+        missing = np.array([i for i in distinct.tolist() if i and i not in known], np.int64)
+        if len(missing):
+            self._fetch(missing)
+        texts = [known[i] if i else None for i in distinct.tolist()]
+        return [texts[i] for i in inverse.tolist()]
+
+    def _fetch(self, missing: Ints) -> None:
+        inline = term_ids.inline_texts(missing)
+        if self._store is not None:
+            hashed = [i for i, text in enumerate(inline) if text is None]
+            for i, text in zip(hashed, self._store(missing[hashed])):
+                inline[i] = text
+        self._texts.update({i: text for i, text in zip(missing.tolist(), inline) if text is not None})
+        left = np.array([i for i, text in zip(missing.tolist(), inline) if text is None], np.int64)
+        for page in reversed(self._pages):
+            if not len(left):
+                return
+            found, terms = page().find(left)
+            self._texts.update(zip(left[found].tolist(), terms))
+            left = left[~found]
+        if len(left):
+            raise RunError(f"the term of id {int(left[0]):#x} is on no page of terms: the state folder is damaged")
+
+    def ids(self, texts: Sequence[str | None]) -> Ints:
+        """The id of each term (0 for None), remembering terms that were made."""
+        distinct = sorted({t for t in texts if t is not None})
+        if not distinct:
+            return np.zeros(len(texts), np.int64)
+        codes = term_ids.encode(distinct, self.seed)
+        by_text = dict(zip(distinct, codes.tolist()))
+        made = {code: text for text, code in by_text.items()}
+        self._texts.update(made)
+        self.made.update(made)
+        return np.array([by_text[t] if t is not None else 0 for t in texts], np.int64)

@@ -1,0 +1,194 @@
+"""What the commands are asked to do: frozen options, checked when they are made from the command line (`arguments.py`).
+
+Times and durations are whole milliseconds. Paths are as typed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from cqels_opt.errors import InputError
+
+if TYPE_CHECKING:
+    from cqels_opt.windows.instants import Policy
+
+OnError: TypeAlias = Literal["fail", "skip"]
+
+DIALECTS = ("auto", "cqels", "rspql", "csparql", "sparqlstream", "streaming-sparql")
+PROFILES = DIALECTS[1:]
+PLANS = ("adaptive", "first", "static", "worst", "spark")
+COST_MODELS = ("default", "paper")
+JOINS = ("auto", "probe", "partitioned", "spark")
+TIME_PREDICATE = "http://www.w3.org/ns/prov#generatedAtTime"
+
+_IRI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[^\x00-\x20<>\"{}|^`\\]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """How much of a replay one micro-batch takes: a number of elements or a span of stream time; exactly one is given."""
+
+    elements: int | None = None
+    duration: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """A query, its inputs, and how it is run: what `run`, `explain` and `verify` have in common.
+
+    ``report`` and ``t0`` are by window name, ``""`` for all windows. None means that the profile, the dialect or the kind of
+    input decides. ``fixed`` is the plans' text of ``--plan fixed:…``, and then ``plan`` is ``"fixed"``. ``out`` None is
+    standard output.
+    """
+
+    query: Path
+    streams: tuple[tuple[str, Path], ...] = ()
+    static: tuple[Path, ...] = ()
+    graphs: tuple[tuple[str, Path], ...] = ()
+    store: Path | None = None
+    dialect: str = "auto"
+    profile: str | None = None
+    report: Mapping[str, Policy] = field(default_factory=dict)
+    output_operator: Literal["istream", "dstream", "rstream"] | None = None
+    duplicates: Literal["set", "bag"] | None = None
+    bounds: Literal["open-closed", "closed-open"] | None = None
+    t0: Mapping[str, int] = field(default_factory=dict)
+    lateness: int = 0
+    idle_timeout: int | None = None
+    eager: bool = False
+    drain: bool = False
+    on_error: OnError | None = None
+    time_predicate: str = TIME_PREDICATE
+    plan: Literal["adaptive", "first", "static", "worst", "spark", "fixed"] = "adaptive"
+    fixed: str | None = None
+    joins: Literal["auto", "probe", "partitioned", "spark"] = "auto"
+    cost_model: Literal["default", "paper"] = "default"
+    batch: Batch | None = None
+    checkpoint: Path | None = None
+    trace: Path | None = None
+    out: Path | None = None
+    follow: bool = False
+    master: str | None = None
+    debug: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainOptions:
+    """`explain`: the form of its output, and whether all retained alternatives are shown."""
+
+    run: RunOptions
+    format: Literal["text", "json", "dot"] = "text"
+    all: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LoadOptions:
+    """`load`: files for the default graph and for named graphs, and the store that they go to."""
+
+    store: Path
+    paths: tuple[Path, ...] = ()
+    graphs: tuple[tuple[str, Path], ...] = ()
+    on_error: OnError = "fail"
+    master: str | None = None
+    debug: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class BenchOptions:
+    """`bench`: the scenarios (none: all of them), at small scale where ``quick``, and where the figures go as JSON."""
+
+    scenarios: tuple[str, ...] = ()
+    list: bool = False
+    quick: bool = False
+    json: Path | None = None
+    debug: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DemoOptions:
+    """`demo`: how many days of 2013 (None: all of it), and the folder for answers, traces and pages."""
+
+    days: int | None = 3
+    out: Path = Path("demo-out")
+    debug: bool = False
+
+
+# ------------------------------------------------------------------ values as people type them; each raises InputError
+def parse_duration(text: str) -> int:
+    """Milliseconds of ``500ms``, ``2s``, ``1h30m`` and whatever else a query may say; ``0`` needs no unit."""
+    from cqels_opt.query.durations import milliseconds
+
+    try:
+        return 0 if text == "0" else milliseconds(text)
+    except ValueError as error:
+        raise InputError(str(error)) from error
+
+
+def parse_positive_duration(text: str) -> int:
+    """A duration that is longer than nothing."""
+    if (duration := parse_duration(text)) == 0:
+        raise InputError(f"{text!r} is too short: it must be longer than 0")
+    return duration
+
+
+def parse_batch(text: str) -> Batch:
+    """``100`` is a number of elements, ``500ms`` a span of stream time."""
+    if not text.isdecimal():
+        return Batch(duration=parse_positive_duration(text))
+    if int(text) == 0:
+        raise InputError("a micro-batch has at least 1 element")
+    return Batch(elements=int(text))
+
+
+def parse_iri(text: str) -> str:
+    """An absolute IRI, with or without its angle brackets."""
+    iri = text[1:-1] if text.startswith("<") and text.endswith(">") else text
+    if not _IRI.fullmatch(iri):
+        raise InputError(f"{text!r} is no absolute IRI, like http://example.org/stream")
+    return iri
+
+
+def parse_t0(text: str) -> tuple[str, int]:
+    """``MS`` or ``NAME=MS``: the window's name (``""`` for all) and its origin."""
+    name, _, milliseconds = text.rpartition("=")
+    if not re.fullmatch(r"[+-]?\d+", milliseconds) or text.startswith("="):
+        raise InputError(f"{text!r} is no origin of time: write MS or NAME=MS, in whole milliseconds")
+    return _window_name(name), int(milliseconds)
+
+
+def parse_report(text: str) -> tuple[str, Policy]:
+    """``wc,nc`` or ``NAME=p:10s``: the window's name (``""`` for all) and its report policy."""
+    from cqels_opt.windows.instants import Policy
+
+    name, _, policies = text.rpartition("=")
+    if text.startswith("="):
+        raise InputError(f"{text!r} names no window: write NAME=POLICIES")
+    chosen, period = set(), 0
+    for policy in policies.split(","):
+        if policy.startswith("p:"):
+            period = parse_positive_duration(policy[2:])
+        elif policy in ("cc", "wc", "nc"):
+            chosen.add(policy)
+        else:
+            raise InputError(f"{policy!r} is no report policy: give some of cc, wc, nc and p:DUR, separated by commas")
+    if not period and not chosen - {"nc"}:
+        raise InputError(f"{text!r} has no instants: nc restricts others, so add cc, wc or p:DUR")
+    return _window_name(name), Policy("cc" in chosen, "wc" in chosen, "nc" in chosen, period)
+
+
+def parse_plan(text: str) -> tuple[str, str | None]:
+    """The plan policy, and the plans' text where it is ``fixed:PLANS``."""
+    policy, colon, plans = text.partition(":")
+    if policy == "fixed" and colon and plans.strip():
+        return "fixed", plans.strip()
+    if text in PLANS:
+        return text, None
+    raise InputError(f"{text!r} is no plan policy: choose from {', '.join(PLANS)}, or give fixed:PLANS")
+
+
+def _window_name(text: str) -> str:
+    return text.removeprefix("?")

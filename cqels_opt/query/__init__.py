@@ -1,0 +1,1 @@
+"""From a query's text to its algebra; expressions and aggregates."""

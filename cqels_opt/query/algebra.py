@@ -1,0 +1,269 @@
+"""The algebra that every dialect is parsed to: SPARQL 1.1 §18.2 with a source (window, graph) on each basic graph pattern.
+
+All nodes are frozen. A term is its canonical N-Triples text (``<http://a>``, ``"3"^^<…integer>``, ``_:b``); a variable is
+:class:`Variable`. Blank nodes of a pattern are variables whose name begins with ``_:``, so they can never be projected.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Variable:
+    """A query variable, without its question mark."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return f"?{self.name}"
+
+
+Term: TypeAlias = str
+Node: TypeAlias = "Variable | Term"
+
+
+# ------------------------------------------------------------------ where a pattern is matched
+@dataclass(frozen=True, slots=True)
+class DefaultGraph:
+    """The static default graph."""
+
+
+@dataclass(frozen=True, slots=True)
+class NamedGraph:
+    """``GRAPH <name>`` or, over all static named graphs, ``GRAPH ?name``."""
+
+    name: Node
+
+
+@dataclass(frozen=True, slots=True)
+class InWindow:
+    """The content of a declared window."""
+
+    window: str
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """The contents of windows and the static default graph, merged: what C-SPARQL and its relatives match outside GRAPH."""
+
+    windows: tuple[str, ...]
+
+
+Source: TypeAlias = DefaultGraph | NamedGraph | InWindow | Merged
+
+# ------------------------------------------------------------------ expressions
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """A term in an expression."""
+
+    term: Term
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A function or operator applied to expressions.
+
+    ``function`` is the upper-case SPARQL name (``STRLEN``, ``IF``, ``COALESCE``, ``BOUND``, ``REGEX`` …), an operator
+    (``= != < > <= >= + - * / && || !``, ``UNARY-``, ``UNARY+``), ``IN`` or ``NOT IN`` (first argument the needle), or the
+    text ``<iri>`` of a cast or extension function.
+    """
+
+    function: str
+    arguments: tuple[Expression, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Exists:
+    """``EXISTS { … }`` and ``NOT EXISTS { … }``."""
+
+    pattern: Algebra
+    negated: bool
+
+
+Expression: TypeAlias = Variable | Constant | Call | Exists
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate:
+    """An aggregate; ``argument`` is None for ``COUNT(*)``. ``function`` is COUNT, SUM, MIN, MAX, AVG, SAMPLE or GROUP_CONCAT."""
+
+    function: str
+    argument: Expression | None
+    distinct: bool = False
+    separator: str = " "
+
+
+# ------------------------------------------------------------------ patterns
+@dataclass(frozen=True, slots=True)
+class TriplePattern:
+    """A triple with variables."""
+
+    s: Node
+    p: Node
+    o: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Bgp:
+    """A basic graph pattern in one source; an empty one is SPARQL's unit (one row without bindings)."""
+
+    patterns: tuple[TriplePattern, ...]
+    source: Source = DefaultGraph()
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """Compatible mappings of both sides."""
+
+    left: Algebra
+    right: Algebra
+
+
+@dataclass(frozen=True, slots=True)
+class LeftJoin:
+    """OPTIONAL; ``condition`` is the filter of the optional group, which sees both sides."""
+
+    left: Algebra
+    right: Algebra
+    condition: Expression | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Union:
+    """All mappings of both sides."""
+
+    left: Algebra
+    right: Algebra
+
+
+@dataclass(frozen=True, slots=True)
+class Minus:
+    """MINUS."""
+
+    left: Algebra
+    right: Algebra
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Mappings whose condition is effectively true; an error removes."""
+
+    input: Algebra
+    condition: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class Extend:
+    """BIND and ``(expression AS ?v)``; an error leaves the variable unbound."""
+
+    input: Algebra
+    variable: Variable
+    expression: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    """Inline data; None is UNDEF."""
+
+    variables: tuple[Variable, ...]
+    rows: tuple[tuple[Term | None, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """GROUP BY with its aggregates. Without keys there is one group, also of no rows (``implicit``)."""
+
+    input: Algebra
+    keys: tuple[Variable, ...]
+    aggregates: tuple[tuple[Variable, Aggregate], ...]
+    implicit: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """The mappings restricted to variables; multiplicities stay."""
+
+    input: Algebra
+    variables: tuple[Variable, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Distinct:
+    """DISTINCT (and REDUCED)."""
+
+    input: Algebra
+
+
+@dataclass(frozen=True, slots=True)
+class OrderBy:
+    """ORDER BY: (expression, descending) pairs."""
+
+    input: Algebra
+    keys: tuple[tuple[Expression, bool], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """OFFSET and LIMIT (None: no limit)."""
+
+    input: Algebra
+    offset: int
+    limit: int | None
+
+
+Algebra: TypeAlias = (
+    Bgp | Join | LeftJoin | Union | Minus | Filter | Extend | Values | Group | Project | Distinct | OrderBy | Slice
+)
+
+# ------------------------------------------------------------------ windows and queries
+WindowKind: TypeAlias = Literal["now", "range", "grid", "delta", "open-closed", "closed-open", "star", "past", "last", "all"]
+Operator: TypeAlias = Literal["istream", "dstream", "rstream"]
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A window over a stream (SEMANTICS §1). Times in milliseconds.
+
+    ``width`` is α (for ``past`` how far back it begins), ``slide`` is β or δ (for ``past`` where it ends; 0: none), ``count``
+    the n of ``last``, ``every`` its m (0: none), ``step`` the SLIDE of a past range or, of RSP-QL, the period of COMPUTED EVERY
+    (0: none).
+    """
+
+    name: str
+    stream: str
+    kind: WindowKind
+    width: int = 0
+    slide: int = 0
+    count: int = 0
+    every: int = 0
+    step: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class WindowClause:
+    """Where a window's declaration stands in the query's text: characters ``[start, end)``, for tools that rewrite it."""
+
+    window: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A parsed query: the answer's variables in order, the body, its windows by name, and what its text says of output.
+
+    ``operator`` is None where the text does not say ISTREAM, DSTREAM or RSTREAM; the profile then decides.
+    """
+
+    text: str
+    dialect: str
+    variables: tuple[Variable, ...]
+    body: Algebra
+    windows: tuple[Window, ...]
+    clauses: tuple[WindowClause, ...]
+    operator: Operator | None = None
+    base: str | None = None

@@ -1,0 +1,70 @@
+"""Streaming SPARQL: ``FROM STREAM <stream> WINDOW RANGE 30 MINUTE SLIDE``, and a WINDOW at the end of a group.
+
+The streams of FROM STREAM and the static default graph are matched as one graph; a FROM NAMED STREAM by ``GRAPH <stream>``. A
+group's own WINDOW replaces that of the streams its patterns are matched in.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from cqels_opt.query import durations
+from cqels_opt.query.algebra import InWindow, Merged, Source, Window
+from cqels_opt.query.dialects.forms import grammar, merge, read_count, read_duration, stream_of
+from cqels_opt.query.reading import Branch, Dialect, Reading, branches, span, tokens
+
+
+def _length(reading: Reading, tree: Branch) -> tuple[int, int]:
+    """A duration in milliseconds, and its unit; without one it is milliseconds."""
+    token = tokens(tree)[0]
+    if token.type == "INTEGER":
+        if not reading.whole(token):
+            reading.fail(token, "a duration of zero: a window needs a width and a slide of at least 1 ms")
+        return reading.whole(token), 1
+    return read_duration(reading, tree), max(1, durations.unit(token) or 1)
+
+
+def _window(reading: Reading, tree: Branch, name: str, stream: str) -> Window:
+    if tree.data == "elements":
+        return Window(name, stream, "last", count=read_count(reading, tree)[0])
+    width, *slide = (_length(reading, part) for part in branches(tree))
+    delta = slide[0][0] if slide else width[0] if tree.data == "fixed" else width[1]
+    return Window(name, stream, "delta", width[0], delta)
+
+
+def _from_stream(reading: Reading, tree: Branch) -> None:
+    stream = stream_of(reading, tree)
+    named = tree.data == "from_named_stream"
+    if named and stream in reading.window_of:
+        reading.fail(tree, f"the stream {stream} is named twice: GRAPH could mean either of its windows")
+    window = _window(reading, branches(tree)[1], reading.free_window_name(stream), stream)
+    reading.declare(window, stream if named else None, tree, *span(tree))
+    if not named:
+        merge(reading, window, tree)
+
+
+def _group_window(reading: Reading, tree: Branch, source: Source) -> Source:
+    match source:
+        case Merged(windows):
+            replaced = windows
+        case InWindow(window):
+            replaced = (window,)
+        case _:
+            reading.fail(tree, "this group is matched in no stream: a WINDOW here needs a FROM STREAM")
+    names: list[str] = []
+    for stream in dict.fromkeys(reading.windows[name].stream for name in replaced):
+        own = _window(reading, branches(tree)[0], reading.free_window_name(stream), stream)
+        reading.declare(own, None, tree, *span(tree))
+        names.append(own.name)
+    return replace(source, windows=tuple(names)) if isinstance(source, Merged) else InWindow(names[0])
+
+
+DIALECT = Dialect(
+    name="streaming-sparql",
+    grammar=grammar("streaming_sparql", header=False),
+    recognise=re.compile(r"\bWINDOW (RANGE|ELEMS)\b", re.IGNORECASE),
+    clauses={"from_stream": _from_stream, "from_named_stream": _from_stream},
+    patterns={},
+    group_window=_group_window,
+)

@@ -1,0 +1,85 @@
+"""Durations: how many milliseconds are ``30 seconds``, ``1h30m`` or ``PT5S``?"""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+from typing import Final
+
+_UNITS: Final[dict[Fraction, str]] = {
+    Fraction(1, 1_000_000): "ns nanosecond nanoseconds",
+    Fraction(1, 1000): "us µs μs microsecond microseconds",
+    Fraction(1): "ms msec msecs milli millis millisecond milliseconds",
+    Fraction(1000): "s sec secs second seconds",
+    Fraction(60_000): "m min mins minute minutes",
+    Fraction(3_600_000): "h hr hrs hour hours",
+    Fraction(86_400_000): "d day days",
+    Fraction(604_800_000): "w week weeks",
+}
+_MILLISECONDS: Final = {name: size for size, names in _UNITS.items() for name in names.split()}
+_PART = re.compile(r"(\d+(?:\.\d+)?)\s*([A-Za-zµμ]+)\s*")
+_ISO = re.compile(
+    r"P(?:(?P<w>\d+(?:\.\d+)?)W)?(?:(?P<d>\d+(?:\.\d+)?)D)?"
+    r"(?:T(?:(?P<h>\d+(?:\.\d+)?)H)?(?:(?P<m>\d+(?:\.\d+)?)M)?(?:(?P<s>\d+(?:\.\d+)?)S)?)?",
+    re.IGNORECASE,
+)
+_MOST_CHARACTERS: Final = 200
+LONGEST: Final = 2**62
+"""No duration is longer, so that times stay within int64."""
+
+
+def milliseconds(text: str) -> int:
+    """The milliseconds of a duration: ``30 seconds``, ``500ms``, ``1h30m``, ``2 min``, or ISO 8601 ``PT5S``, ``P1DT12H``.
+
+    Units go from nanoseconds to weeks, in any case. ValueError, with a message for the user, if the text is not a duration,
+    has an unknown unit, or is not a whole number of milliseconds.
+    """
+    if len(text) > _MOST_CHARACTERS:
+        raise ValueError("a duration this long cannot be read")
+    exact = _iso(text) if text.strip().upper().startswith("P") else _parts(text)
+    if exact.denominator != 1:
+        raise ValueError(f"{text.strip()} is not a whole number of milliseconds, the unit of all times")
+    if exact > LONGEST:
+        raise ValueError(f"{text.strip()} is longer than any time that can be represented")
+    return int(exact)
+
+
+def unit(text: str) -> int | None:
+    """The milliseconds of one unit of the last part of a duration (``30 MINUTE``: 60 000); None without a unit."""
+    names = re.findall(r"[A-Za-zµμ]+", text)
+    size = _MILLISECONDS.get(names[-1].lower()) if names else None
+    return None if size is None else int(size)
+
+
+def _parts(text: str) -> Fraction:
+    total, at = Fraction(0), 0
+    text = text.strip()
+    while at < len(text):
+        part = _PART.match(text, at)
+        if part is None:
+            what = (
+                "has no unit; write for example 30s, 500ms or 1h30m"
+                if text[at:].replace(".", "", 1).isdigit()
+                else "is not a duration"
+            )
+            raise ValueError(f"{text} {what}")
+        size = _MILLISECONDS.get(part[2].lower())
+        if size is None:
+            raise ValueError(f"unknown unit of time {part[2]!r}; the units are ns, us, ms, s, min, h, d, w and their long forms")
+        total += Fraction(part[1]) * size
+        at = part.end()
+    if not at:
+        raise ValueError("a duration is missing")
+    return total
+
+
+def _iso(text: str) -> Fraction:
+    match = _ISO.fullmatch(text.strip())
+    if match is None or not any(match.groupdict().values()):
+        hint = (
+            "years and months have no fixed length"
+            if re.match(r"P\d+[YM]", text, re.IGNORECASE)
+            else "write for example PT5S or P1DT12H"
+        )
+        raise ValueError(f"{text.strip()} is not a duration that can be used: {hint}")
+    return sum((Fraction(amount) * _MILLISECONDS[name] for name, amount in match.groupdict().items() if amount), Fraction(0))

@@ -1,0 +1,224 @@
+"""Expressions compiled to closures: from a row of terms to a term, or to true and false for a filter.
+
+A row maps the names of bound variables to terms. The compiled function is pure: what is not in the row comes from the
+:class:`Context` of the instant. Errors are :class:`~cqels_opt.query.numeric.ExpressionError`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Protocol, TypeAlias
+
+from cqels_opt.errors import QueryError
+from cqels_opt.query.algebra import Call, Constant, Exists, Expression, Variable
+from cqels_opt.query.functions import CONTEXTUAL, FUNCTIONS, NO_CONTEXT, Context, check_call
+from cqels_opt.query.numeric import ExpressionError
+from cqels_opt.query.values import Item, effective_boolean, equal, term
+
+Row: TypeAlias = Mapping[str, str]
+ExistsHook: TypeAlias = Callable[[Exists], Callable[[Row], bool]]
+_Closure: TypeAlias = Callable[[Row, Context], Item]
+
+
+class Evaluator(Protocol):
+    """A compiled expression."""
+
+    def __call__(self, row: Row, context: Context = NO_CONTEXT) -> str:
+        """The expression's term for a row, or ExpressionError."""
+
+
+class Condition(Protocol):
+    """A compiled filter."""
+
+    def __call__(self, row: Row, context: Context = NO_CONTEXT) -> bool:
+        """Whether the row stays: the effective boolean value, an error being false."""
+
+
+def compile_expression(
+    expression: Expression, exists: ExistsHook | None = None, *, base: str | None = None, site: str = ""
+) -> Evaluator:
+    """An expression as a function of rows.
+
+    ``exists`` compiles the EXISTS inside; ``base`` resolves IRI(); ``site`` (say, the variable that is bound) tells apart
+    the RAND() and UUID() of several expressions of a query. QueryError for an unknown function or a wrong number of arguments.
+    """
+    closure = _Compiler(exists, base or "", site).compile(expression)
+
+    def evaluate(row: Row, context: Context = NO_CONTEXT) -> str:
+        return term(closure(row, context))
+
+    return evaluate
+
+
+def compile_condition(
+    expression: Expression, exists: ExistsHook | None = None, *, base: str | None = None, site: str = ""
+) -> Condition:
+    """A FILTER's expression as a predicate; see :func:`compile_expression`."""
+    closure = _Compiler(exists, base or "", site).compile(expression)
+
+    def holds(row: Row, context: Context = NO_CONTEXT) -> bool:
+        try:
+            return effective_boolean(closure(row, context))
+        except ExpressionError:
+            return False
+
+    return holds
+
+
+class _Compiler:
+    """The state of one compilation: its parameters and the number of seeded calls seen so far."""
+
+    def __init__(self, exists: ExistsHook | None, base: str, site: str) -> None:
+        self.exists, self.base, self.site, self.seeded = exists, base, site, 0
+
+    def compile(self, expression: Expression) -> _Closure:
+        if isinstance(expression, Variable):
+            return _variable(expression.name)
+        if isinstance(expression, Constant):
+            return _constant(expression.term)
+        if isinstance(expression, Exists):
+            return self._exists(expression)
+        return self._call(expression)
+
+    def _exists(self, expression: Exists) -> _Closure:
+        if self.exists is None:
+            raise QueryError("EXISTS is not supported here")
+        matches, negated = self.exists(expression), expression.negated
+        return lambda row, context: matches(row) != negated
+
+    def _call(self, call: Call) -> _Closure:
+        check_call(call)
+        name = call.function
+        if name == "BOUND":
+            (variable,) = call.arguments
+            assert isinstance(variable, Variable)
+            wanted = variable.name
+            return lambda row, context: row.get(wanted) is not None
+        arguments = tuple(map(self.compile, _chain(call) if name in ("&&", "||") else call.arguments))
+        if name in _FORMS:
+            return _FORMS[name](*arguments)
+        if name in CONTEXTUAL:
+            self.seeded += 1
+            return _contextual(name, arguments, f"{self.site}#{self.seeded}")
+        if name in ("IRI", "URI"):
+            arguments = (*arguments, _constant(self.base))
+        return _applied(FUNCTIONS[name], arguments)
+
+
+def _chain(call: Call) -> list[Expression]:
+    """The operands of ``a || b || c``, which leans to the left, as one list: a long one would nest too deep."""
+    operands: list[Expression] = []
+    first: Expression = call
+    while isinstance(first, Call) and first.function == call.function:
+        first, *others = first.arguments
+        operands += reversed(others)
+    return [first, *reversed(operands)]
+
+
+def _variable(name: str) -> _Closure:
+    def run(row: Row, context: Context) -> Item:
+        found = row.get(name)
+        if found is None:
+            raise ExpressionError(f"?{name} is unbound")
+        return found
+
+    return run
+
+
+def _constant(item: Item) -> _Closure:
+    return lambda row, context: item
+
+
+def _applied(function: Callable[..., Item], arguments: tuple[_Closure, ...]) -> _Closure:
+    if len(arguments) == 1:
+        (only,) = arguments
+        return lambda row, context: function(only(row, context))
+    if len(arguments) == 2:
+        first, second = arguments
+        return lambda row, context: function(first(row, context), second(row, context))
+    return lambda row, context: function(*[argument(row, context) for argument in arguments])
+
+
+def _contextual(name: str, arguments: tuple[_Closure, ...], site: str) -> _Closure:
+    function = CONTEXTUAL[name]
+    return lambda row, context: function(context, row, site, *[argument(row, context) for argument in arguments])
+
+
+# ------------------------------------------------------------------ functional forms: their arguments may be errors
+def _all(*parts: _Closure) -> _Closure:
+    def run(row: Row, context: Context) -> Item:
+        error = None
+        for part in parts:
+            try:
+                if not effective_boolean(part(row, context)):
+                    return False
+            except ExpressionError as found:
+                error = found
+        if error is not None:
+            raise error
+        return True
+
+    return run
+
+
+def _any(*parts: _Closure) -> _Closure:
+    def run(row: Row, context: Context) -> Item:
+        error = None
+        for part in parts:
+            try:
+                if effective_boolean(part(row, context)):
+                    return True
+            except ExpressionError as found:
+                error = found
+        if error is not None:
+            raise error
+        return False
+
+    return run
+
+
+def _in(needle: _Closure, *others: _Closure) -> _Closure:
+    def run(row: Row, context: Context) -> Item:
+        sought, error = needle(row, context), None
+        for other in others:
+            try:
+                if equal(sought, other(row, context)):
+                    return True
+            except ExpressionError as found:
+                error = found
+        if error is not None:
+            raise error
+        return False
+
+    return run
+
+
+def _not_in(needle: _Closure, *others: _Closure) -> _Closure:
+    found = _in(needle, *others)
+    return lambda row, context: not found(row, context)
+
+
+def _if(condition: _Closure, then: _Closure, otherwise: _Closure) -> _Closure:
+    return lambda row, context: (then if effective_boolean(condition(row, context)) else otherwise)(row, context)
+
+
+def _coalesce(*parts: _Closure) -> _Closure:
+    def run(row: Row, context: Context) -> Item:
+        for part in parts:
+            try:
+                return part(row, context)
+            except ExpressionError:
+                continue
+        raise ExpressionError("COALESCE found no value")
+
+    return run
+
+
+_FORMS: dict[str, Callable[..., _Closure]] = {
+    "&&": _all,
+    "||": _any,
+    "IN": _in,
+    "NOT IN": _not_in,
+    "IF": _if,
+    "COALESCE": _coalesce,
+}

@@ -1,0 +1,165 @@
+"""Expressions: from the tree of an expression to the algebra's ``Expression``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final
+
+from cqels_opt.errors import QueryError
+from cqels_opt.query.algebra import Aggregate, Call, Constant, Exists, Expression, Variable
+from cqels_opt.query.functions import check_call
+from cqels_opt.query.names import UnresolvedError, literal_term, number_term, string_value
+from cqels_opt.query.reading import Aggregates, Branch, Reading, Scope, branches, only, tokens
+
+_SAME: Final = {"ISURI": "ISIRI", "URI": "IRI"}
+
+
+def read_expression(reading: Reading, tree: Branch, scope: Scope) -> Expression:
+    """The expression of a tree; an aggregate becomes its variable in ``scope.aggregates``."""
+    return _READERS[tree.data](reading, tree, scope)
+
+
+def _all(reading: Reading, trees: list[Branch], scope: Scope) -> tuple[Expression, ...]:
+    return tuple(read_expression(reading, tree, scope) for tree in trees)
+
+
+def read_iri(reading: Reading, tree: Branch) -> str:
+    """The canonical term of an ``iri`` rule."""
+    token = tokens(tree)[0]
+    try:
+        return reading.names.iri(token)
+    except UnresolvedError as problem:
+        reading.fail(token, str(problem))
+
+
+def read_literal(reading: Reading, tree: Branch) -> str:
+    """The canonical term of a ``literal`` rule."""
+    try:
+        return literal_term(reading.names, tree)
+    except UnresolvedError as problem:
+        reading.fail(tree, str(problem))
+
+
+def _variable(reading: Reading, tree: Branch, scope: Scope) -> Expression:
+    return reading.variable(tree)
+
+
+def _iri(reading: Reading, tree: Branch, scope: Scope) -> Expression:
+    return Constant(read_iri(reading, tree))
+
+
+def _literal(reading: Reading, tree: Branch, scope: Scope) -> Expression:
+    return Constant(read_literal(reading, tree))
+
+
+def _binary(reading: Reading, tree: Branch, scope: Scope) -> Expression:
+    # A chain of one level (a && b && c …) leans to the left and may be long: down its spine without recursion.
+    spine = [tree]
+    while (first := branches(spine[-1])[0]).data == "binary":
+        spine.append(first)
+    found = read_expression(reading, branches(spine[-1])[0], scope)
+    for level in reversed(spine):
+        found = Call(str(tokens(level)[0]), (found, read_expression(reading, branches(level)[1], scope)))
+    return found
+
+
+def _signed_sum(reading: Reading, tree: Branch, scope: Scope) -> Expression:
+    # ?a -5 * ?b is written without a space: the sign of the number is the operator (SPARQL 1.1, rule 116).
+    left, product = branches(tree)
+    number = tokens(product)[0]
+    right: Expression = Constant(number_term(number, number[1:]))
+    for operator, factor in zip(tokens(product)[1:], branches(product)):
+        right = Call(str(operator), (right, read_expression(reading, factor, scope)))
+    return Call(number[0], (read_expression(reading, left, scope), right))
+
+
+def _prefixed(reading: Reading, tree: Branch, scope: Scope) -> Expression:
+    sign = tokens(tree)[0]
+    return Call("!" if sign == "!" else f"UNARY{sign}", _all(reading, branches(tree), scope))
+
+
+def _in_list(reading: Reading, tree: Branch, scope: Scope) -> Expression:
+    needle, members = branches(tree)
+    function = "IN" if tree.data == "in_list" else "NOT IN"
+    return Call(function, (read_expression(reading, needle, scope), *_all(reading, branches(members), scope)))
+
+
+def _function_call(reading: Reading, tree: Branch, scope: Scope) -> Expression:
+    name, *arguments = branches(tree)
+    if tokens(tree):
+        reading.fail(tokens(tree)[0], "DISTINCT in a call of a function: aggregates of one's own are not supported yet")
+    return _checked(reading, tree, Call(read_iri(reading, name), _all(reading, arguments, scope)))
+
+
+def _builtin_call(reading: Reading, tree: Branch, scope: Scope) -> Expression:
+    name = tokens(tree)[0].upper()
+    return _checked(reading, tree, Call(_SAME.get(name, name), _all(reading, branches(tree), scope)))
+
+
+def _checked(reading: Reading, tree: Branch, call: Call) -> Call:
+    try:
+        check_call(call)
+    except QueryError as error:
+        reading.fail(tree, error.message)
+    return call
+
+
+def _exists(reading: Reading, tree: Branch, scope: Scope) -> Expression:
+    return Exists(reading.read_group(reading, branches(tree)[0], scope.source), tree.data == "not_exists")
+
+
+def _aggregate(reading: Reading, tree: Branch, scope: Scope) -> Expression:
+    name = tokens(tree)[0].upper()
+    if scope.aggregates is None:
+        reading.fail(tree, f"{name} is an aggregate and cannot stand {scope.clause}")
+    words = {token.type for token in tokens(tree)}
+    separator = only(tree, "string")
+    if "STAR" in words and name != "COUNT":
+        reading.fail(tree, f"{name}(*) has no meaning; only COUNT takes *")
+    if separator is not None and name != "GROUP_CONCAT":
+        reading.fail(separator, f"only GROUP_CONCAT takes a SEPARATOR, not {name}")
+    inside = replace(scope, clause=f"inside {name}: compute it in a sub-select, with a name", aggregates=None)
+    argument = None if "STAR" in words else read_expression(reading, branches(tree)[0], inside)
+    aggregate = Aggregate(name, argument, "DISTINCT" in words, " " if separator is None else _separator(reading, separator))
+    return variable_of(scope.aggregates, aggregate)
+
+
+def _separator(reading: Reading, tree: Branch) -> str:
+    try:
+        return string_value(tree)
+    except UnresolvedError as error:
+        reading.fail(tree, str(error))
+
+
+def variable_of(aggregates: Aggregates, aggregate: Aggregate) -> Variable:
+    """The variable of an aggregate; the same one for the same aggregate."""
+    if aggregate not in aggregates.found:
+        aggregates.found[aggregate] = aggregates.fresh()
+    return aggregates.found[aggregate]
+
+
+_READERS: Final[dict[str, Callable[[Reading, Branch, Scope], Expression]]] = {
+    "variable": _variable,
+    "iri": _iri,
+    "literal": _literal,
+    "binary": _binary,
+    "signed_sum": _signed_sum,
+    "prefixed": _prefixed,
+    "in_list": _in_list,
+    "not_in_list": _in_list,
+    "function_call": _function_call,
+    "builtin_call": _builtin_call,
+    "aggregate": _aggregate,
+    "exists": _exists,
+    "not_exists": _exists,
+}
+
+
+def used(expression: Expression) -> set[Variable]:
+    """The variables of an expression outside its EXISTS patterns."""
+    if isinstance(expression, Variable):
+        return {expression}
+    if isinstance(expression, Call):
+        return set().union(*map(used, expression.arguments))
+    return set()

@@ -1,0 +1,263 @@
+"""The table of functions and operators: which exist, how many arguments they take, and what they compute.
+
+What an expression cannot have from its row comes from the :class:`Context`: NOW() is the instant; RAND(), UUID() and STRUUID()
+are drawn from the query's seed, the instant, the row and the place of the call, BNODE() likewise without the instant, so
+that a row keeps its blank node from instant to instant. Equal rows of a bag draw the same.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import uuid as uuids
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, Final
+
+from cqels_opt.errors import QueryError
+from cqels_opt.query import numeric, strings, values
+from cqels_opt.query.algebra import Call, Variable
+from cqels_opt.query.casts import CASTS
+from cqels_opt.query.names import resolve
+from cqels_opt.query.numeric import ExpressionError
+from cqels_opt.query.temporal import Temporal, from_milliseconds, zone_duration, zone_text
+from cqels_opt.query.values import Item, number, simple, string, term, value
+from cqels_opt.rdf.terms import RDF_LANG_STRING, XSD_DATETIME, XSD_DAYTIME_DURATION, TermError, iri, literal, literal_parts
+
+_LANGUAGE = re.compile(r"[A-Za-z]{1,8}(?:-[A-Za-z0-9]{1,8})*")
+_ABSOLUTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
+_MADE = "_:made"
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """The instant (milliseconds) at which a row is computed, and the query's seed."""
+
+    now: int = 0
+    seed: str = ""
+
+
+NO_CONTEXT: Final = Context()
+
+
+# ------------------------------------------------------------------ terms
+def str_(item: Item) -> Item:
+    """STR: the lexical form as it is, or the IRI."""
+    written = term(item)
+    if written.startswith('"'):
+        return string(literal_parts(written)[0])
+    if written.startswith("<"):
+        return string(written[1:-1])
+    raise ExpressionError("a blank node has no string")
+
+
+def lang(item: Item) -> Item:
+    """LANG: the tag of a literal, or ``""``."""
+    written = term(item)
+    if not written.startswith('"'):
+        raise ExpressionError("not a literal")
+    return string(literal_parts(written)[2] or "")
+
+
+def strdt(lexical: Item, datatype: Item) -> Item:
+    """STRDT."""
+    written = term(datatype)
+    if not written.startswith("<") or written == f"<{RDF_LANG_STRING}>":
+        raise ExpressionError("not a datatype")
+    return literal(simple(lexical), written[1:-1])
+
+
+def strlang(lexical: Item, tag: Item) -> Item:
+    """STRLANG: the tag in lower case, as all canonical terms have it."""
+    wanted = simple(tag)
+    if not _LANGUAGE.fullmatch(wanted):
+        raise ExpressionError("not a language tag")
+    return string(simple(lexical), wanted)
+
+
+def make_iri(item: Item, base: Item) -> Item:
+    """IRI and URI: a string is resolved against the query's base (the term text of ``base`` is the bare IRI, or "")."""
+    written = term(item)
+    if written.startswith("<"):
+        return written
+    reference = simple(item)
+    if base:
+        reference = resolve(str(base), reference)
+    try:
+        found = iri(reference)
+    except TermError as error:
+        raise ExpressionError(str(error)) from error
+    if not _ABSOLUTE.match(reference):
+        raise ExpressionError("a relative IRI without a base")
+    return found
+
+
+def is_numeric(item: Item) -> Item:
+    """ISNUMERIC: a literal of a numeric type with a valid lexical form."""
+    return values.is_number(value(item))
+
+
+# ------------------------------------------------------------------ dates
+def _field(kinds: str, read: Callable[[Temporal], int | Decimal]) -> Callable[[Item], Item]:
+    wanted = kinds.split()
+
+    def run(item: Item) -> Item:
+        found = value(item)
+        if not isinstance(found, Temporal) or found.kind not in wanted:
+            raise ExpressionError("not a dateTime")
+        return read(found)
+
+    return run
+
+
+def timezone(item: Item) -> Item:
+    """TIMEZONE: an error without a zone."""
+    found = value(item)
+    if not isinstance(found, Temporal) or found.zone is None:
+        raise ExpressionError("no time zone")
+    return literal(zone_duration(found.zone), XSD_DAYTIME_DURATION)
+
+
+def tz(item: Item) -> Item:
+    """TZ: ``""`` without a zone."""
+    found = value(item)
+    if not isinstance(found, Temporal):
+        raise ExpressionError("not a dateTime")
+    return string(zone_text(found.zone))
+
+
+# ------------------------------------------------------------------ what comes from the context
+def _draw(context: Context, row: Mapping[str, str], *parts: object) -> bytes:
+    seen = sorted((name, text) for name, text in row.items() if not text.startswith(_MADE))
+    return hashlib.sha256(repr((context.seed, seen, parts)).encode()).digest()
+
+
+def _now(context: Context, row: Mapping[str, str], site: str) -> Item:
+    return literal(str(from_milliseconds(context.now)), XSD_DATETIME)
+
+
+def _rand(context: Context, row: Mapping[str, str], site: str) -> Item:
+    return (int.from_bytes(_draw(context, row, context.now, site)[:8], "big") >> 11) / (1 << 53)
+
+
+def _uuid(context: Context, row: Mapping[str, str], site: str) -> str:
+    return str(uuids.UUID(bytes=_draw(context, row, context.now, site)[:16], version=4))
+
+
+def _bnode(context: Context, row: Mapping[str, str], site: str, label: Item | None = None) -> Item:
+    drawn = _draw(context, row, site) if label is None else _draw(context, row, "label", simple(label))
+    return _MADE + drawn.hex()[:24]
+
+
+CONTEXTUAL: Final[dict[str, Callable[..., Item]]] = {
+    "NOW": _now,
+    "RAND": _rand,
+    "UUID": lambda context, row, site: f"<urn:uuid:{_uuid(context, row, site)}>",
+    "STRUUID": lambda context, row, site: string(_uuid(context, row, site)),
+    "BNODE": _bnode,
+}
+INSTANT_DEPENDENT: Final = frozenset({"NOW", "RAND", "UUID", "STRUUID"})
+
+
+# ------------------------------------------------------------------ the tables
+def _numeric(operation: Callable[..., Any]) -> Callable[..., Item]:
+    def run(*items: Item) -> Item:
+        found: Item = operation(*map(number, items))
+        return found
+
+    return run
+
+
+FUNCTIONS: Final[dict[str, Callable[..., Item]]] = {
+    "=": values.equal,
+    "!=": lambda a, b: not values.equal(a, b),
+    "<": values.less,
+    ">": values.greater,
+    "<=": values.less_or_equal,
+    ">=": values.greater_or_equal,
+    "!": lambda item: not values.effective_boolean(item),
+    "+": _numeric(numeric.add),
+    "-": _numeric(numeric.subtract),
+    "*": _numeric(numeric.multiply),
+    "/": _numeric(numeric.divide),
+    "UNARY-": _numeric(numeric.negate),
+    "UNARY+": number,
+    "ABS": _numeric(numeric.absolute),
+    "ROUND": _numeric(numeric.rounded),
+    "CEIL": _numeric(numeric.ceiling),
+    "FLOOR": _numeric(numeric.floor),
+    "SAMETERM": lambda a, b: term(a) == term(b),
+    "ISIRI": lambda item: term(item).startswith("<"),
+    "ISURI": lambda item: term(item).startswith("<"),
+    "ISBLANK": lambda item: term(item).startswith("_:"),
+    "ISLITERAL": lambda item: term(item).startswith('"'),
+    "ISNUMERIC": is_numeric,
+    "STR": str_,
+    "LANG": lang,
+    "DATATYPE": lambda item: f"<{values.datatype(item)}>",
+    "IRI": make_iri,
+    "URI": make_iri,
+    "STRDT": strdt,
+    "STRLANG": strlang,
+    "STRLEN": strings.strlen,
+    "SUBSTR": strings.substr,
+    "UCASE": strings.ucase,
+    "LCASE": strings.lcase,
+    "STRSTARTS": strings.strstarts,
+    "STRENDS": strings.strends,
+    "CONTAINS": strings.contains,
+    "STRBEFORE": strings.strbefore,
+    "STRAFTER": strings.strafter,
+    "ENCODE_FOR_URI": strings.encode_for_uri,
+    "CONCAT": strings.concat,
+    "LANGMATCHES": strings.langmatches,
+    "REGEX": strings.regex,
+    "REPLACE": strings.replaced,
+    **{name: strings.hashing(name.lower()) for name in ("MD5", "SHA1", "SHA256", "SHA384", "SHA512")},
+    "YEAR": _field("dateTime date", lambda t: t.year),
+    "MONTH": _field("dateTime date", lambda t: t.month),
+    "DAY": _field("dateTime date", lambda t: t.day),
+    "HOURS": _field("dateTime time", lambda t: t.hour),
+    "MINUTES": _field("dateTime time", lambda t: t.minute),
+    "SECONDS": _field("dateTime time", lambda t: t.second),
+    "TIMEZONE": timezone,
+    "TZ": tz,
+    **CASTS,
+}
+
+_NULLARY = ("NOW", "RAND", "UUID", "STRUUID")
+_BINARY_OPERATORS = ("=", "!=", "<", ">", "<=", ">=", "+", "-", "*", "/")
+_BINARY = ("SAMETERM", "STRDT", "STRLANG", "STRSTARTS", "STRENDS", "CONTAINS", "STRBEFORE", "STRAFTER", "LANGMATCHES")
+ARITIES: Final[dict[str, tuple[int, int | None]]] = {
+    **dict.fromkeys(FUNCTIONS, (1, 1)),
+    **dict.fromkeys((*_BINARY_OPERATORS, *_BINARY), (2, 2)),
+    **dict.fromkeys(_NULLARY, (0, 0)),
+    "&&": (1, None),
+    "||": (1, None),
+    "IN": (1, None),
+    "NOT IN": (1, None),
+    "IF": (3, 3),
+    "COALESCE": (0, None),
+    "BOUND": (1, 1),
+    "BNODE": (0, 1),
+    "CONCAT": (0, None),
+    "SUBSTR": (2, 3),
+    "REGEX": (2, 3),
+    "REPLACE": (3, 4),
+}
+"""The least and the greatest number of arguments (None: any) of everything that can be called."""
+
+
+def check_call(call: Call) -> None:
+    """QueryError if a function is unknown, or is called with a wrong number of arguments."""
+    bounds = ARITIES.get(call.function)
+    if bounds is None:
+        raise QueryError(f"the function {call.function} is not supported")
+    low, high = bounds
+    given = len(call.arguments)
+    if given < low or (high is not None and given > high):
+        wanted = f"{low}" if low == high else f"at least {low}" if high is None else f"{low} to {high}"
+        raise QueryError(f"{call.function} takes {wanted} argument{'s' * (wanted != '1')}, not {given}")
+    if call.function == "BOUND" and not isinstance(call.arguments[0], Variable):
+        raise QueryError("BOUND takes a variable")

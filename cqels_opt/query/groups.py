@@ -1,0 +1,169 @@
+"""Group graph patterns: from ``{ … }`` to the algebra (SPARQL 1.1 §18.2.2), with the source of each basic graph pattern."""
+
+from __future__ import annotations
+
+from functools import reduce
+
+from lark import Tree
+
+from cqels_opt.query.algebra import (
+    Algebra,
+    Bgp,
+    Call,
+    Expression,
+    Extend,
+    Filter,
+    InWindow,
+    LeftJoin,
+    Minus,
+    NamedGraph,
+    Node,
+    Source,
+    TriplePattern,
+    Union,
+    Values,
+    Variable,
+)
+from cqels_opt.query.formulas import read_expression, read_iri, read_literal
+from cqels_opt.query.graphs import join, minus, over_graphs, unit
+from cqels_opt.query.reading import Branch, Reading, Scope, branches, tokens
+from cqels_opt.query.triples import read_triples
+from cqels_opt.query.visible import visible
+
+
+def read_group(reading: Reading, tree: Branch, source: Source) -> Algebra:
+    """The algebra of a group, its filters applied to the whole of it."""
+    pattern, filters = _parts(reading, tree, source)
+    return filtered(pattern, filters)
+
+
+def filtered(pattern: Algebra, filters: list[Expression]) -> Algebra:
+    """The pattern under the conjunction of filters."""
+    condition = conjunction(filters)
+    return pattern if condition is None else Filter(pattern, condition)
+
+
+def conjunction(filters: list[Expression]) -> Expression | None:
+    """One expression for several filters."""
+    return reduce(lambda left, right: Call("&&", (left, right)), filters) if filters else None
+
+
+def _parts(reading: Reading, tree: Branch, source: Source) -> tuple[Algebra, list[Expression]]:
+    children = branches(tree)
+    if children and children[0].data == "sub_select":
+        return reading.read_select(reading, children[0], source), []
+    if children and children[-1].data == "group_window" and reading.dialect.group_window is not None:
+        source = reading.dialect.group_window(reading, children.pop(), source)
+    return _Group(reading, source).read(children)
+
+
+class _Group:
+    """The pattern so far, the run of triple patterns not yet part of it, and the filters of the group."""
+
+    def __init__(self, reading: Reading, source: Source) -> None:
+        self.reading, self.source = reading, source
+        self.pattern: Algebra = unit(source)
+        self.in_scope: set[Variable] = set(visible(self.pattern))
+        self.run: list[TriplePattern] = []
+        self.number = reading.number("run")
+        self.filters: list[Expression] = []
+
+    def read(self, children: list[Branch]) -> tuple[Algebra, list[Expression]]:
+        for child in children:
+            if child.data == "triples_block":
+                self.run += read_triples(self.reading, child, self.number)
+            elif child.data == "filter":
+                # A filter does not end a basic graph pattern (§18.2.2.5).
+                scope = Scope(self.source, "in FILTER")
+                self.filters.append(read_expression(self.reading, branches(child)[0], scope))
+            else:
+                self.end_run()
+                self.add(child)
+        self.end_run()
+        return self.pattern, self.filters
+
+    def end_run(self) -> None:
+        if self.run:
+            self.join(Bgp(tuple(self.run), self.source))
+        self.run, self.number = [], self.reading.number("run")
+
+    def join(self, part: Algebra) -> None:
+        self.pattern = join(self.pattern, part)
+        self.in_scope.update(visible(part))
+
+    def add(self, child: Branch) -> None:
+        reading, source = self.reading, self.source
+        match child.data:
+            case "alternatives":
+                groups = [read_group(reading, group, source) for group in branches(child)]
+                self.join(reduce(Union, groups))
+            case "optional":
+                right, filters = _parts(reading, branches(child)[0], source)
+                self.pattern = LeftJoin(self.pattern, right, conjunction(filters))
+                self.in_scope.update(visible(right))
+            case "minus":
+                self.pattern = self.minus(read_group(reading, branches(child)[0], source), child)
+            case "graph":
+                self.join(self.graph(*branches(child)))
+            case "bind":
+                self.bind(*branches(child))
+            case "values_clause":
+                self.join(read_values(reading, child))
+            case "service":
+                reading.fail(child, "SERVICE is not supported yet: load the data with --static or --graph instead")
+            case other:
+                self.join(reading.dialect.patterns[other](reading, child, source))
+
+    def graph(self, name: Branch, group: Branch) -> Algebra:
+        reading = self.reading
+        if reading.dialect.element_graphs and isinstance(self.source, InWindow):
+            reading.fail(name, "GRAPH inside WINDOW, the graphs of a window's elements, is not supported yet")
+        node = graph_name(reading, name)
+        if not isinstance(node, Variable) or node in reading.window_of:
+            return read_group(reading, group, reading.graph(node))
+        inner = reading.fresh("graph")
+        return over_graphs(read_group(reading, group, NamedGraph(inner)), inner, node)
+
+    def minus(self, right: Algebra, at: Branch) -> Algebra:
+        if not isinstance(self.source, NamedGraph) or not isinstance(self.source.name, Variable):
+            return Minus(self.pattern, right)
+        found = minus(self.pattern, right, self.source.name)
+        if found is None:
+            self.reading.fail(at, "MINUS within GRAPH ?g, of patterns that share only optional variables, is not supported yet")
+        return found
+
+    def bind(self, value: Branch, name: Branch) -> None:
+        variable = self.reading.variable(name)
+        if variable in self.in_scope:
+            self.reading.fail(name, f"BIND cannot assign {variable}: it already has a value in this group")
+        expression = read_expression(self.reading, value, Scope(self.source, "in BIND"))
+        self.pattern = Extend(self.pattern, variable, expression)
+        self.in_scope.add(variable)
+
+
+def graph_name(reading: Reading, tree: Branch) -> Node:
+    """What stands after GRAPH: here a variable may name a window."""
+    return Variable(tokens(tree)[0][1:]) if tree.data == "variable" else read_iri(reading, tree)
+
+
+def read_values(reading: Reading, tree: Branch) -> Values:
+    """Inline data."""
+    table = branches(tree)[0]
+    if table.data == "value_column":
+        variables = [reading.variable(branches(table)[0])]
+        rows = [[cell] for cell in table.children[1:]]
+    else:
+        variables = [reading.variable(child) for child in branches(table) if child.data == "variable"]
+        rows = [list(child.children) for child in branches(table) if child.data == "value_row"]
+        for row, at in zip(rows, (child for child in branches(table) if child.data == "value_row")):
+            if len(row) != len(variables):
+                reading.fail(at, f"a row of VALUES has {len(row)} values for {len(variables)} variables")
+    if len(set(variables)) < len(variables):
+        reading.fail(table, "a variable stands twice in VALUES")
+    return Values(tuple(variables), tuple(tuple(_cell(reading, cell) for cell in row) for row in rows))
+
+
+def _cell(reading: Reading, cell: object) -> str | None:
+    if not isinstance(cell, Tree):
+        return None
+    return read_iri(reading, cell) if cell.data == "iri" else read_literal(reading, cell)

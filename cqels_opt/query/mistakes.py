@@ -1,0 +1,129 @@
+"""Mistakes: what a parser could not read, said in human words."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable
+from typing import Final
+
+from lark import Lark
+from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedToken
+from lark.lexer import PatternStr
+
+from cqels_opt.query.functions import ARITIES
+
+_WORDS: Final = {
+    "VAR": "a variable",
+    "IRIREF": "an IRI",
+    "PNAME_LN": "an IRI",
+    "PNAME_NS": "an IRI",
+    "BLANK_NODE_LABEL": "a blank node",
+    "STRING": "a string",
+    "STRING_LONG": "a string",
+    "LANGTAG": "a language tag",
+    "FUNCTION": "a function",
+    "AGGREGATE": "an aggregate",
+    "DURATION": "a duration",
+    "A": "'a'",
+    "COMPARISON": "a comparison",
+    **dict.fromkeys(("INTEGER", "DECIMAL", "DOUBLE", "SIGNED_INTEGER", "SIGNED_DECIMAL", "SIGNED_DOUBLE"), "a number"),
+    **dict.fromkeys(("OR", "AND", "PLUS", "MINUS", "STAR", "SLASH", "QUESTION", "NOT_SIGN"), "an operator"),
+    "$END": "the end of the query",
+}
+_AGGREGATES: Final = ("COUNT", "SUM", "MIN", "MAX", "AVG", "SAMPLE", "GROUP_CONCAT")
+_UPDATES: Final = {"INSERT", "DELETE", "LOAD", "CLEAR", "DROP", "CREATE", "ADD", "MOVE", "COPY", "WITH"}
+_NOT_YET: Final = {"CONSTRUCT", "ASK", "DESCRIBE"}
+_TRIPLE_FUNCTIONS: Final = {"TRIPLE", "ISTRIPLE", "SUBJECT", "PREDICATE", "OBJECT"}
+_LOGIC: Final = {"AND": "&&", "OR": "||"}
+_MOST: Final = 6
+_LONGEST: Final = 60
+_WORD = re.compile(r"[^\W\d]\w*")
+_ITEM = re.compile(r'[?$]?[\w:]+|<[^\s<>]*>?|"[^"\n]*"?|\S')
+
+
+def explain(unexpected: UnexpectedInput, text: str, grammar: Lark) -> tuple[str, int]:
+    """A message for what was met, and its place in the text."""
+    accepted = _accepted(unexpected)
+    if isinstance(unexpected, UnexpectedToken) and unexpected.token.type == "$END":
+        return f"the query ends too early; expected {_listed(accepted, grammar)}", len(text.rstrip())
+    at = unexpected.pos_in_stream or 0
+    rest = text[at:]
+    special = _known_mistake(text, at, accepted)
+    if special is not None:
+        return special, at
+    word = _WORD.match(rest)
+    item = _ITEM.match(rest)
+    shown = item[0] if item else rest[:1]
+    shown = shown if len(shown) <= _LONGEST else shown[:_LONGEST] + "…"
+    message = f"unexpected {shown if word or shown[:1] in '?$' else repr(shown)}"
+    guess = nearest(word[0], _keywords(accepted, grammar)) if word is not None else ""
+    return f"{message}{guess or '; expected ' + _listed(accepted, grammar)}", at
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """``; did you mean …?`` where one of the known words is near."""
+    by_upper = {name.upper(): name for name in known}
+    near = difflib.get_close_matches(word.upper(), by_upper, 1, 0.6)
+    return f"; did you mean {by_upper[near[0]]}?" if near and near[0] != word.upper() else ""
+
+
+def _accepted(unexpected: UnexpectedInput) -> set[str]:
+    parser = getattr(unexpected, "interactive_parser", None)
+    if parser is not None:
+        return set(parser.accepts()) - _NOT_YET
+    return set(unexpected.allowed or ()) if isinstance(unexpected, UnexpectedCharacters) else set()
+
+
+def _spelt(name: str, grammar: Lark) -> str:
+    """A terminal as a reader knows it: its keyword, its sign in quotes, or what it stands for."""
+    if name in _WORDS:
+        return _WORDS[name]
+    pattern = grammar.get_terminal(name).pattern
+    return f"'{pattern.value}'" if isinstance(pattern, PatternStr) else name
+
+
+def _keywords(accepted: set[str], grammar: Lark) -> list[str]:
+    words = [spelt for name in accepted if (spelt := _spelt(name, grammar)) == name]
+    if "FUNCTION" in accepted:
+        words += (name for name in ARITIES if name[0].isalpha() and " " not in name)
+    return words + list(_AGGREGATES) if "AGGREGATE" in accepted else words
+
+
+def _listed(accepted: set[str], grammar: Lark) -> str:
+    """At most six, what a reader needs first: brackets, then terms, then keywords, then operators."""
+    words = {_spelt(name, grammar) for name in accepted}
+    order = sorted(words, key=lambda word: (word == "an operator", not word.startswith("'"), word.isupper(), word))
+    shown = order[:_MOST]
+    text = ", ".join(shown[:-1]) + f" or {shown[-1]}" if len(shown) > 1 else "".join(shown)
+    return text + (" …" if len(order) > _MOST else "")
+
+
+def _known_mistake(text: str, at: int, accepted: set[str]) -> str | None:
+    """What is wrong, where the text at a place tells more than a list of what was expected."""
+    rest = text[at:]
+    word = _WORD.match(rest)
+    upper = word[0].upper() if word is not None else ""
+    if upper in _UPDATES:
+        return f"{upper} changes data, and is not supported: a continuous query is a SELECT"
+    if rest.startswith(("<<", "~")) or text[at - 1 : at + 1] == "{|" or upper in _TRIPLE_FUNCTIONS:
+        return "quoted triples (SPARQL-star, SPARQL 1.2) are not supported yet"
+    if upper == "GROUP" and "RBRACE" in accepted:
+        return "GROUP BY belongs after the '}' of the WHERE that it groups; in a sub-select, before the brace that closes it"
+    if upper in _LOGIC and "AND" in accepted:
+        return f"unexpected {word[0] if word else upper}: write {_LOGIC[upper]}"
+    return _unclosed(rest)
+
+
+def _unclosed(rest: str) -> str | None:
+    if rest[:1] in "\"'":
+        if not re.match(r'"""|\'\'\'', rest):
+            inside = re.match(r"(.)((?!\1)[^\n\\]|\\.)*(\1|\n|\Z)", rest)
+            if inside is not None and inside[3] == rest[0]:
+                bad = re.search(r"\\[^tbnrf\"'\\]", inside[0])
+                return f"unknown escape {bad[0]} in a string" if bad else None
+        return "a string is not closed"
+    if re.match(r"<[A-Za-z][A-Za-z0-9+.-]*:[^>\n]*$", rest, re.MULTILINE):
+        return "an IRI is not closed with '>'"
+    bad_iri = re.match(r'<[A-Za-z][A-Za-z0-9+.-]*:[^\s<>"{}|^`\\]*([\s"{}|^`\\])[^<>\n]*>', rest)
+    return f"an IRI cannot contain {bad_iri[1]!r}" if bad_iri else None

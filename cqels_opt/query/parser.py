@@ -1,0 +1,113 @@
+"""The way from a query's text to its algebra."""
+
+from __future__ import annotations
+
+from lark import Tree
+from lark.exceptions import UnexpectedInput
+
+from cqels_opt.errors import QueryError
+from cqels_opt.query.algebra import DefaultGraph, Distinct, NamedGraph, Project, Query, Slice, Variable
+from cqels_opt.query.dialects import DIALECTS, recognise
+from cqels_opt.query.formulas import read_iri
+from cqels_opt.query.grammar import load
+from cqels_opt.query.groups import read_group
+from cqels_opt.query.mistakes import explain, nearest
+from cqels_opt.query.names import UnresolvedError
+from cqels_opt.query.reading import Branch, Dialect, Reading, branches, line_and_column, tokens
+from cqels_opt.query.selects import read_select
+
+
+def parse(text: str, dialect: str = "auto", file: str = "query") -> Query:
+    """Parse a continuous query.
+
+    ``dialect`` is a name of :data:`cqels_opt.query.dialects.DIALECTS`, or ``auto``: it is then recognised. ``file`` is the name
+    that messages begin with. Raises :class:`~cqels_opt.errors.QueryError`, with line and column, for whatever is wrong or not
+    supported yet.
+    """
+    if dialect != "auto" and dialect not in DIALECTS:
+        raise QueryError(
+            f"unknown dialect {dialect!r}{nearest(dialect, DIALECTS)}; there are auto, {', '.join(DIALECTS)}", file=file
+        )
+    chosen = recognise(text) if dialect == "auto" else DIALECTS[dialect]
+    try:
+        return _read(text, chosen, file)
+    except RecursionError:
+        raise QueryError("the query is nested too deeply", text, 1, 1, file) from None
+
+
+def _read(text: str, dialect: Dialect, file: str) -> Query:
+    grammar = load(dialect.grammar)
+    try:
+        tree = grammar.parse(text)
+    except UnexpectedInput as unexpected:
+        message, at = explain(unexpected, text, grammar)
+        likely = recognise(text)
+        if likely is not dialect:
+            message += f" (it was read as {dialect.name}, but looks like {likely.name}: try --dialect {likely.name})"
+        raise QueryError(message, text, *line_and_column(text, at), file) from None
+    reading = Reading(text, file, dialect, read_group, read_select)
+    unit = tree.children[0]
+    assert isinstance(unit, Tree)
+    query: Branch | None = None
+    for part in branches(unit):
+        if part.data == "prologue":
+            _prologue(reading, part)
+        elif part.data.endswith("_query"):
+            query = part
+        else:
+            dialect.clauses[part.data](reading, part)
+    assert query is not None
+    if query.data != "select_query":
+        reading.fail(query, f"{query.data.removesuffix('_query').upper()} is not supported yet: write SELECT")
+    for clause in branches(query):
+        _clause(reading, clause)
+    body = read_select(reading, query, reading.default)
+    return Query(
+        text=text,
+        dialect=dialect.name,
+        variables=_columns(body),
+        body=body,
+        windows=tuple(reading.windows.values()),
+        clauses=tuple(reading.clauses),
+        operator=reading.operator,
+        base=reading.names.base,
+    )
+
+
+def _prologue(reading: Reading, tree: Branch) -> None:
+    for declaration in branches(tree):
+        if declaration.data == "version_declaration":
+            continue
+        *prefix, reference = tokens(declaration)
+        try:
+            iri = reading.names.iri_of(reference)[1:-1]
+        except UnresolvedError as error:
+            reading.fail(reference, str(error))
+        if declaration.data == "base_declaration":
+            reading.names.base = iri
+        else:
+            reading.names.prefixes[prefix[0][:-1]] = iri
+
+
+def _clause(reading: Reading, tree: Branch) -> None:
+    if tree.data == "select_clause":
+        head = branches(tree)[0]
+        if tokens(head):
+            reading.dialect.clauses["select_head"](reading, head)
+    elif tree.data in reading.dialect.clauses:
+        reading.dialect.clauses[tree.data](reading, tree)
+    elif tree.data == "from_default":
+        # SPARQL's default graph is then what --graph loads under this name.
+        if reading.default != DefaultGraph():
+            reading.fail(tree, "a default graph of several FROM clauses is not supported yet: load it with --static")
+        reading.from_graph = True
+        reading.default = NamedGraph(read_iri(reading, branches(tree)[0]))
+    elif tree.data == "from_named":
+        read_iri(reading, branches(tree)[0])
+
+
+def _columns(body: object) -> tuple[Variable, ...]:
+    while isinstance(body, (Slice, Distinct)):
+        body = body.input
+    assert isinstance(body, Project)
+    return body.variables

@@ -1,0 +1,175 @@
+"""What is known while the tree of one query is read: its dialect, names, windows, and where it is in the text.
+
+A :class:`Dialect` states how a query language differs from SPARQL 1.1; a :class:`Reading` is the state of one ``parse``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Literal, NoReturn, TypeAlias
+
+from lark import Token, Tree
+
+from cqels_opt.errors import QueryError
+from cqels_opt.query.algebra import (
+    Aggregate,
+    Algebra,
+    DefaultGraph,
+    InWindow,
+    NamedGraph,
+    Node,
+    Operator,
+    Source,
+    Variable,
+    Window,
+    WindowClause,
+)
+from cqels_opt.query.names import Names
+
+Branch: TypeAlias = "Tree[Token]"
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """How a query language differs from SPARQL 1.1.
+
+    ``grammar`` extends ``sparql.lark``. ``clauses`` says, by the name of the rule, what a header or dataset clause declares;
+    ``patterns`` what an additional graph pattern means, and ``group_window`` in which source a group with a window of its own is
+    matched. ``recognise`` finds what only this dialect writes, in a text without comments, strings and IRIs (``<>``) and with one
+    space between words. With ``element_graphs``, GRAPH inside a window names the graphs of its elements.
+    """
+
+    name: str
+    grammar: str
+    recognise: re.Pattern[str]
+    clauses: Mapping[str, Callable[[Reading, Branch], None]]
+    patterns: Mapping[str, Callable[[Reading, Branch, Source], Algebra]]
+    group_window: Callable[[Reading, Branch, Source], Source] | None = None
+    element_graphs: bool = False
+
+
+@dataclass(slots=True)
+class Scope:
+    """Where an expression stands: the source of its EXISTS patterns, its clause, and what it may put its aggregates into."""
+
+    source: Source
+    clause: str
+    aggregates: Aggregates | None = None
+
+
+@dataclass(slots=True)
+class Aggregates:
+    """The aggregates that the expressions of one SELECT ask for, each with its variable."""
+
+    fresh: Callable[[], Variable]
+    found: dict[Aggregate, Variable] = field(default_factory=dict)
+
+
+class Reading:
+    """The state of reading one query. ``read_group`` and ``read_select`` are given to it, as patterns nest in expressions."""
+
+    def __init__(
+        self,
+        text: str,
+        file: str,
+        dialect: Dialect,
+        read_group: Callable[[Reading, Branch, Source], Algebra],
+        read_select: Callable[[Reading, Branch, Source], Algebra],
+    ) -> None:
+        self.text, self.file, self.dialect = text, file, dialect
+        self.read_group, self.read_select = read_group, read_select
+        self.names = Names()
+        self.windows: dict[str, Window] = {}
+        self.window_of: dict[Node, str] = {}
+        self.clauses: list[WindowClause] = []
+        self.operator: Operator | None = None
+        self.every = 0
+        self.default: Source = DefaultGraph()
+        self.from_graph = False
+        self.labels: dict[str, int] = {}
+        self._numbers = {kind: count() for kind in ("agg", "key", "graph", "blank", "run")}
+
+    # ---------------------------------------------------------------- errors
+    def fail(self, at: Branch | Token, message: str) -> NoReturn:
+        """Raise a QueryError at a place of the tree."""
+        start = at.start_pos if isinstance(at, Token) else 0 if at.meta.empty else at.meta.start_pos
+        line, column = line_and_column(self.text, start or 0)
+        raise QueryError(message, self.text, line, column, self.file)
+
+    def whole(self, token: Token) -> int:
+        """The number of a token INTEGER, which is to fit into 64 bits."""
+        if len(token) > 18:
+            self.fail(token, "this number is too large")
+        return int(token)
+
+    # ---------------------------------------------------------------- fresh names
+    def number(self, kind: Literal["agg", "key", "graph", "blank", "run"]) -> int:
+        """The next number for names of a kind."""
+        return next(self._numbers[kind])
+
+    def fresh(self, kind: Literal["agg", "key", "graph"]) -> Variable:
+        """A variable that no query can write."""
+        return Variable(f".{kind}{self.number(kind)}")
+
+    # ---------------------------------------------------------------- variables and windows
+    def variable(self, tree: Branch) -> Variable:
+        """A variable that takes values; the name of a window does not."""
+        token = tree.children[0]
+        assert isinstance(token, Token)
+        variable = Variable(token[1:])
+        if variable in self.window_of:
+            self.fail(token, f"{token} names a window and has no value: it can only follow GRAPH")
+        return variable
+
+    def declare(self, window: Window, known_as: Node | None, at: Branch | Token, start: int, end: int) -> None:
+        """Add a window, known in the body as ``known_as``, whose declaration is the text ``[start, end)``."""
+        if window.name in self.windows:
+            self.fail(at, f"the window {window.name} is declared twice")
+        self.windows[window.name] = window
+        if known_as is not None:
+            self.window_of[known_as] = window.name
+        self.clauses.append(WindowClause(window.name, start, end))
+
+    def free_window_name(self, iri: str) -> str:
+        """The local name of a stream, numbered from the second window on; ``s1``, ``s2`` … where an IRI has none."""
+        found = re.search(r"([A-Za-z_]\w*)\W*>$", iri)
+        stem = found[1] if found else "s"
+        names = ([stem] if found else []) + [f"{stem}{n}" for n in range(2 if found else 1, len(self.windows) + 3)]
+        return next(name for name in names if name not in self.windows)
+
+    def graph(self, name: Node) -> Source:
+        """What ``GRAPH name`` is matched in: a window of that name, else the static named graphs."""
+        return InWindow(self.window_of[name]) if name in self.window_of else NamedGraph(name)
+
+    def source(self, tree: Branch) -> str:
+        """The text of a part of the tree, as the user wrote it."""
+        start, end = span(tree)
+        return self.text[start:end]
+
+
+def line_and_column(text: str, at: int) -> tuple[int, int]:
+    """Where a character of a text stands, counting from 1."""
+    return text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at)
+
+
+def span(tree: Branch) -> tuple[int, int]:
+    """The characters ``[start, end)`` of a part of the tree."""
+    return tree.meta.start_pos, tree.meta.end_pos
+
+
+def branches(tree: Branch) -> list[Branch]:
+    """The children that are rules."""
+    return [child for child in tree.children if isinstance(child, Tree)]
+
+
+def tokens(tree: Branch) -> list[Token]:
+    """The children that are terminals."""
+    return [child for child in tree.children if isinstance(child, Token)]
+
+
+def only(tree: Branch, *rules: str) -> Branch | None:
+    """The first child of one of these rules, if there is one."""
+    return next((child for child in branches(tree) if child.data in rules), None)

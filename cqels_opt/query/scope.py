@@ -1,0 +1,103 @@
+"""What an expression reads: its variables, and whether its value depends on the instant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from cqels_opt.query.algebra import (
+    Algebra,
+    Bgp,
+    Call,
+    Exists,
+    Expression,
+    Extend,
+    Filter,
+    Group,
+    Join,
+    LeftJoin,
+    Minus,
+    NamedGraph,
+    Node,
+    OrderBy,
+    Project,
+    Union,
+    Values,
+    Variable,
+)
+from cqels_opt.query.functions import INSTANT_DEPENDENT
+
+
+def variables(expression: Expression) -> frozenset[str]:
+    """The names of the variables that an expression reads, those of EXISTS patterns included (not what a sub-select hides)."""
+    found: set[str] = set()
+    for part in _parts(expression):
+        if isinstance(part, Variable):
+            found.add(part.name)
+        elif isinstance(part, Exists):
+            found |= visible(part.pattern)
+    return frozenset(found)
+
+
+def uses_now(expression: Expression) -> bool:
+    """Whether the value can differ from instant to instant for the same row: NOW(), RAND(), UUID() or STRUUID() occur."""
+    return any(
+        _pattern_uses_now(part.pattern) if isinstance(part, Exists) else part.function in INSTANT_DEPENDENT
+        for part in _parts(expression)
+        if isinstance(part, (Call, Exists))
+    )
+
+
+def _parts(expression: Expression) -> Iterator[Expression]:
+    """The expression and all within it, EXISTS unopened; without recursion, for chains of operators may be long."""
+    waiting = [expression]
+    while waiting:
+        part = waiting.pop()
+        yield part
+        if isinstance(part, Call):
+            waiting.extend(part.arguments)
+
+
+def _pattern_uses_now(pattern: Algebra) -> bool:
+    return any(map(uses_now, _expressions(pattern))) or any(map(_pattern_uses_now, _inputs(pattern)))
+
+
+def visible(pattern: Algebra) -> frozenset[str]:
+    """The variables of a pattern that a mapping from outside can bind: all but those hidden in a sub-select, and blank nodes."""
+    if isinstance(pattern, Project):
+        return frozenset(v.name for v in pattern.variables)
+    own: set[str] = set()
+    if isinstance(pattern, Group):
+        return frozenset(v.name for v in (*pattern.keys, *(v for v, _ in pattern.aggregates)))
+    if isinstance(pattern, Bgp):
+        nodes: list[Node] = [node for t in pattern.patterns for node in (t.s, t.p, t.o)]
+        if isinstance(pattern.source, NamedGraph):
+            nodes.append(pattern.source.name)
+        own = {node.name for node in nodes if isinstance(node, Variable) and not node.name.startswith("_:")}
+    elif isinstance(pattern, Values):
+        own = {v.name for v in pattern.variables}
+    elif isinstance(pattern, Extend):
+        own = {pattern.variable.name}
+    for expression in _expressions(pattern):
+        own |= variables(expression)
+    return frozenset(own.union(*map(visible, _inputs(pattern))))
+
+
+def _inputs(pattern: Algebra) -> tuple[Algebra, ...]:
+    if isinstance(pattern, (Bgp, Values)):
+        return ()
+    if isinstance(pattern, (Join, LeftJoin, Union, Minus)):
+        return (pattern.left, pattern.right)
+    return (pattern.input,)
+
+
+def _expressions(pattern: Algebra) -> Iterator[Expression]:
+    if isinstance(pattern, (Filter, LeftJoin)) and pattern.condition is not None:
+        yield pattern.condition
+    elif isinstance(pattern, Extend):
+        yield pattern.expression
+    elif isinstance(pattern, OrderBy):
+        yield from (expression for expression, _ in pattern.keys)
+    elif isinstance(pattern, Group):
+        for _, aggregate in pattern.aggregates:
+            if aggregate.argument is not None:
+                yield aggregate.argument

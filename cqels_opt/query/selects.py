@@ -1,0 +1,165 @@
+"""SELECT: from its clauses and solution modifiers to the algebra (SPARQL 1.1 §18.2.4 and §18.2.5)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cqels_opt.query.algebra import (
+    Algebra,
+    Distinct,
+    Expression,
+    Extend,
+    Group,
+    NamedGraph,
+    OrderBy,
+    Project,
+    Slice,
+    Source,
+    Variable,
+)
+from cqels_opt.query.formulas import read_expression, used
+from cqels_opt.query.graphs import join
+from cqels_opt.query.groups import filtered, read_group, read_values
+from cqels_opt.query.reading import Aggregates, Branch, Reading, Scope, branches, only, tokens
+from cqels_opt.query.visible import nameable, visible
+
+
+@dataclass(frozen=True, slots=True)
+class _Item:
+    """A column: a variable, with an expression where it is written ``(expression AS ?v)``."""
+
+    tree: Branch
+    variable: Variable
+    expression: Expression | None
+
+
+def read_select(reading: Reading, tree: Branch, source: Source) -> Algebra:
+    """The algebra of a ``select_query`` or ``sub_select``; its outermost Project names the answer's variables."""
+    head, where, modifiers = (_child(tree, rule) for rule in ("select_clause", "where_clause", "modifiers"))
+    output = tokens(branches(head)[0])
+    if output and tree.data == "sub_select":
+        reading.fail(output[0], f"{output[0]} belongs to the outermost SELECT only")
+    body = read_group(reading, branches(where)[0], source)
+
+    aggregates = Aggregates(lambda: reading.fresh("agg"))
+    scope = Scope(source, "in this place", aggregates)
+    group_clause = only(modifiers, "group_clause")
+    keys: list[Variable] = []
+    if group_clause is not None:
+        body, keys = _group_keys(reading, group_clause, body, source)
+    items = _items(reading, head, scope)
+    having = _expressions(reading, only(modifiers, "having_clause"), scope)
+    order = _order(reading, only(modifiers, "order_clause"), scope)
+
+    star = bool(tokens(head))
+    grouped = group_clause is not None or having is not None or bool(aggregates.found)
+    in_scope = set(visible(body))
+    # Within GRAPH ?g a sub-select is evaluated in each graph by itself: the graph is part of its groups and rows.
+    graph = (source.name,) if isinstance(source, NamedGraph) and isinstance(source.name, Variable) else ()
+    if graph and (only(modifiers, "slice_clause") is not None or (grouped and group_clause is None)):
+        reading.fail(head, "within GRAPH ?g, a sub-select with LIMIT, OFFSET or one group of all is not supported yet")
+    if grouped:
+        if star:
+            reading.fail(head, "SELECT * cannot be grouped: name the group keys and the aggregates")
+        _check_keys(reading, items, set(keys) | set(aggregates.found.values()))
+        in_scope = set(keys)
+        made = tuple((variable, aggregate) for aggregate, variable in aggregates.found.items())
+        body = Group(body, (*keys, *graph), made, implicit=group_clause is None)
+    _check_names(reading, items, in_scope)
+    body = filtered(body, having or [])
+    values = only(tree, "values_clause")
+    if values is not None:
+        body = join(body, read_values(reading, values))
+    variables = nameable(visible(body)) if star else tuple(dict.fromkeys(item.variable for item in items))
+    for item in items:
+        if item.expression is not None:
+            body = Extend(body, item.variable, item.expression)
+    if order:
+        body = OrderBy(body, tuple(order))
+    body = Project(body, (*variables, *graph))
+    if only(head, "set_mode") is not None:
+        body = Distinct(body)
+    return _sliced(reading, body, only(modifiers, "slice_clause"))
+
+
+def _child(tree: Branch, rule: str) -> Branch:
+    found = only(tree, rule)
+    assert found is not None, rule
+    return found
+
+
+def _group_keys(reading: Reading, clause: Branch, body: Algebra, source: Source) -> tuple[Algebra, list[Variable]]:
+    keys: list[Variable] = []
+    for key in branches(clause):
+        parts = branches(key)
+        expression = read_expression(reading, parts[0], Scope(source, "in GROUP BY"))
+        if len(parts) == 1 and isinstance(expression, Variable):
+            keys.append(expression)
+            continue
+        variable = reading.variable(parts[1]) if len(parts) > 1 else reading.fresh("key")
+        if variable in visible(body):
+            reading.fail(parts[-1], f"GROUP BY cannot assign {variable}: it already has a value")
+        body = Extend(body, variable, expression)
+        keys.append(variable)
+    return body, list(dict.fromkeys(keys))
+
+
+def _items(reading: Reading, head: Branch, scope: Scope) -> list[_Item]:
+    items: list[_Item] = []
+    for tree in branches(head):
+        if tree.data == "item_without_name":
+            _without_name(reading, tree)
+        if tree.data != "select_item":
+            continue
+        parts = branches(tree)
+        variable = reading.variable(parts[-1])
+        items.append(_Item(tree, variable, read_expression(reading, parts[0], scope) if len(parts) > 1 else None))
+    return items
+
+
+def _check_names(reading: Reading, items: list[_Item], in_scope: set[Variable]) -> None:
+    for item in items:
+        if item.expression is not None and item.variable in in_scope:
+            reading.fail(branches(item.tree)[-1], f"AS {item.variable}: {item.variable} already has a value; choose another name")
+        in_scope = in_scope | {item.variable}
+
+
+def _without_name(reading: Reading, tree: Branch) -> None:
+    text = reading.source(tree)
+    if sum(1 for _ in tree.find_data("aggregate")) > 1:
+        reading.fail(tree, f"{text}: aggregates do not nest: compute the inner one in a sub-select, with a name")
+    inside = text[1:-1].strip() if text.startswith("(") else text
+    head = inside.split("(")[0]
+    written = inside.replace(head, head.upper(), 1) if head.isidentifier() else inside
+    name = head.lower() if head.isidentifier() else "value"
+    reading.fail(tree, f"{inside} in SELECT needs a name: write ({written} AS ?{name})")
+
+
+def _check_keys(reading: Reading, items: list[_Item], known: set[Variable]) -> None:
+    for item in items:
+        for variable in {item.variable} if item.expression is None else used(item.expression):
+            if variable not in known:
+                hint = f"add it to GROUP BY, or take SAMPLE({variable}) or another aggregate of it"
+                reading.fail(item.tree, f"{variable} is not a group key: {hint}")
+        if item.expression is not None:
+            known = known | {item.variable}
+
+
+def _expressions(reading: Reading, clause: Branch | None, scope: Scope) -> list[Expression] | None:
+    return None if clause is None else [read_expression(reading, tree, scope) for tree in branches(clause)]
+
+
+def _order(reading: Reading, clause: Branch | None, scope: Scope) -> list[tuple[Expression, bool]]:
+    keys = []
+    for key in branches(clause) if clause is not None else []:
+        direction, *rest = branches(key)
+        descending = direction.data == "direction" and tokens(direction)[0].type == "DESC"
+        keys.append((read_expression(reading, rest[0] if rest else direction, scope), descending))
+    return keys
+
+
+def _sliced(reading: Reading, body: Algebra, clause: Branch | None) -> Algebra:
+    if clause is None:
+        return body
+    numbers = {part.data: reading.whole(tokens(part)[0]) for part in branches(clause)}
+    return Slice(body, numbers.get("offset", 0), numbers.get("limit"))

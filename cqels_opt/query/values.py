@@ -1,0 +1,280 @@
+"""Terms as values: what does a literal mean, when are two equal, which comes first, is it true?
+
+While an expression is computed an :data:`Item` is either the text of a term or, for a computed number or boolean, its
+Python value; :func:`term` writes the latter canonically. :func:`value` reads a term's value.
+
+What SPARQL 1.1 says, where pyoxigraph does otherwise:
+
+- ``=`` and ``!=`` of two literals whose types cannot be compared (``"a" = 1``) is an error (RDFterm-equal); pyoxigraph says
+  they differ. Strings are always comparable with strings: ``"a" = "a"@en`` is false in both.
+- ``<`` compares numbers, simple strings, booleans and, as an extension, dates and times with their like. pyoxigraph
+  compares no booleans, but strings of one language; a comparison with NaN is false, there an error.
+- The effective boolean value of ``"a"@en`` is true and that of ``"x"^^xsd:integer`` false; pyoxigraph has an error for both.
+  NaN is false; pyoxigraph has true.
+- A lexical form out of its type's range (``"300"^^xsd:byte``) is ill-typed; pyoxigraph reads 300.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import lru_cache
+from typing import Any, Final, TypeAlias, TypeGuard
+
+from cqels_opt.query.numeric import (
+    ExpressionError,
+    Number,
+    Single,
+    decimal_text,
+    double_text,
+    integer_text,
+    parse_decimal,
+    parse_double,
+    parse_integer,
+    parse_single,
+    promote,
+)
+from cqels_opt.query.temporal import Temporal, parse_temporal
+from cqels_opt.rdf.terms import (
+    RDF_LANG_STRING,
+    XSD,
+    XSD_BOOLEAN,
+    XSD_DATETIME,
+    XSD_DECIMAL,
+    XSD_DOUBLE,
+    XSD_FLOAT,
+    XSD_INTEGER,
+    XSD_STRING,
+    literal,
+    literal_parts,
+)
+
+TRUE: Final = literal("true", XSD_BOOLEAN)
+FALSE: Final = literal("false", XSD_BOOLEAN)
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """The value of a string, with its language tag or ""."""
+
+    lexical: str
+    language: str
+
+
+@dataclass(frozen=True, slots=True)
+class Opaque:
+    """An IRI, a blank node, or a literal without a known value; ``datatype`` is the literal's, else ""."""
+
+    term: str
+    datatype: str
+
+
+Item: TypeAlias = "str | Number"  # bool is an int to mypy
+Value: TypeAlias = "Number | Text | Temporal | Opaque"
+
+_BITS: Final = {"long": 64, "int": 32, "short": 16, "byte": 8}
+_RANGES: Final[dict[str, tuple[int | None, int | None]]] = {
+    XSD_INTEGER: (None, None),
+    XSD + "nonPositiveInteger": (None, 0),
+    XSD + "negativeInteger": (None, -1),
+    XSD + "nonNegativeInteger": (0, None),
+    XSD + "positiveInteger": (1, None),
+    **{XSD + name: (-(1 << bits - 1), (1 << bits - 1) - 1) for name, bits in _BITS.items()},
+    **{XSD + "unsigned" + name.title(): (0, (1 << bits) - 1) for name, bits in _BITS.items()},
+}
+"""xsd:integer and the types derived from it, with their bounds."""
+INTEGER_TYPES: Final = frozenset(_RANGES)
+NUMERIC_TYPES: Final = INTEGER_TYPES | {XSD_DECIMAL, XSD_FLOAT, XSD_DOUBLE}
+_TEMPORAL: Final = {XSD_DATETIME: "dateTime", XSD + "dateTimeStamp": "dateTime", XSD + "date": "date", XSD + "time": "time"}
+_BOOLEANS: Final = {"true": True, "1": True, "false": False, "0": False}
+
+
+# ------------------------------------------------------------------ reading and writing
+def value(item: Item) -> Value:
+    """What an item means."""
+    return _parse(item) if isinstance(item, str) else item
+
+
+@lru_cache(maxsize=1 << 16)
+def _parse(text: str) -> Value:
+    if not text.startswith('"'):
+        return Opaque(text, "")
+    lexical, datatype, language = literal_parts(text)
+    if datatype == XSD_STRING or language is not None:
+        return Text(lexical, language or "")
+    found = read(lexical, datatype)
+    return Opaque(text, datatype) if found is None else found
+
+
+def read(lexical: str, datatype: str) -> Number | Temporal | None:
+    """The value of a lexical form of a known datatype other than a string; None if it is not one."""
+    if datatype in _RANGES:
+        whole = parse_integer(lexical)
+        return whole if whole is not None and in_range(whole, datatype) else None
+    if datatype == XSD_DECIMAL:
+        return parse_decimal(lexical)
+    if datatype == XSD_DOUBLE:
+        return parse_double(lexical)
+    if datatype == XSD_FLOAT:
+        return parse_single(lexical)
+    if datatype == XSD_BOOLEAN:
+        return _BOOLEANS.get(lexical)
+    kind = _TEMPORAL.get(datatype)
+    found = parse_temporal(kind, lexical) if kind else None
+    return None if found and found.zone is None and datatype.endswith("Stamp") else found
+
+
+def in_range(whole: int, datatype: str) -> bool:
+    """Whether an integer is one of a type derived from xsd:integer."""
+    low, high = _RANGES[datatype]
+    return (low is None or low <= whole) and (high is None or whole <= high)
+
+
+def term(item: Item) -> str:
+    """The canonical text of an item."""
+    if isinstance(item, str):
+        return item
+    if isinstance(item, bool):
+        return TRUE if item else FALSE
+    if isinstance(item, int):
+        return f'"{integer_text(item)}"^^<{XSD_INTEGER}>'
+    if isinstance(item, Decimal):
+        return f'"{decimal_text(item)}"^^<{XSD_DECIMAL}>'
+    return f'"{double_text(item)}"^^<{XSD_FLOAT if isinstance(item, Single) else XSD_DOUBLE}>'
+
+
+def is_number(x: object) -> TypeGuard[Number]:
+    """Whether a value is a number (a boolean is none)."""
+    return isinstance(x, (int, Decimal, float)) and not isinstance(x, bool)
+
+
+def number(item: Item) -> Number:
+    """The number that an item is, or an error."""
+    found = value(item)
+    if not is_number(found):
+        raise ExpressionError("not a number")
+    return found
+
+
+def text(item: Item) -> Text:
+    """The string that an item is, or an error."""
+    found = value(item)
+    if not isinstance(found, Text):
+        raise ExpressionError("not a string")
+    return found
+
+
+def simple(item: Item) -> str:
+    """The lexical form of a string without language tag, or an error."""
+    found = text(item)
+    if found.language:
+        raise ExpressionError("a string with a language tag")
+    return found.lexical
+
+
+def string(lexical: str, language: str = "") -> str:
+    """The term of a string."""
+    return literal(lexical, language=language or None)
+
+
+def datatype(item: Item) -> str:
+    """The datatype IRI of a literal, without angle brackets, or an error."""
+    written = term(item)
+    if not written.startswith('"'):
+        raise ExpressionError("not a literal")
+    _, found, language = literal_parts(written)
+    return RDF_LANG_STRING if language is not None else found
+
+
+# ------------------------------------------------------------------ comparing
+def effective_boolean(item: Item) -> bool:
+    """The effective boolean value (SPARQL 1.1 §17.2.2), or an error."""
+    if isinstance(item, bool):
+        return item
+    found = value(item)
+    if isinstance(found, float):
+        return not math.isnan(found) and found != 0
+    if isinstance(found, (int, Decimal)):
+        return found != 0
+    if isinstance(found, Text):
+        return found.lexical != ""
+    if isinstance(found, Opaque) and (found.datatype == XSD_BOOLEAN or found.datatype in NUMERIC_TYPES):
+        return False
+    raise ExpressionError("no effective boolean value")
+
+
+def equal(a: Item, b: Item) -> bool:
+    """``a = b`` (SPARQL 1.1 §17.3 and RDFterm-equal), or an error for literals that cannot be compared."""
+    x, y = value(a), value(b)
+    if is_number(x) and is_number(y):
+        p, q = promote(x, y)
+        return p == q
+    if isinstance(x, Temporal) and isinstance(y, Temporal) and x.kind == y.kind:
+        return x.instant == y.instant
+    if isinstance(x, bool) and isinstance(y, bool):
+        return x is y
+    if isinstance(x, Text) and isinstance(y, Text):
+        return x == y
+    if isinstance(x, Opaque) and isinstance(y, Opaque) and x.term == y.term:
+        return True
+    if (isinstance(x, Opaque) and not x.datatype) or (isinstance(y, Opaque) and not y.datatype):
+        return False
+    raise ExpressionError("literals that cannot be compared")
+
+
+def ordering(compare: Callable[[Any, Any], bool]) -> Callable[[Item, Item], bool]:
+    """``<``, ``>``, ``<=`` or ``>=`` of items, from the operator of Python values."""
+
+    def run(a: Item, b: Item) -> bool:
+        x, y = value(a), value(b)
+        if is_number(x) and is_number(y):
+            p, q = promote(x, y)
+            return compare(p, q)
+        if isinstance(x, Text) and isinstance(y, Text) and not x.language and not y.language:
+            return compare(x.lexical, y.lexical)
+        if isinstance(x, Temporal) and isinstance(y, Temporal) and x.kind == y.kind:
+            return compare(x.instant, y.instant)
+        if isinstance(x, bool) and isinstance(y, bool):
+            return compare(x, y)
+        raise ExpressionError("terms that have no order")
+
+    return run
+
+
+less, greater = ordering(operator.lt), ordering(operator.gt)
+less_or_equal, greater_or_equal = ordering(operator.le), ordering(operator.ge)
+
+
+# ------------------------------------------------------------------ the total order
+OrderKey: TypeAlias = tuple[int, Any, str]
+_UNBOUND, _BLANK, _IRI, _NUMBER, _BOOLEAN, _TIME, _STRING, _OTHER = range(8)
+
+
+def order_key(item: Item | None) -> OrderKey:
+    """The place of a term in the total order of ORDER BY, MIN, MAX, SAMPLE and GROUP_CONCAT.
+
+    Unbound < blank nodes < IRIs < literals; of these numbers < booleans < dates and times < strings < others. Numbers go
+    by value (NaN last), strings by code point and then by language; ties are broken by the term's text.
+    """
+    if item is None:
+        return (_UNBOUND, 0, "")
+    return _order_key(term(item))
+
+
+@lru_cache(maxsize=1 << 16)
+def _order_key(written: str) -> OrderKey:
+    found = _parse(written)
+    if isinstance(found, bool):
+        return (_BOOLEAN, found, written)
+    if is_number(found):
+        return (_NUMBER, (True, 0) if found != found else (False, found), written)
+    if isinstance(found, Temporal):
+        return (_TIME, (found.kind, found.instant), written)
+    if isinstance(found, Text):
+        return (_STRING, (found.lexical, found.language), written)
+    if written.startswith('"'):
+        return (_OTHER, 0, written)
+    return (_IRI if written.startswith("<") else _BLANK, 0, written)

@@ -1,0 +1,55 @@
+"""Variable scope: which variables does a pattern make visible (SPARQL 1.1 §18.2.1)?"""
+
+from __future__ import annotations
+
+from cqels_opt.query.algebra import (
+    Algebra,
+    Bgp,
+    Distinct,
+    Extend,
+    Filter,
+    Group,
+    Join,
+    LeftJoin,
+    Minus,
+    NamedGraph,
+    OrderBy,
+    Project,
+    Slice,
+    Union,
+    Values,
+    Variable,
+)
+
+
+def visible(pattern: Algebra) -> tuple[Variable, ...]:
+    """The variables that a pattern can bind, in order of appearance; also blank nodes (``_:b``), which no query can name."""
+    found: dict[Variable, None] = {}
+    pending: list[Algebra] = [pattern]
+    while pending:
+        match pending.pop():
+            case Bgp(patterns, source):
+                if isinstance(source, NamedGraph) and isinstance(source.name, Variable):
+                    found[source.name] = None
+                found.update(
+                    (node, None) for triple in patterns for node in (triple.s, triple.p, triple.o) if isinstance(node, Variable)
+                )
+            case Join(left, right) | LeftJoin(left, right) | Union(left, right):
+                pending += [right, left]
+            case Minus(left, _):
+                pending.append(left)
+            case Extend(inner, variable, _):
+                # Its variable comes after those of its input: a unit pattern that only binds it.
+                pending += [Values((variable,), ()), inner]
+            case Values(variables, _) | Project(_, variables):
+                found.update((variable, None) for variable in variables)
+            case Group(_, keys, aggregates):
+                found.update((variable, None) for variable in (*keys, *(variable for variable, _ in aggregates)))
+            case Filter(inner, _) | Distinct(inner) | OrderBy(inner, _) | Slice(inner, _, _):
+                pending.append(inner)
+    return tuple(found)
+
+
+def nameable(variables: tuple[Variable, ...]) -> tuple[Variable, ...]:
+    """Those variables that a query can write: no blank nodes, no fresh ones."""
+    return tuple(variable for variable in variables if not variable.name.startswith((".", "_:")))

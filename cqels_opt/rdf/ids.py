@@ -1,0 +1,202 @@
+"""64-bit ids of terms: which number stands for a canonical term, and which term does a number hold by itself?
+
+Ids need no coordination: any executor gives a term the same id. ``id >> 60`` is the kind. Canonical integers, decimals and
+booleans are *inline*: the id holds the value and no dictionary is asked. Everything else is a 60-bit hash of the canonical text
+under a seed that the store's header records. Ids are never negative; 0 means unbound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+from pandas.util import hash_array
+
+from cqels_opt.errors import RunError
+from cqels_opt.rdf.terms import XSD_BOOLEAN, XSD_DECIMAL, XSD_INTEGER
+
+Ids: TypeAlias = NDArray[np.int64]
+
+UNBOUND: Final = 0
+DEFAULT_SEED: Final = 0x5EED_0F_C0E1_0001
+
+KIND_IRI: Final = 1
+KIND_BLANK: Final = 2
+KIND_LITERAL: Final = 3
+KIND_INTEGER: Final = 4
+KIND_DECIMAL: Final = 5
+KIND_BOOLEAN: Final = 6
+KIND_QUOTED: Final = 7
+KIND_SHIFT: Final = 60
+
+_PAYLOAD: Final = (1 << 60) - 1
+_INTEGER_ZERO: Final = 1 << 59
+_DECIMAL_ZERO: Final = 1 << 55
+_MANTISSA: Final = (1 << 56) - 1
+_MAX_SCALE: Final = 15
+
+_INTEGER_TAIL: Final = f'"^^<{XSD_INTEGER}>'
+_DECIMAL_TAIL: Final = f'"^^<{XSD_DECIMAL}>'
+_BOOLEANS: Final = (f'"false"^^<{XSD_BOOLEAN}>', f'"true"^^<{XSD_BOOLEAN}>')
+TRUE_ID: Final = KIND_BOOLEAN << KIND_SHIFT | 1
+FALSE_ID: Final = KIND_BOOLEAN << KIND_SHIFT
+
+
+class CollisionError(RunError):
+    """Two different terms have the same id."""
+
+
+# ------------------------------------------------------------------ text -> id
+def encode(texts: Sequence[str] | pa.StringArray, seed: int = DEFAULT_SEED) -> Ids:
+    """The ids of canonical terms. Callers pass distinct terms where they can: equal terms are hashed again."""
+    array = _strings(texts)
+    if array.null_count:
+        raise ValueError("a term is missing")
+    if len(array) == 0:
+        return np.empty(0, np.int64)
+    ids = _hashes(array, seed)
+    for tail, inline in ((_INTEGER_TAIL, _integers), (_DECIMAL_TAIL, _decimals)):
+        candidates = np.flatnonzero(_numpy(pc.ends_with(array, tail)))
+        if len(candidates):
+            lexical = pc.utf8_slice_codeunits(array.take(candidates), 1, -len(tail))
+            kept, values = inline(lexical)
+            ids[candidates[kept]] = values
+    for value, text in enumerate(_BOOLEANS):
+        ids[_numpy(pc.equal(array, pa.scalar(text)))] = KIND_BOOLEAN << KIND_SHIFT | value
+    return ids
+
+
+def encode_one(text: str, seed: int = DEFAULT_SEED) -> int:
+    """The id of one canonical term."""
+    return int(encode([text], seed)[0])
+
+
+def _strings(texts: Sequence[str] | pa.StringArray) -> pa.StringArray:
+    return texts if isinstance(texts, pa.StringArray) else pa.array(texts, pa.string())
+
+
+def _numpy(mask: pa.BooleanArray) -> NDArray[np.bool_]:
+    result: NDArray[np.bool_] = mask.to_numpy(zero_copy_only=False)
+    return result
+
+
+def _hashes(array: pa.StringArray, seed: int) -> Ids:
+    objects = array.to_numpy(zero_copy_only=False)
+    hashed = hash_array(objects, hash_key=f"{seed:016x}", categorize=False) & np.uint64(_PAYLOAD)
+    kinds = np.full(len(array), KIND_LITERAL, np.uint64)
+    kinds[_numpy(pc.starts_with(array, "<"))] = KIND_IRI
+    kinds[_numpy(pc.starts_with(array, "_:"))] = KIND_BLANK
+    return (kinds << np.uint64(KIND_SHIFT) | hashed).astype(np.int64)
+
+
+def _lengths(lexical: pa.StringArray) -> Ids:
+    return pc.binary_length(lexical).to_numpy(zero_copy_only=False).astype(np.int64)
+
+
+def _integers(lexical: pa.StringArray) -> tuple[NDArray[np.bool_], Ids]:
+    kept = _numpy(pc.match_substring_regex(lexical, r"^(0|-?[1-9][0-9]{0,17})$"))
+    values: Ids = lexical.filter(pa.array(kept)).cast(pa.int64()).to_numpy(zero_copy_only=False)
+    fits = (values >= -_INTEGER_ZERO) & (values < _INTEGER_ZERO)
+    kept[kept] = fits
+    return kept, (values[fits] + _INTEGER_ZERO) | KIND_INTEGER << KIND_SHIFT
+
+
+def _decimals(lexical: pa.StringArray) -> tuple[NDArray[np.bool_], Ids]:
+    pattern = rf"^-?(0|[1-9][0-9]{{0,16}})\.[0-9]{{1,{_MAX_SCALE}}}$"
+    kept = _numpy(pc.match_substring_regex(lexical, pattern)) & (_lengths(lexical) <= 19)
+    texts = lexical.filter(pa.array(kept))
+    scales = _lengths(texts) - 1 - pc.find_substring(texts, ".").to_numpy(zero_copy_only=False).astype(np.int64)
+    mantissas: Ids = pc.replace_substring(texts, ".", "").cast(pa.int64()).to_numpy(zero_copy_only=False)
+    # the mantissa of -0.0 has lost the minus
+    negative_zero = (mantissas == 0) & _numpy(pc.starts_with(texts, "-"))
+    fits = (mantissas >= -_DECIMAL_ZERO) & (mantissas < _DECIMAL_ZERO) & ~negative_zero
+    kept[kept] = fits
+    return kept, KIND_DECIMAL << KIND_SHIFT | scales[fits] << 56 | (mantissas[fits] + _DECIMAL_ZERO)
+
+
+# ------------------------------------------------------------------ id -> what it holds
+def kinds(ids: Ids) -> NDArray[np.int64]:
+    """The kind of each id (0 for unbound)."""
+    return ids >> KIND_SHIFT
+
+
+def is_inline(ids: Ids) -> NDArray[np.bool_]:
+    """Which ids hold their term themselves."""
+    kind = ids >> KIND_SHIFT
+    return (kind >= KIND_INTEGER) & (kind <= KIND_BOOLEAN)
+
+
+def inline_text(term_id: int) -> str | None:
+    """The canonical text of an inline id; None for every other id."""
+    kind = term_id >> KIND_SHIFT
+    if kind == KIND_INTEGER:
+        return f'"{(term_id & _PAYLOAD) - _INTEGER_ZERO}{_INTEGER_TAIL}'
+    if kind == KIND_DECIMAL:
+        mantissa, scale = (term_id & _MANTISSA) - _DECIMAL_ZERO, term_id >> 56 & 15
+        digits = f"{abs(mantissa):0{scale + 1}d}"
+        return f'"{"-" if mantissa < 0 else ""}{digits[:-scale]}.{digits[-scale:]}{_DECIMAL_TAIL}'
+    if kind == KIND_BOOLEAN:
+        return _BOOLEANS[term_id & 1]
+    return None
+
+
+def inline_texts(ids: Ids) -> list[str | None]:
+    """The canonical texts of inline ids; None for the others."""
+    if not is_inline(ids).any():
+        return [None] * len(ids)
+    return [inline_text(term_id) for term_id in ids.tolist()]
+
+
+def numeric(ids: Ids) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """The values of inline numbers (NaN elsewhere), and where comparing these floats is exact.
+
+    Integers are exact up to 2**53; decimals up to 15 significant digits, because different decimals of 15 digits always have
+    different nearest floats. Where the mask is False, and the id is a number, compare the texts' exact values instead.
+    """
+    values = np.full(len(ids), np.nan)
+    exact = np.zeros(len(ids), np.bool_)
+    kind = ids >> KIND_SHIFT
+    at = kind == KIND_INTEGER
+    integers = (ids[at] & _PAYLOAD) - _INTEGER_ZERO
+    values[at] = integers
+    exact[at] = np.abs(integers) <= 1 << 53
+    at = kind == KIND_DECIMAL
+    mantissas = (ids[at] & _MANTISSA) - _DECIMAL_ZERO
+    values[at] = mantissas / np.power(10.0, (ids[at] >> 56) & 15)
+    exact[at] = np.abs(mantissas) < 10**15
+    return values, exact
+
+
+def numeric_parts(ids: Ids) -> tuple[Ids, Ids]:
+    """Mantissa and scale of inline numbers: the value is mantissa / 10**scale. (0, 0) for every other id."""
+    mantissa, scale = np.zeros(len(ids), np.int64), np.zeros(len(ids), np.int64)
+    kind = ids >> KIND_SHIFT
+    at = kind == KIND_INTEGER
+    mantissa[at] = (ids[at] & _PAYLOAD) - _INTEGER_ZERO
+    at = kind == KIND_DECIMAL
+    mantissa[at] = (ids[at] & _MANTISSA) - _DECIMAL_ZERO
+    scale[at] = (ids[at] >> 56) & 15
+    return mantissa, scale
+
+
+# ------------------------------------------------------------------ collisions
+def check_collisions(ids: Ids, texts: Sequence[str] | pa.StringArray) -> None:
+    """Raise CollisionError if one id stands for two different texts. Equal (id, text) pairs may repeat."""
+    order = np.argsort(ids, kind="stable")
+    sorted_ids = ids[order]
+    same = np.flatnonzero(sorted_ids[1:] == sorted_ids[:-1])
+    if not len(same):
+        return
+    array = _strings(texts)
+    left, right = array.take(order[same]), array.take(order[same + 1])
+    clash = np.flatnonzero(_numpy(pc.not_equal(left, right)))
+    if len(clash):
+        at = int(clash[0])
+        raise CollisionError(
+            f"two terms have the same id {int(sorted_ids[same[at]]):#x}: {left[at].as_py()} and {right[at].as_py()}; "
+            "load the data under another seed"
+        )

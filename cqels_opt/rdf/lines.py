@@ -1,0 +1,141 @@
+"""Files of lines, plain or compressed: opened, counted and cut into blocks of whole lines."""
+
+from __future__ import annotations
+
+import gzip
+import io
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, cast
+
+import numpy as np
+import zstandard
+from numpy.typing import NDArray
+
+from cqels_opt.errors import DataError
+
+BLOCK = 8 << 20
+"""Bytes that are read at a time; first far less, so that many files can be open that have not begun."""
+
+COMPRESSIONS = (".gz", ".zst")
+_BLANKS = np.frombuffer(b" \t\r\n", np.uint8)
+
+
+def format_of(path: Path) -> str:
+    """The extension that says how to read a file, in lower case: ``.ndjson`` of ``a.ndjson.gz``."""
+    plain = path.with_suffix("") if path.suffix.lower() in COMPRESSIONS else path
+    return plain.suffix.lower()
+
+
+def check_file(path: Path) -> None:
+    """``DataError`` unless the path is a file."""
+    if not path.exists():
+        raise DataError(f"{path}: no such file; check the path")
+    if not path.is_file():
+        raise DataError(f"{path}: not a file")
+
+
+class _Counted(io.RawIOBase):
+    """A file that tells how far it has been read, below any decompression."""
+
+    def __init__(self, path: Path, consumed: Callable[[int], None] | None) -> None:
+        self._file, self._consumed = path.open("rb", buffering=0), consumed
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: object, /) -> int:
+        size = self._file.readinto(buffer)  # type: ignore[arg-type]
+        if self._consumed is not None:
+            self._consumed(self._file.tell())
+        return size or 0
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
+
+
+def open_bytes(path: Path, consumed: Callable[[int], None] | None = None) -> BinaryIO:
+    """The file's bytes, decompressed by its extension; ``consumed`` is told the position in the file on disk as it is read."""
+    raw = io.BufferedReader(_Counted(path, consumed), 1 << 18)
+    match path.suffix.lower():
+        case ".gz":
+            return cast(BinaryIO, gzip.GzipFile(fileobj=raw, mode="rb"))
+        case ".zst":
+            stream = zstandard.ZstdDecompressor().stream_reader(raw, read_across_frames=True, closefd=True)
+            return cast(BinaryIO, io.BufferedReader(stream, 1 << 18))
+        case _:
+            return raw
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Whole records of a file: ``text`` and the places in it where each record that is not blank begins and ends.
+
+    ``lines`` are the numbers of the lines, from 1, on which the records begin.
+    """
+
+    text: bytes
+    begins: NDArray[np.int64]
+    ends: NDArray[np.int64]
+    lines: NDArray[np.int64]
+
+    def record(self, i: int) -> bytes:
+        """The bytes of the i-th record, without its line end."""
+        return self.text[self.begins[i] : self.ends[i]]
+
+
+def blocks(
+    path: Path, consumed: Callable[[int], None] | None = None, *, quoted: bool = False, size: int | None = None
+) -> Iterator[Block]:
+    """The file in blocks of whole lines; with ``quoted`` a newline between double quotes (CSV) ends no record.
+
+    Damaged or cut-off compression is a :class:`DataError`.
+    """
+    size = size or BLOCK
+    line, rest, ask = 1, b"", min(size, 1 << 16)
+    with open_bytes(path, consumed) as file:
+        while True:
+            try:
+                read = file.read(ask)
+            except (OSError, EOFError, zstandard.ZstdError) as error:
+                raise DataError(f"{path}:{line}: cannot be read on: {error}; check that the file is whole") from error
+            ask = min(size, 4 * ask)
+            if line == 1 and not rest:
+                read = read.removeprefix(b"\xef\xbb\xbf")
+            text = rest + read
+            if not read and text and not text.endswith(b"\n"):
+                text += b"\n"
+            ends = _record_ends(text, quoted=quoted)
+            if not read and len(text) and (not len(ends) or ends[-1] != len(text) - 1):
+                ends = np.append(ends, len(text) - 1)  # a quote that is never closed: the format's parser will say so
+            if len(ends):
+                cut = int(ends[-1]) + 1
+                yield _block(text[:cut], ends, line)
+                line += text.count(b"\n", 0, cut)
+                rest = text[cut:]
+            else:
+                rest = text
+            if not read:
+                return
+
+
+def _record_ends(text: bytes, *, quoted: bool) -> NDArray[np.int64]:
+    array = np.frombuffer(text, np.uint8)
+    ends = np.flatnonzero(array == 10)
+    if quoted and len(ends):
+        quotes = np.flatnonzero(array == 34)
+        ends = ends[np.searchsorted(quotes, ends) % 2 == 0]
+    return ends
+
+
+def _block(text: bytes, ends: NDArray[np.int64], line: int) -> Block:
+    begins = np.concatenate([[0], ends[:-1] + 1])
+    array = np.frombuffer(text, np.uint8)
+    newlines = np.flatnonzero(array == 10)
+    lines = line + np.searchsorted(newlines, begins)
+    full = np.ones(len(begins), np.bool_)
+    for i in np.flatnonzero(np.isin(array[begins], _BLANKS)):  # only a record that begins with a blank can be blank
+        full[i] = bool(text[begins[i] : ends[i]].strip())
+    return Block(text, begins[full], ends[full], lines[full])

@@ -1,0 +1,350 @@
+"""Readers of static RDF: which quads of canonical terms does a file hold?
+
+Line-based formats are read in byte ranges, so that executors share a file; the others are read whole, through pyoxigraph. Blank
+nodes are scoped to their file. What is wrong goes to :class:`Failures` with file and line, which ends the reading or counts it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, BinaryIO, Final, Literal, TypeAlias, cast
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pyoxigraph as ox
+import zstandard
+
+from cqels_opt.errors import DataError
+from cqels_opt.rdf import nquads
+from cqels_opt.rdf.lines import open_bytes
+from cqels_opt.rdf.nquads import Quads, scoped
+from cqels_opt.rdf.terms import XSD_STRING, TermError, canonical, escape, iri
+
+Format: TypeAlias = Literal["nt", "nq", "ttl", "trig", "rdf", "parquet"]
+Compression: TypeAlias = Literal["gz", "zst"]
+
+FORMATS: Final[dict[str, Format]] = {
+    ".nt": "nt",
+    ".ntriples": "nt",
+    ".nq": "nq",
+    ".nquads": "nq",
+    ".ttl": "ttl",
+    ".turtle": "ttl",
+    ".n3": "ttl",
+    ".trig": "trig",
+    ".rdf": "rdf",
+    ".xml": "rdf",
+    ".owl": "rdf",
+    ".parquet": "parquet",
+}
+COMPRESSIONS: Final[dict[str, Compression]] = {".gz": "gz", ".zst": "zst"}
+#: Compressed text is taken to be this many times larger.
+EXPANSION: Final = 8
+#: Bytes of lines and, elsewhere, quads that are handed on at a time.
+BLOCK: Final = 1 << 22
+BATCH: Final = 1 << 16
+
+_OXIGRAPH = {"ttl": ox.RdfFormat.TURTLE, "trig": ox.RdfFormat.TRIG, "rdf": ox.RdfFormat.RDF_XML}
+_ANONYMOUS = re.compile(r"[0-9a-f]{20,32}")
+
+
+@dataclass(frozen=True, slots=True)
+class StaticSource:
+    """A file of static RDF. With ``graph`` (an IRI without angle brackets) its triples go to that named graph."""
+
+    path: Path
+    graph: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """What one task reads: bytes ``[start, end)`` of a line-based file, or a whole file (``end`` None).
+
+    ``path`` is absolute, ``name`` is what the user wrote; ``scope`` distinguishes the blank nodes of the load's files.
+    """
+
+    path: str
+    name: str
+    format: Format
+    compression: Compression | None
+    graph: str | None
+    scope: int
+    start: int = 0
+    end: int | None = None
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Failure:
+    """Something that cannot be read. ``line`` counts from 1 (in Parquet: rows); 0 where the parser does not tell."""
+
+    path: str
+    line: int
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}: {self.message}" if self.line else f"{self.path}: {self.message}"
+
+
+class Failures:
+    """What could not be read: with ``skip`` counted, and the first ones kept; without, the first one is raised as a DataError."""
+
+    def __init__(self, skip: bool, limit: int = 100) -> None:
+        self._skip, self._limit = skip, limit
+        self.count = 0
+        self.first: list[Failure] = []
+
+    def add(self, failure: Failure) -> None:
+        """Note a failure, or raise it."""
+        if not self._skip:
+            raise DataError(str(failure))
+        self.count += 1
+        if len(self.first) < self._limit:
+            self.first.append(failure)
+
+
+# ------------------------------------------------------------------ files
+def file_format(path: Path) -> tuple[Format, Compression | None]:
+    """Format and compression by the file's name; DataError for another name."""
+    compression = COMPRESSIONS.get(path.suffix.lower())
+    inner = Path(path.stem) if compression else path
+    found = FORMATS.get(inner.suffix.lower())
+    if found is None:
+        known = " ".join(FORMATS)
+        raise DataError(f"{path}: unknown format; static data are read from {known}, the text formats also with .gz or .zst")
+    if found == "parquet" and compression:
+        raise DataError(f"{path}: Parquet is compressed inside; give the .parquet file itself")
+    return found, compression
+
+
+def source_size(source: StaticSource) -> int:
+    """The bytes to read of a source, compressed ones estimated."""
+    _, compression = file_format(source.path)
+    return sum(path.stat().st_size for path in _files(source)) * (EXPANSION if compression else 1)
+
+
+def pieces(source: StaticSource, scope: int, size: int) -> list[Piece]:
+    """Cut a source into pieces of about ``size`` bytes where its format allows; DataError if there is no such file."""
+    kind, compression = file_format(source.path)
+    result = []
+    for path in _files(source):
+        whole = Piece(str(path.absolute()), str(path), kind, compression, source.graph, scope)
+        length = path.stat().st_size
+        if kind in ("nt", "nq") and compression is None and length > size:
+            cuts = [*range(0, length, size), length]
+            result += [
+                Piece(str(path.absolute()), str(path), kind, None, source.graph, scope, start, end)
+                for start, end in pairwise(cuts)
+            ]
+        else:
+            result.append(whole)
+    return result
+
+
+def _files(source: StaticSource) -> list[Path]:
+    """The file itself, or what a folder named ``….parquet`` holds."""
+    path = source.path
+    if path.is_dir() and path.suffix == ".parquet":
+        return sorted(part for part in path.rglob("*.parquet") if part.is_file())
+    if not path.is_file():
+        raise DataError(f"{path}: is a folder, name the files in it" if path.is_dir() else f"{path}: no such file")
+    return [path]
+
+
+def _open(piece: Piece) -> BinaryIO:
+    # a piece begins anywhere in a plain file, so that one must be seekable
+    return open_bytes(Path(piece.path)) if piece.compression else Path(piece.path).open("rb")
+
+
+# ------------------------------------------------------------------ reading
+def read(piece: Piece, failures: Failures) -> Iterator[Quads]:
+    """The quads of a piece, in batches. What cannot be read is given to ``failures`` and left out."""
+    reader = _read_lines if piece.format in ("nt", "nq") else _read_parquet if piece.format == "parquet" else _read_document
+    try:
+        yield from reader(piece, failures)
+    except (OSError, EOFError, zstandard.ZstdError, pa.ArrowException) as error:
+        failures.add(Failure(piece.name, 0, f"cannot be read: {' '.join(str(error).split())}"))
+
+
+def read_all(sources: Iterable[StaticSource], failures: Failures) -> Iterator[Quads]:
+    """The quads of whole files, in batches."""
+    for scope, source in enumerate(sources):
+        for piece in pieces(source, scope, 1 << 62):
+            yield from read(piece, failures)
+
+
+def graph_term(source: StaticSource | Piece) -> str | None:
+    """The canonical name of the graph that triples without a graph go to; DataError if it is not an IRI."""
+    if source.graph is None:
+        return None
+    try:
+        return iri(source.graph)
+    except TermError as error:
+        raise DataError(f"the name of a graph is {error}") from error
+
+
+# -------------------------------------------------------------- N-Triples, N-Quads
+def _read_lines(piece: Piece, failures: Failures) -> Iterator[Quads]:
+    graph, before, number = graph_term(piece), None, 0
+    with _open(piece) as file:
+        first = 0
+        if piece.start:
+            # the line that contains the byte before this piece belongs to the piece before
+            file.seek(piece.start - 1)
+            first = piece.start - 1 + len(file.readline())
+        offset = first
+        while piece.end is None or offset < piece.end:
+            block = file.read(BLOCK if piece.end is None else min(BLOCK, piece.end - offset))
+            if not block:
+                break
+            if not block.endswith(b"\n"):
+                block += file.readline()
+            offset += len(block)
+            if offset == len(block):
+                block = block.removeprefix(b"\xef\xbb\xbf")
+            quads, wrong = nquads.parse_block(block, piece.scope, graph, piece.format == "nq")
+            for line, message in wrong:
+                before = _lines_before(piece, first) if before is None else before
+                failures.add(Failure(piece.name, before + number + line, message))
+            number += block.count(b"\n")
+            yield quads
+
+
+def _lines_before(piece: Piece, offset: int) -> int:
+    """How many lines end before a byte of the file; counted when something is wrong, not otherwise."""
+    if not offset:
+        return 0
+    lines = 0
+    with Path(piece.path).open("rb") as file:
+        while offset > 0 and (block := file.read(min(offset, 1 << 20))):
+            lines += block.count(b"\n")
+            offset -= len(block)
+    return lines
+
+
+# -------------------------------------------------------------- Turtle, TriG, RDF/XML
+class _LineByLine:
+    """A file that gives its parser one line at a time, so that ``line`` is where the parser stands."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file, self.line, self._ended = file, 0, True
+
+    def read(self, size: int = -1) -> bytes:
+        """The next line, or as much of it as is asked for."""
+        text = self._file.readline(size)
+        self.line += self._ended and bool(text)
+        self._ended = text.endswith(b"\n")
+        return text
+
+
+def _read_document(piece: Piece, failures: Failures) -> Iterator[Quads]:
+    graph = graph_term(piece)
+    namer = _Namer(piece.scope)
+    quads = Quads()
+    with _open(piece) as opened:
+        file = _LineByLine(opened)
+        parser = iter(ox.parse(cast("BinaryIO", file), format=_OXIGRAPH[piece.format], base_iri=Path(piece.path).as_uri()))
+        while True:
+            try:
+                quad = next(parser, None)
+                if quad is None:
+                    break
+                g = graph if isinstance(quad.graph_name, ox.DefaultGraph) else namer.text(quad.graph_name)
+                quads.add(namer.text(quad.subject), namer.text(quad.predicate), namer.text(quad.object), g)
+            except TermError as error:
+                failures.add(Failure(piece.name, file.line, str(error)))
+            except SyntaxError as error:
+                failures.add(Failure(piece.name, error.lineno or file.line, _message(error)))
+                if piece.format == "rdf":
+                    break  # XML that is not well-formed ends there; Turtle goes on after the next full stop
+            if len(quads) >= BATCH:
+                yield quads
+                quads = Quads()
+    yield quads
+
+
+def _message(error: SyntaxError) -> str:
+    text = " ".join(str(error.msg).split())
+    return re.sub(r"^Parser error (?:at line \d+ (?:between columns? \d+ and (?:column )?\d+|column \d+))?[^:]*: ", "", text)
+
+
+class _Namer:
+    """Canonical text of pyoxigraph's terms. The random labels of anonymous blank nodes become numbers in order of appearance."""
+
+    def __init__(self, scope: int) -> None:
+        self._scope = scope
+        self._anonymous: dict[str, int] = {}
+
+    def text(self, term: Any) -> str:
+        if isinstance(term, ox.NamedNode):
+            return f"<{term.value}>"
+        if isinstance(term, ox.Literal):
+            string = f'"{escape(term.value)}"'
+            if term.language is not None:
+                if getattr(term, "direction", None) is not None:
+                    raise TermError(f"base directions are not supported: {term}")
+                return f"{string}@{term.language.lower()}"
+            datatype = term.datatype.value
+            return string if datatype == XSD_STRING else f"{string}^^<{datatype}>"
+        if isinstance(term, ox.BlankNode):
+            label = term.value
+            if _ANONYMOUS.fullmatch(label):
+                return f"_:f{self._scope}-{self._anonymous.setdefault(label, len(self._anonymous) + 1)}"
+            return f"_:f{self._scope}_{label}"
+        raise TermError(f"quoted triples are not supported: {term}")
+
+
+# -------------------------------------------------------------- Parquet
+def _read_parquet(piece: Piece, failures: Failures) -> Iterator[Quads]:
+    graph = graph_term(piece)
+    file = pq.ParquetFile(piece.path)
+    missing = [name for name in "spo" if name not in file.schema_arrow.names]
+    if missing:
+        failures.add(Failure(piece.name, 0, f"has no column {', '.join(missing)}; columns s, p, o and optionally g are expected"))
+        return
+    names = [name for name in "spog" if name in file.schema_arrow.names]
+    known: dict[str, str | TermError] = {}
+    row = 0
+    for batch in file.iter_batches(BATCH, columns=names):
+        quads = Quads()
+        columns = [batch.column(name).cast(pa.string()).to_pylist() for name in names]
+        if len(known) > 4 * BATCH:
+            known.clear()
+        for values in zip(*columns):
+            row += 1
+            try:
+                s, p, o = (_parquet_term(value, piece.scope, known) for value in values[:3])
+                g = _parquet_term(values[3], piece.scope, known) if len(values) > 3 and values[3] is not None else graph
+                _check_positions(s, p, g)
+                quads.add(s, p, o, g)
+            except TermError as error:
+                failures.add(Failure(piece.name, row, str(error)))
+        yield quads
+
+
+def _parquet_term(text: str | None, scope: int, known: dict[str, str | TermError]) -> str:
+    if text is None:
+        raise TermError("a term is missing")
+    found = known.get(text)
+    if found is None:
+        try:
+            found = canonical(text)
+            found = scoped(found, scope) if found.startswith("_:") else found
+        except TermError as error:
+            found = error
+        known[text] = found
+    if isinstance(found, TermError):
+        raise found
+    return found
+
+
+def _check_positions(s: str, p: str, g: str | None) -> None:
+    if s[0] == '"':
+        raise TermError(f"a literal cannot be a subject: {s[:80]}")
+    if p[0] != "<":
+        raise TermError(f"a predicate is an IRI, not {p[:80]}")
+    if g is not None and g[0] == '"':
+        raise TermError(f"a literal cannot name a graph: {g[:80]}")

@@ -1,0 +1,179 @@
+"""Stream files to elements: which rows stand in a file, with which times, and which of them are one element?
+
+Terms are handed on as the file has them (N-Triples text); only what cannot be a term at all is refused here, as are bad lines
+and bad times. Canonical text is made where the terms are encoded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from cqels_opt.errors import DataError
+from cqels_opt.rdf.graphs import GENERATED_AT, read_graphs
+from cqels_opt.rdf.lines import check_file, format_of
+from cqels_opt.rdf.tabular import Reject, Rows, read_csv, read_ndjson, read_parquet
+from cqels_opt.rdf.times import EXPECTED, GREATEST, parse_times
+
+_FIELDS: list[pa.Field[Any]] = [
+    pa.field("s", pa.string(), nullable=False),
+    pa.field("p", pa.string(), nullable=False),
+    pa.field("o", pa.string(), nullable=False),
+    pa.field("g", pa.string()),
+    pa.field("t", pa.int64(), nullable=False),
+    pa.field("line", pa.int64(), nullable=False),
+    pa.field("element", pa.int64(), nullable=False),
+]
+ROW_SCHEMA = pa.schema(_FIELDS)
+"""``t`` in milliseconds, ``line`` from 1 (in Parquet: the row), ``element`` from 0 within the file."""
+
+FORMATS = (".ndjson", ".jsonl", ".csv", ".parquet", ".nq", ".trig", ".trigs")
+OnError = Literal["fail", "skip"]
+_HINT = "correct it, or leave bad lines out with --on-error skip"
+
+
+def read_stream(
+    path: Path,
+    *,
+    time_predicate: str = GENERATED_AT,
+    on_error: OnError = "fail",
+    rejected: Callable[[Reject], None] | None = None,
+    consumed: Callable[[int], None] | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """The elements of a stream file in batches of ``ROW_SCHEMA``; no element is cut by the end of a batch.
+
+    Elements come in the order of the file. In a format with columns, rows with equal ``g`` and ``t`` are one element where no row
+    of another time stands between them; it stands where its first row does. In N-Quads and TriG each named graph is one, and its
+    time is the object of ``<graph> <time_predicate> "…"`` in the default graph.
+
+    With ``on_error="fail"`` the first line that cannot be used raises ``DataError("path:line: …")``; with ``"skip"`` they go
+    to ``rejected``. ``consumed`` is told how many bytes of the file have been read.
+    """
+    check_file(path)
+    columns = {".ndjson": read_ndjson, ".jsonl": read_ndjson, ".csv": read_csv, ".parquet": read_parquet}
+    kind = format_of(path)
+
+    def refuse(rejects: Iterable[Reject]) -> None:
+        for reject in sorted(dict.fromkeys(rejects), key=lambda reject: reject.line):
+            if on_error == "fail":
+                raise DataError(f"{path}:{reject.line}: {reject.reason}; {_HINT}")
+            if rejected is not None:
+                rejected(reject)
+
+    if kind in columns and not (kind == ".parquet" and path.suffix.lower() != ".parquet"):
+        yield from _elements(_checked(rows, refuse) for rows in columns[kind](path, consumed))
+    elif kind in (".nq", ".trig", ".trigs"):
+        for rows, element in read_graphs(path, kind, time_predicate, consumed):
+            batch = _checked(rows, refuse, element)
+            if len(batch):
+                yield batch.cast(ROW_SCHEMA)
+    else:
+        raise DataError(f"{path}: unknown kind of stream file; known are {', '.join(FORMATS)}, as text also .gz and .zst")
+
+
+def _checked(rows: Rows, refuse: Callable[[Iterable[Reject]], None], element: NDArray[np.int64] | None = None) -> pa.RecordBatch:
+    """The usable rows with their times parsed; the others are refused, in the order of their lines."""
+    count = len(rows.line)
+    good = np.ones(count, np.bool_)
+    rejects = list(rows.rejects)
+
+    def keep(mask: NDArray[np.bool_], reason: Callable[[int], str]) -> None:
+        nonlocal good
+        for i in np.flatnonzero(good & ~mask).tolist():
+            rejects.append(Reject(int(rows.line[i]), reason(i)))
+        good = good & mask
+
+    for name, column, begins in (("s", rows.s, "<_"), ("p", rows.p, "<"), ("o", rows.o, '<_"')):
+        keep(_begins(column, begins), lambda i, n=name, c=column: _bad_term(n, c[i].as_py()))  # type: ignore[misc]
+    graph = (
+        pc.if_else(pc.equal(rows.g, pa.scalar("")), pa.scalar(None, pa.string()), rows.g) if rows.g.null_count < count else rows.g
+    )
+    keep(_begins(graph, "<_") | _mask(graph.is_null()), lambda i: _bad_term("g", graph[i].as_py()))
+    if pa.types.is_string(rows.t.type):
+        times, valid = parse_times(rows.t)
+    else:
+        times = rows.t.fill_null(GREATEST + 1).to_numpy()
+        valid = np.abs(times) <= GREATEST
+    keep(valid, lambda i: _bad_time(rows.t[i].as_py()))
+    refuse(rejects)
+    columns = [rows.s, rows.p, rows.o, graph, pa.array(times, pa.int64()), pa.array(rows.line, pa.int64())]
+    if element is not None:
+        columns.append(pa.array(element, pa.int64()))
+    batch = pa.RecordBatch.from_arrays(columns, names=ROW_SCHEMA.names[: len(columns)])
+    return batch if good.all() else batch.filter(pa.array(good))
+
+
+def _mask(array: Any) -> NDArray[np.bool_]:
+    mask: NDArray[np.bool_] = array.fill_null(False).to_numpy(zero_copy_only=False)
+    return mask
+
+
+def _begins(column: Any, characters: str) -> NDArray[np.bool_]:
+    """Whether each text begins as a term does that may stand there: ``<`` an IRI, ``_`` a blank node, ``"`` a literal."""
+    found = np.zeros(len(column), np.bool_)
+    if column.null_count == len(column):
+        return found
+    for character in characters:
+        found |= _mask(pc.starts_with(column, "_:" if character == "_" else character))
+        if found.all():
+            break
+    return found
+
+
+def _bad_term(name: str, text: str | None) -> str:
+    if text is None:
+        return f"{name} is missing"
+    if text[:1] == '"' or (name == "p" and text[:1] == "_"):
+        return f"{name} is {text[:80]}, which cannot stand there: it must be an IRI{'' if name == 'p' else ' or a blank node'}"
+    note = ' (in CSV the quotes of a literal are doubled, and quoted: """text""")' if name == "o" else ""
+    return f"{name} is not an N-Triples term: {text[:80]!r}; write <iri>" + (', _:label or "text"' + note if name != "p" else "")
+
+
+def _bad_time(value: str | int | None) -> str:
+    return "t is missing" if value is None else f"t is not a time: {value!r}; expected {EXPECTED}"
+
+
+def _elements(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Numbers the elements. A last run of rows of one time is held back while another row may still belong to its graphs."""
+    number, held = 0, None
+    for batch in batches:
+        if held is not None:
+            batch = pa.Table.from_batches([held, batch]).combine_chunks().to_batches()[0]
+            held = None
+        if batch.column("g").null_count < len(batch):
+            times = batch.column("t").to_numpy()
+            changes = np.flatnonzero(times[1:] != times[:-1])
+            run = int(changes[-1]) + 1 if len(changes) else 0
+            if batch.column("g")[run:].null_count < len(batch) - run:
+                batch, held = batch[:run], batch[run:]
+        if len(batch):
+            batch, number = _number(batch, number)
+            yield batch
+    if held is not None:
+        yield _number(held, number)[0]
+
+
+def _number(batch: pa.RecordBatch, number: int) -> tuple[pa.RecordBatch, int]:
+    """The rows with their elements, the rows of an element together, and the number of the next element."""
+    count = len(batch)
+    graphs = batch.column("g")
+    element = np.arange(count, dtype=np.int64)
+    if graphs.null_count < count:
+        times = batch.column("t").to_numpy()
+        runs = np.concatenate([[0], np.cumsum(times[1:] != times[:-1])])
+        codes = graphs.dictionary_encode().indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+        alone = codes < 0
+        codes[alone] = count + np.flatnonzero(alone)  # a row without a graph is an element of its own
+        _, first, group = np.unique(runs * (2 * count) + codes, return_index=True, return_inverse=True)
+        element = np.argsort(np.argsort(first))[group]
+        order = np.argsort(element, kind="stable")
+        if (order != np.arange(count)).any():
+            batch, element = batch.take(order), element[order]
+    columns = [*batch.columns, pa.array(element + number, pa.int64())]
+    return pa.RecordBatch.from_arrays(columns, schema=ROW_SCHEMA), number + int(element[-1]) + 1

@@ -1,0 +1,227 @@
+"""Rows of stream files with columns ``s p o t`` and optionally ``g``: newline-delimited JSON, CSV and Parquet, read by blocks.
+
+Arrow parses a block at once. Where it refuses, or finds another number of rows than there are records, the block is read again
+record by record, so that each bad one is found with its line.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pyarrow.json as pa_json
+import pyarrow.parquet as pa_parquet
+from numpy.typing import NDArray
+
+from cqels_opt.errors import DataError
+from cqels_opt.rdf.lines import Block, blocks
+
+COLUMNS = ("s", "p", "o", "g", "t")
+REQUIRED = ("s", "p", "o", "t")
+Consumed = Callable[[int], None] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Reject:
+    """A line that cannot be used, and why."""
+
+    line: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Rows as they stand in a file: terms as text, times as int64 milliseconds or still as text; and the lines refused so far."""
+
+    s: Any
+    p: Any
+    o: Any
+    g: Any
+    t: Any
+    line: NDArray[np.int64]
+    rejects: Sequence[Reject] = ()
+
+
+def read_ndjson(path: Path, consumed: Consumed = None) -> Iterator[Rows]:
+    """The rows of a file with one JSON object a line; other keys are ignored."""
+    for block in blocks(path, consumed):
+        table = None
+        for time_type in (pa.int64(), pa.string()):
+            table = table or _parse_json(block, time_type)
+        yield _from_table(table, block.lines) if table is not None else _singly(block, _json_record)
+
+
+def read_csv(path: Path, consumed: Consumed = None) -> Iterator[Rows]:
+    """The rows of a comma-separated file with a header; other columns are ignored."""
+    header: list[str] | None = None
+    for block in blocks(path, consumed, quoted=True):
+        if header is None:
+            if not len(block.lines):
+                continue
+            header = _header(path, block)
+            block = Block(block.text, block.begins[1:], block.ends[1:], block.lines[1:])
+        if len(block.lines):
+            table = _parse_csv(block, header)
+            yield _from_table(table, block.lines) if table is not None else _singly(block, _csv_record(header))
+
+
+def read_parquet(path: Path, consumed: Consumed = None) -> Iterator[Rows]:
+    """The rows of a Parquet file; ``line`` counts rows from 1, and ``t`` is an integer, a timestamp or text."""
+    try:
+        file = pa_parquet.ParquetFile(path)
+    except (pa.ArrowException, OSError) as error:
+        raise DataError(f"{path}: cannot be read as Parquet: {error}") from error
+    with file:
+        names = file.schema_arrow.names
+        _require(str(path), names)
+        size, rows, row = path.stat().st_size, max(1, file.metadata.num_rows), 0
+        wanted = [name for name in COLUMNS if name in names]
+        try:
+            for batch in file.iter_batches(1 << 16, columns=wanted):
+                columns: dict[str, Any] = {name: _column(path, name, batch.column(name)) for name in wanted}
+                columns.setdefault("g", pa.nulls(len(batch), pa.string()))
+                yield Rows(**columns, line=np.arange(row + 1, row + 1 + len(batch)))
+                row += len(batch)
+                if consumed is not None:
+                    consumed(size * row // rows)
+        except (pa.ArrowException, OSError) as error:
+            raise DataError(f"{path}:{row + 1}: cannot be read on: {error}; check that the file is whole") from error
+
+
+def _require(place: str, names: Iterable[str]) -> None:
+    if lacking := [name for name in REQUIRED if name not in names]:
+        have = ", ".join(names) or "none"
+        raise DataError(f"{place}: column {', '.join(lacking)} is missing (found: {have}); a stream has s, p, o, t and maybe g")
+
+
+def _from_table(table: pa.Table, lines: NDArray[np.int64]) -> Rows:
+    columns: dict[str, Any] = {name: table.column(name).combine_chunks() for name in COLUMNS if name in table.column_names}
+    columns.setdefault("g", pa.nulls(len(table), pa.string()))
+    return Rows(**columns, line=lines)
+
+
+def _parse_json(block: Block, time_type: pa.DataType) -> pa.Table | None:
+    """The block's table if Arrow reads one row a record, every one of them with this type of time."""
+    schema = pa.schema([(name, time_type if name == "t" else pa.string()) for name in COLUMNS])
+    options = pa_json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore")
+    if not len(block.lines):
+        return schema.empty_table()
+    try:
+        table = pa_json.read_json(io.BytesIO(block.text), parse_options=options)
+        table.validate(full=True)  # Arrow's JSON reader lets bytes through that are not UTF-8
+    except (pa.ArrowException, UnicodeDecodeError):
+        return None
+    return table if len(table) == len(block.lines) else None
+
+
+def _parse_csv(block: Block, header: list[str]) -> pa.Table | None:
+    wanted = [name for name in COLUMNS if name in header]
+    text = block.text[int(block.begins[0]) :]
+    try:
+        table = pa_csv.read_csv(
+            io.BytesIO(text),
+            read_options=pa_csv.ReadOptions(column_names=header, block_size=len(text) + 1),
+            parse_options=pa_csv.ParseOptions(newlines_in_values=True),
+            convert_options=pa_csv.ConvertOptions(include_columns=wanted, column_types=dict.fromkeys(wanted, pa.string())),
+        )
+    except (pa.ArrowException, UnicodeDecodeError):
+        return None
+    return table if len(table) == len(block.lines) else None
+
+
+def _header(path: Path, block: Block) -> list[str]:
+    line = int(block.lines[0])
+    try:
+        names = next(csv.reader([block.record(0).decode()], strict=True))
+    except (csv.Error, UnicodeDecodeError) as error:
+        raise DataError(f"{path}:{line}: cannot be read as a header of CSV: {error}") from error
+    _require(f"{path}:{line}", [name.strip() for name in names])
+    return [name.strip() for name in names]
+
+
+Record = dict[str, str | int | None]
+
+
+def _singly(block: Block, parse: Callable[[bytes], Record]) -> Rows:
+    """The block record by record: ``parse`` raises ``ValueError`` with the reason why one cannot be used."""
+    records: list[Record] = []
+    lines: list[int] = []
+    rejects: list[Reject] = []
+    for i, line in enumerate(block.lines.tolist()):
+        try:
+            records.append(parse(block.record(i)))
+            lines.append(line)
+        except ValueError as error:
+            rejects.append(Reject(line, str(error)))
+    terms = {name: pa.array([record.get(name) for record in records], pa.string()) for name in ("s", "p", "o", "g")}
+    times = pa.array([None if (t := record.get("t")) is None else str(t) for record in records], pa.string())
+    return Rows(**terms, t=times, line=np.array(lines, np.int64), rejects=rejects)
+
+
+def _json_record(text: bytes) -> Record:
+    try:
+        record = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"is not one JSON object: {error.msg} (column {error.colno})") from error
+    except (UnicodeDecodeError, RecursionError) as error:
+        raise ValueError(f"cannot be read as JSON: {error}") from error
+    if not isinstance(record, dict):
+        raise ValueError("is not a JSON object with s, p, o and t")
+    for name in COLUMNS:
+        value = record.get(name)
+        if value is None or (name == "t" and isinstance(value, int) and not isinstance(value, bool)):
+            continue
+        if not isinstance(value, str):
+            kind = "an integer or an ISO 8601 time" if name == "t" else "a string with an N-Triples term"
+            raise ValueError(f"{name} is {json.dumps(value)[:80]}, not {kind}")
+        if any("\ud800" <= character <= "\udfff" for character in value):
+            raise ValueError(f"{name} has half of a surrogate pair, which is no character")
+    return {name: record.get(name) for name in COLUMNS}
+
+
+def _csv_record(header: list[str]) -> Callable[[bytes], Record]:
+    csv.field_size_limit(1 << 30)
+
+    def parse(text: bytes) -> Record:
+        try:
+            rows = list(csv.reader(text.decode().splitlines(keepends=True)))
+        except UnicodeDecodeError as error:
+            raise ValueError(f"is not UTF-8: {error.reason}") from error
+        except csv.Error as error:
+            raise ValueError(f"is not CSV: {error}") from error
+        if len(rows) != 1 or text.count(b'"') % 2:
+            raise ValueError("is not one row: a double quote is not closed")
+        if len(rows[0]) != len(header):
+            raise ValueError(f"has {len(rows[0])} columns, not {len(header)} as the header has; quote values that hold a comma")
+        return dict(zip(header, rows[0]))
+
+    return parse
+
+
+def _column(path: Path, name: str, array: Any) -> Any:
+    """A Parquet column as strings; the times as int64 milliseconds or as strings."""
+    kind = array.type
+    if pa.types.is_dictionary(kind):
+        array, kind = array.dictionary_decode(), kind.value_type
+    if name == "t" and pa.types.is_timestamp(kind):
+        unit = {"s": 1000, "ms": 1, "us": 1000, "ns": 1_000_000}[kind.unit]
+        valid = array.is_valid().to_numpy(zero_copy_only=False)
+        ticks = array.cast(pa.int64()).fill_null(0).to_numpy()
+        times = ticks * unit if kind.unit == "s" else ticks // unit
+        return pa.array(times, pa.int64(), mask=~valid)
+    if name == "t" and pa.types.is_integer(kind):
+        return array.cast(pa.int64(), safe=False)
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+        return array.cast(pa.string())
+    if pa.types.is_null(kind):
+        return array.cast(pa.string())
+    wanted = "integers (milliseconds), timestamps or text" if name == "t" else "text"
+    raise DataError(f"{path}: column {name} is {kind}, not {wanted}")

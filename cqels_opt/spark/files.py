@@ -1,0 +1,106 @@
+"""Live folders: Spark's file source names the new files, and the first stage reads them, in order, on an executor."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlparse
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pyspark.sql import DataFrame
+
+from cqels_opt.errors import DataError
+from cqels_opt.operators.ingest import ROW_SCHEMA, IngestTask, Rejected
+from cqels_opt.operators.rows import Ints
+from cqels_opt.rdf.streams import read_stream
+from cqels_opt.rdf.tabular import Reject
+from cqels_opt.windows.intervals import BEFORE_TIME
+
+ELEMENT_BITS = 24  # an element's place: the batch and the file above, its number in the file below
+FILE_BITS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class FileBatch:
+    """A batch that names files (``frame``: stream, path, modificationTime). A folder's files in order are one partition.
+
+    ``greatest`` is the greatest time seen so far in each; ``lateness`` is in milliseconds.
+    """
+
+    frame: DataFrame
+    reading: Reading
+
+
+@dataclass(frozen=True, slots=True)
+class OrderedBatch:
+    """A batch of rows whose offsets order the elements of each partition; the other fields are as in :class:`Reading`."""
+
+    frame: DataFrame
+    greatest: Mapping[int, int]
+    lateness: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How files are read and judged; see :class:`FileBatch`."""
+
+    greatest: Mapping[int, int]
+    lateness: int
+    time_predicate: str
+
+
+def judged(t: Ints, greatest: int | None, lateness: int) -> tuple[NDArray[np.bool_], int]:
+    """Which of the elements of a partition, in its order, are late (SEMANTICS §4); and the greatest time now."""
+    before = np.maximum.accumulate(np.concatenate([[BEFORE_TIME if greatest is None else greatest], t]))
+    return t <= before[:-1] - 1 - lateness, int(before[-1])
+
+
+def in_order(rows: pa.Table, greatest: Mapping[int, int], lateness: int) -> pa.Table:
+    """Rows judged for lateness in the order of their offsets, partition by partition. A row without time is left to others."""
+    rows = rows.sort_by([("partition", "ascending"), ("offset", "ascending")])
+    partition = rows.column("partition").to_numpy()
+    t = rows.column("t").to_pandas().fillna(int(BEFORE_TIME)).to_numpy(np.int64)
+    late = np.zeros(rows.num_rows, bool)
+    for number in np.unique(partition).tolist():
+        own = np.flatnonzero(partition == number)
+        late[own], _ = judged(t[own], greatest.get(number), lateness)
+    late &= t > BEFORE_TIME
+    return rows.set_column(rows.schema.get_field_index("late"), "late", pa.array(late))
+
+
+def read_files(files: pa.Table, reading: Reading, task: IngestTask) -> tuple[pa.Table, list[Rejected]]:
+    """The rows of the batch's files, judged for lateness in order; and what could not be read."""
+    named = sorted(zip(*(files.column(c).to_pylist() for c in ("stream", "modificationTime", "path"))))
+    tables: list[pa.Table] = []
+    rejected: list[Rejected] = []
+    greatest = dict(reading.greatest)
+    for place, (stream, _, uri) in enumerate(named):
+        path = Path(unquote(urlparse(uri).path))
+        refused: list[Reject] = []
+        try:
+            parts = list(read_stream(path, time_predicate=reading.time_predicate, on_error="skip", rejected=refused.append))
+        except DataError as error:
+            rejected.append(Rejected(task.streams[stream], stream, 0, str(error)))
+            continue
+        rejected += [Rejected(task.streams[stream], stream, r.line, f"{path.name}: {r.reason}") for r in refused]
+        if not parts:
+            continue
+        rows = pa.Table.from_batches(parts)
+        t = rows.column("t").to_numpy()
+        late, greatest[stream] = judged(t, greatest.get(stream), reading.lateness)
+        base = ((task.batch << FILE_BITS) + place) << ELEMENT_BITS
+        columns: list[Any] = [
+            np.full(len(t), stream),
+            np.full(len(t), stream),
+            rows.column("element").to_numpy() + base,
+            *(rows.column(c) for c in ("s", "p", "o", "g", "t")),
+            late,
+            rows.column("line"),
+        ]
+        arrays = [c if isinstance(c, pa.ChunkedArray) else pa.array(c, f.type) for c, f in zip(columns, ROW_SCHEMA)]
+        tables.append(pa.Table.from_arrays(arrays, schema=ROW_SCHEMA))
+    return (pa.concat_tables(tables) if tables else ROW_SCHEMA.empty_table()), rejected

@@ -1,0 +1,96 @@
+"""A chosen plan as Spark's own joins, in the plan's order: shuffle-hash where one side fits a hash table, else sort-merge.
+
+There is no broadcast join here: each broadcast is a Spark job of its own, and the number of jobs must not grow with that of
+patterns. With one partition Spark joins without a shuffle, so that a small batch is one task, as with our own operators.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pyspark.sql import functions as f
+
+from cqels_opt.operators.program import BlockFilter
+from cqels_opt.plans import Join, Plan, Scan
+from cqels_opt.spark.relations import Columns, Relations, Side, filtered
+
+HASHED = 1_000_000  # rows a partition that a hash table may hold
+
+
+class FixedOrder:
+    """The plan of one delta source. Metrics named ``<prefix>:<place>`` count what each operator puts out."""
+
+    def __init__(self, relations: Relations, source: str, with_new: frozenset[str], prefix: str) -> None:
+        self.relations, self.source, self.with_new, self.prefix = relations, source, with_new, prefix
+        self.operators: list[str] = []  # the metric of each operator, by place
+        self.filters: list[tuple[str, tuple[str, ...]]] = []  # metrics of filters, and the filters that they count
+
+    def side(self, plan: Plan) -> Side:
+        """The rows of a plan. Operators are numbered in the order in which they run, as in operators/block.py."""
+        if isinstance(plan, Scan):
+            return self._put_out(self._relation(plan.relation), frozenset())
+        left = self.side(plan.input)
+        if isinstance(plan, Join):
+            right = self.side(plan.build)
+        else:
+            right = self._relation(plan.relation)
+        joined = join(left, right, self.relations.columns, self.relations.parts)
+        return self._put_out(joined, left.variables)
+
+    def _relation(self, name: str) -> Side:
+        return self.relations.get(name, self.source, name in self.with_new)
+
+    def _put_out(self, side: Side, before: frozenset[str]) -> Side:
+        place = len(self.operators)
+        due = [x for x in self.relations.block.filters if _bound_now(x, before, side.variables)]
+        if due:
+            name = f"{self.prefix}:f{place}"
+            side = filtered(side, due, self.relations.columns, self.relations.task, name)
+            self.filters.append((name, tuple(x.name for x in due)))
+        self.operators.append(f"{self.prefix}:{place}")
+        return replace(side, frame=side.frame.observe(self.operators[place], f.count(f.lit(1)).alias("rows")))
+
+
+def _bound_now(x: BlockFilter, before: frozenset[str], after: frozenset[str]) -> bool:
+    return x.variables <= after and not (before and x.variables <= before)
+
+
+def join(left: Side, right: Side, columns: Columns, parts: int) -> Side:
+    """Rows of both sides that agree in all shared variables, with the intersection of their intervals."""
+    of = columns.of
+    on = sorted(of[v] for v in left.variables & right.variables)
+    conditions = [f"l.{c} = r.{c}" for c in on]
+    if left.timed and right.timed:
+        conditions += ["l.a < r.z", "r.a < l.z"]
+    a, b = left.frame, right.frame
+    fits = min(left.rows, right.rows) <= HASHED * parts
+    if not on:
+        b = b.hint("shuffle_replicate_nl")
+    elif not fits:
+        b = b.hint("merge")
+    elif right.rows <= left.rows:
+        b = b.hint("shuffle_hash")
+    else:
+        a = a.hint("shuffle_hash")
+    both = a.alias("l").join(b.alias("r"), f.expr(" AND ".join(conditions)) if conditions else None, "inner")
+    chosen = [f"l.{of[v]}" for v in sorted(left.variables)] + [f"r.{of[v]}" for v in sorted(right.variables - left.variables)]
+    chosen += [_either(of[r], r in left.ranks, r in right.ranks, "least(l.{0}, r.{0})") for r in sorted(left.ranks | right.ranks)]
+    if left.timed or right.timed:
+        chosen.append(_either("a", left.timed, right.timed, "greatest(l.{0}, r.{0})"))
+        chosen.append(_either("z", left.timed, right.timed, "least(l.{0}, r.{0})"))
+    if left.counted or right.counted:
+        chosen.append(_either("n", left.counted, right.counted, "l.{0} * r.{0}"))
+    frame = both.selectExpr(*chosen) if chosen else both.selectExpr("1L AS n")
+    return Side(
+        frame if on and parts > 1 else frame.coalesce(parts),  # a product has too many; of one, Spark must see that it is one
+        left.variables | right.variables,
+        left.ranks | right.ranks,
+        left.timed or right.timed,
+        left.counted or right.counted or not chosen,
+        max(left.rows, right.rows) if left.timed == right.timed else left.rows if left.timed else right.rows,
+    )
+
+
+def _either(column: str, in_left: bool, in_right: bool, both: str) -> str:
+    text = both.format(column) if in_left and in_right else f"{'l' if in_left else 'r'}.{column}"
+    return f"{text} AS {column}"

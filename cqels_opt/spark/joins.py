@@ -1,0 +1,194 @@
+"""``--joins spark`` and ``--plan spark``: the second stage with Spark's own joins instead of our operators.
+
+Slots, statistics, result slots and answers are the same; only who joins differs. ``--joins spark`` keeps the chosen plans and
+the one job (:mod:`cqels_opt.spark.fixed_order`); ``--plan spark`` leaves the order to Spark too (:mod:`cqels_opt.spark.sql`).
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import reduce
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from cqels_opt.operators.block import Observed
+from cqels_opt.operators.driver import Evaluated
+from cqels_opt.operators.evaluate import EvaluateReport, EvaluateTask, finish, keep
+from cqels_opt.operators.local import finish_parts
+from cqels_opt.operators.rows import Rows, empty
+from cqels_opt.plans import parse_plan
+from cqels_opt.spark.fixed_order import FixedOrder
+from cqels_opt.spark.relations import Layout, Relations, Side, by_block, layouts, width
+from cqels_opt.spark.runner import REPORT, SHARE, Batches, SparkRunner, _finish, answering, task_name
+from cqels_opt.spark.sql import SqlPlanner
+from cqels_opt.spark.tables import Tables
+
+FIXED = {
+    "spark.sql.adaptive.enabled": "false",  # it would make a job of each stage
+    "spark.sql.cbo.enabled": "false",
+    "spark.sql.autoBroadcastJoinThreshold": "-1",  # a broadcast is a job
+}
+BY_SPARK = {
+    "spark.sql.adaptive.enabled": "true",
+    "spark.sql.cbo.enabled": "true",
+    "spark.sql.cbo.planStats.enabled": "true",
+    "spark.sql.cbo.joinReorder.enabled": "true",
+}
+
+
+class JoinRunner(SparkRunner):
+    """Runs the second stage with Spark's joins. ``effective`` are the settings under which the last batch was planned."""
+
+    order: type[FixedOrder] = FixedOrder
+
+    def __init__(
+        self, spark: SparkSession, parallelism: int | None = None, *, by_spark: bool = False, debug: bool = False
+    ) -> None:
+        """``by_spark``: Spark plans. ``debug`` prints the effective settings once."""
+        super().__init__(spark, parallelism)
+        self.by_spark, self.debug = by_spark, debug
+        self.effective: dict[str, str] = {}
+        self._tables = Tables(by_spark, self._untagged)
+        self._sql = SqlPlanner(self._tables)
+
+    def evaluate(self, tasks: Sequence[EvaluateTask], parts: int) -> Evaluated:
+        """See :meth:`SparkRunner.evaluate`."""
+        found = layouts(tasks)
+        if not found:
+            return super().evaluate(tasks, parts)
+        fixed = {**FIXED, "spark.sql.shuffle.partitions": str(parts)}
+        with self._set(BY_SPARK if self.by_spark else fixed):
+            metrics = _Metrics()
+            if self.by_spark:
+                frames = self._sql.frames(self.spark, tasks, found, self.parallelism)
+            else:
+                terms = (self._in_order(tasks[x.task], x, parts, width(found), metrics) for x in found)
+                frames = [frame for some in terms for frame in some]
+            rows = reduce(DataFrame.unionAll, frames)
+            rows = rows.repartition(parts) if self.by_spark else rows.coalesce(parts)
+            if parts == 1:
+                frame = rows.mapInArrow(_write_all(tasks, found), REPORT)
+            else:
+                spread = max(finish_parts(task.program, parts) for task in tasks)
+                shares = rows.mapInArrow(_write_share(tasks, found, parts), SHARE)
+                frame = shares.repartition(spread, "part").mapInArrow(_finish(tasks, parts), REPORT)
+            done = self._gather(frame)
+            metrics.into(done, tasks, frame)
+        return done
+
+    def _in_order(self, task: EvaluateTask, layout: Layout, parts: int, columns: int, metrics: _Metrics) -> Iterator[DataFrame]:
+        """The terms of the delta rule, one a delta source, by the chosen plans."""
+        block = next(b for b in task.program.blocks if b.name == layout.block)
+        relations = Relations(self.spark, self._tables, task, block, parts)
+        order = task.step.orders[block.name]
+        for place, source in enumerate(order):
+            run = self.order(relations, source, frozenset(order[:place]), f"{layout.number}:{place}")
+            side = run.side(parse_plan(task.step.plans[block.name][source]))
+            metrics.of.append((layout, source, run))
+            yield laid_out(side, layout, relations.columns.of, columns)
+
+    @contextmanager
+    def _untagged(self) -> Iterator[None]:
+        """Jobs that do not count as the batch's: what is done once a run."""
+        context, tag = self.spark.sparkContext, self._tag
+        if tag:
+            context.removeJobTag(tag)
+        try:
+            yield
+        finally:
+            if tag:
+                context.addJobTag(tag)
+
+    @contextmanager
+    def _set(self, settings: Mapping[str, str]) -> Iterator[None]:
+        """The settings, for the query that is planned within; they are read back, for a stream's session has its own."""
+        conf = self.spark.conf
+        before = {key: conf.get(key) for key in settings}
+        for key, value in settings.items():
+            conf.set(key, value)
+        first, self.effective = not self.effective, {key: str(conf.get(key)) for key in settings}
+        if first and self.debug:
+            print("\n".join(f"{key} = {value}" for key, value in self.effective.items()), file=sys.stderr)
+        try:
+            yield
+        finally:
+            for key, old in before.items():
+                if old is None:
+                    conf.unset(key)
+                else:
+                    conf.set(key, old)
+
+
+# ------------------------------------------------------------------ the chosen plans
+class _Metrics:
+    """Which metrics count what."""
+
+    def __init__(self) -> None:
+        self.of: list[tuple[Layout, str, FixedOrder]] = []
+
+    def into(self, done: Evaluated, tasks: Sequence[EvaluateTask], frame: DataFrame) -> None:
+        """Puts what Spark counted in the query that has just run into the reports."""
+        if not self.of:
+            return
+        seen = frame._jdf.queryExecution().observedMetrics()
+        for layout, source, run in self.of:
+            shares = done.shares.get(tasks[layout.task].program.id)
+            if not shares:
+                continue
+            observed = shares[0].observed.setdefault(layout.block, Observed())
+            observed.operators[source] = [seen.apply(name).getLong(0) for name in run.operators]
+            shares[0].probed += sum(observed.operators[source])
+            for name, filters in run.filters:
+                row = seen.apply(name)
+                counts = [row.getLong(i) for i in range(len(filters) + 1)]
+                observed.add(Observed({}, {x: (counts[i], counts[i + 1]) for i, x in enumerate(filters)}))
+
+
+def laid_out(side: Side, layout: Layout, of: Mapping[str, str], columns: int) -> DataFrame:
+    """A block's rows in the columns of the union."""
+    known = side.variables | side.ranks
+    chosen = [f"{of[name] if name in known else '0L'} AS c{i}" for i, name in enumerate(layout.names)]
+    padding = [f"0L AS c{i}" for i in range(len(layout.names), columns)]
+    return side.frame.selectExpr(f"{layout.number}L AS b", "a", "z", f"{'n' if side.counted else '1L'} AS n", *chosen, *padding)
+
+
+# ------------------------------------------------------------------ what becomes of the rows
+def _kept(
+    tasks: Sequence[EvaluateTask], found: Sequence[Layout], batches: Batches, name: str, whole: bool
+) -> Iterator[tuple[EvaluateTask, EvaluateReport, dict[str, Rows] | None]]:
+    rows = by_block(batches, found)
+    for number, task in enumerate(tasks):
+        report = EvaluateReport(worker=str(os.getppid()))
+        fresh: dict[str, Rows] | None = {} if whole else None
+        for layout in found:
+            if layout.task == number:
+                keep(task, name, layout.block, rows.get(layout.number, empty(layout.names)), report, fresh)
+        yield task, report, fresh
+
+
+def _write_all(tasks: Sequence[EvaluateTask], found: Sequence[Layout]) -> Callable[[Batches], Batches]:
+    def run(batches: Batches) -> Batches:
+        def work() -> Iterator[tuple[int, Any]]:
+            for task, report, fresh in _kept(tasks, found, batches, task_name(), True):
+                yield 0, (task.program.id, report)
+                yield 0, (task.program.id, finish(task, task_name(), fresh or {}, 0, 1))
+
+        return answering(work)
+
+    return run
+
+
+def _write_share(tasks: Sequence[EvaluateTask], found: Sequence[Layout], parts: int) -> Callable[[Batches], Batches]:
+    def run(batches: Batches) -> Batches:
+        def work() -> Iterator[tuple[int, Any]]:
+            for task, report, _ in _kept(tasks, found, batches, task_name(), False):
+                for to in range(finish_parts(task.program, parts)):
+                    yield to, (task.program.id, report)
+
+        return answering(work, with_part=True)
+
+    return run

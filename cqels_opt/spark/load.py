@@ -1,0 +1,237 @@
+"""Loading static RDF into a store, in parallel, through Spark.
+
+A small input is one job of one task. A larger one is two jobs: executors parse and encode pieces of the files and spill them cut
+into buckets, then executors write vertical partitions and dictionary parts from the buckets. Executors share the files with the
+driver by path, so the data and the target lie where all of them can reach them. The driver sees counts and names.
+"""
+
+from __future__ import annotations
+
+import pickle
+import shutil
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, Literal
+from uuid import uuid4
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from cqels_opt.errors import CqelsOptError, RunError
+from cqels_opt.lod.build import finish, temporary
+from cqels_opt.lod.loading import Outcome, Task, dictionary_ranges, gather_quads, gather_terms, load_pieces, spill_pieces
+from cqels_opt.rdf.ids import DEFAULT_SEED
+from cqels_opt.rdf.static import Piece, StaticSource, graph_term, pieces, source_size
+
+__all__ = ["LoadReport", "StaticSource", "load"]
+
+#: Inputs up to this many bytes are one task: Spark's own cost of a second job would be more than it saves.
+SMALL: Final = 32 << 20
+_PIECE: Final = (4 << 20, 64 << 20)
+_BUCKET: Final = 64 << 20
+_POLL_SECONDS: Final = 0.2
+
+#: Told the bytes that are done and all bytes, from the thread that loads or another.
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class LoadReport:
+    """What a load did. ``reasons`` are the first failures that ``on_error="skip"`` left out, as ``path:line: message``."""
+
+    path: Path
+    fingerprint: str
+    read: int
+    triples: int
+    terms: int
+    graphs: int
+    skipped: int
+    reasons: tuple[str, ...]
+
+
+def load(
+    spark: SparkSession,
+    sources: Sequence[StaticSource],
+    target: Path,
+    *,
+    seed: int = DEFAULT_SEED,
+    on_error: Literal["fail", "skip"] = "fail",
+    progress: Progress | None = None,
+    durable: bool = True,
+) -> LoadReport:
+    """Load files into a new store at ``target``, which appears whole or not at all; an old store there is replaced.
+
+    Raises DataError (``path:line: message``) for the first bad line unless ``on_error`` is ``skip``.
+    """
+    sizes = [source_size(source) for source in sources]
+    described = [_describe(source) for source in sources]
+    tell = progress or (lambda done, of: None)
+    tell(0, sum(sizes))
+    with temporary(target) as folder:
+        if sum(sizes) <= SMALL:
+            whole = [piece for scope, source in enumerate(sources) for piece in pieces(source, scope, 1 << 62)]
+            outcomes = _run(spark, "load", [partial(load_pieces, whole, folder, seed, on_error == "skip")])
+            reading = outcomes
+        else:
+            reading, outcomes = _in_two_stages(spark, sources, sum(sizes), folder, seed, on_error == "skip", tell)
+        adopted = folder / "store"
+        _adopt(folder, adopted, outcomes)
+        store = finish(
+            adopted,
+            target,
+            seed=seed,
+            partitions=[entry for outcome in outcomes for entry in outcome.partitions],
+            parts=[part for outcome in outcomes for part in outcome.parts],
+            graphs=[graph for outcome in reading for graph in outcome.graphs],
+            sources=described,
+            durable=durable,
+        )
+    tell(sum(sizes), sum(sizes))
+    return LoadReport(
+        path=target,
+        fingerprint=store.fingerprint,
+        read=sum(outcome.read for outcome in reading),
+        triples=store.triples,
+        terms=store.terms,
+        graphs=len(store.named_graphs()),
+        skipped=sum(outcome.skipped for outcome in reading),
+        reasons=tuple(str(failure) for outcome in reading for failure in outcome.failures)[:100],
+    )
+
+
+def _describe(source: StaticSource) -> dict[str, Any]:
+    """A source as the store's header records it, enough to see later whether the file has changed."""
+    graph_term(source)
+    status = source.path.stat()
+    return {
+        "path": str(source.path.absolute()),
+        "graph": source.graph,
+        "bytes": status.st_size,
+        "modified_ns": status.st_mtime_ns,
+    }
+
+
+def _in_two_stages(
+    spark: SparkSession, sources: Sequence[StaticSource], size: int, folder: Path, seed: int, skip: bool, tell: Progress
+) -> tuple[list[Outcome], list[Outcome]]:
+    """Spill, then gather: the outcomes of both stages."""
+    cores = spark.sparkContext.defaultParallelism
+    each = min(max(size // (4 * cores), _PIECE[0]), _PIECE[1])
+    groups = list(_grouped([piece for scope, source in enumerate(sources) for piece in pieces(source, scope, each)], each))
+    buckets = max(2 * cores, size // _BUCKET)
+    ranges = 1 << max(0, (size // (4 * _BUCKET)).bit_length())
+    # reading is most of the work; writing counts for the last tenth
+    spilled = _run(
+        spark,
+        "load: read",
+        [partial(spill_pieces, group, folder, seed, skip, buckets, ranges) for group in groups],
+        lambda done, of: tell(size * 9 * done // (10 * of), size),
+    )
+    spills = [outcome.spill for outcome in spilled if outcome.spill is not None]
+    gathering: list[Task] = []
+    for bucket in range(buckets):
+        slices = [spill.quads(bucket) for spill in spills]
+        gathering.append(partial(gather_quads, [piece for piece in slices if piece.end > piece.start], folder))
+    for number in range(dictionary_ranges(ranges)):
+        filled = [piece for piece in (spill.terms(number) for spill in spills) if piece.end > piece.start]
+        if filled:
+            gathering.append(partial(gather_terms, filled, folder, f"{number:04d}"))
+    gathered = _run(spark, "load: write", gathering, lambda done, of: tell(size * 9 // 10 + size * done // (10 * of), size))
+    return spilled, gathered
+
+
+def _grouped(every: Sequence[Piece], size: int) -> Iterator[list[Piece]]:
+    """Consecutive pieces together while they are small, so that a thousand tiny files are not a thousand tasks."""
+    group: list[Piece] = []
+    total = 0
+    for piece in every:
+        length = (piece.end - piece.start) if piece.end is not None else source_size(StaticSource(Path(piece.path)))
+        if group and total + length > size:
+            yield group
+            group, total = [], 0
+        group.append(piece)
+        total += length
+    if group:
+        yield group
+
+
+def _adopt(folder: Path, store: Path, outcomes: Sequence[Outcome]) -> None:
+    """Move what the attempts that count have written into one folder."""
+    store.mkdir()
+    for outcome in outcomes:
+        own = folder / outcome.folder
+        for entry in outcome.partitions:
+            (store / entry.folder).parent.mkdir(parents=True, exist_ok=True)
+            (own / entry.folder).rename(store / entry.folder)
+        for part in outcome.parts:
+            (store / "dictionary").mkdir(exist_ok=True)
+            for name in part.files:
+                (own / "dictionary" / name).rename(store / "dictionary" / name)
+        shutil.rmtree(own, ignore_errors=True)
+
+
+# ------------------------------------------------------------------ tasks on executors
+def _run(spark: SparkSession, name: str, tasks: Sequence[Task], progress: Progress | None = None) -> list[Outcome]:
+    """Run one job with a task a function. An error of ours comes back as data; the first in the order of tasks is raised."""
+    frozen = [pickle.dumps(task) for task in tasks]
+
+    def perform(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch.column(0).to_numpy().tolist():
+                result = pa.array([_attempt(frozen[number])], pa.binary())
+                yield pa.RecordBatch.from_arrays([pa.array([number], pa.int64()), result], ["task", "result"])
+
+    frame = spark.range(0, len(tasks), 1, len(tasks)).mapInArrow(perform, "task long, result binary")
+    with _watched(spark, name, progress):
+        rows = frame.collect()
+    results = [pickle.loads(row["result"]) for row in sorted(rows, key=lambda row: row["task"])]
+    outcomes: list[Outcome] = []
+    for result in results:
+        if isinstance(result, CqelsOptError):
+            raise result
+        outcomes.append(result)
+    return outcomes
+
+
+def _attempt(task: bytes) -> bytes:
+    try:
+        return pickle.dumps(pickle.loads(task)())
+    except CqelsOptError as error:
+        return pickle.dumps(error)
+    except OSError as error:
+        return pickle.dumps(RunError(f"{error.filename or 'a file of the load'}: {error.strerror or error}"))
+
+
+@contextmanager
+def _watched(spark: SparkSession, name: str, progress: Progress | None) -> Iterator[None]:
+    """Report the finished tasks of the job that runs inside, about five times a second."""
+    if progress is None:
+        yield
+        return
+    context, group, done = spark.sparkContext, f"cqels-opt {name} {uuid4().hex}", threading.Event()
+    tracker = context.statusTracker()
+
+    def watch() -> None:
+        while not done.wait(_POLL_SECONDS):
+            for job in tracker.getJobIdsForGroup(group):
+                info = tracker.getJobInfo(job)
+                for stage in info.stageIds if info else ():
+                    status = tracker.getStageInfo(stage)
+                    if status is not None and status.numTasks:
+                        progress(status.numCompletedTasks, status.numTasks)
+
+    before = [context.getLocalProperty(key) for key in ("spark.jobGroup.id", "spark.job.description")]
+    context.setJobGroup(group, name)
+    watcher = threading.Thread(target=watch, name=group, daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        done.set()
+        watcher.join()
+        for key, value in zip(("spark.jobGroup.id", "spark.job.description"), before):
+            context.setLocalProperty(key, value)  # type: ignore[arg-type]  # None takes the property away

@@ -1,0 +1,100 @@
+"""Registration on Spark: static data into a store, and the query into a program, both by executors (DESIGN §3)."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from cqels_opt.errors import CheckpointError, CqelsOptError, InputError
+from cqels_opt.lod.store import Store
+from cqels_opt.operators.commit import durable_write
+from cqels_opt.operators.compile import PAGE, Compiler
+from cqels_opt.operators.profile import Meaning
+from cqels_opt.operators.program import Program
+from cqels_opt.query.algebra import Query
+from cqels_opt.rdf.static import StaticSource
+from cqels_opt.spark.load import load
+from cqels_opt.spark.runner import REPORT, answering
+from cqels_opt.windows.intervals import FOREVER
+from cqels_opt.windows.slots import SlotFile
+
+SOURCES = "sources.json"
+
+
+def static_sources(paths: Sequence[Path], graphs: Sequence[tuple[str, Path]]) -> list[StaticSource]:
+    """The files of the default graph and of named graphs."""
+    return [*(StaticSource(path, None) for path in paths), *(StaticSource(path, iri) for iri, path in graphs)]
+
+
+def static_store(
+    spark: SparkSession,
+    folder: Path,
+    sources: Sequence[StaticSource],
+    on_error: Literal["fail", "skip"] = "fail",
+    progress: Callable[[int, int], None] | None = None,
+) -> Path:
+    """The store of a run, loaded below ``folder`` the first time. Other files over the same checkpoint are a CheckpointError."""
+    target, record = folder / "store", folder / SOURCES
+    facts = json.loads(json.dumps([[str(s.path), s.graph, *_facts(s.path)] for s in sources]))
+    if record.exists() and target.exists():
+        if json.loads(record.read_text(encoding="utf-8")) != facts:
+            raise CheckpointError(f"{folder.parent}: the checkpoint was made with other static data; use another folder")
+        return target
+    folder.mkdir(parents=True, exist_ok=True)
+    load(spark, sources, target, on_error=on_error, progress=progress, durable=False)
+    durable_write(record, json.dumps(facts))
+    return target
+
+
+def _facts(path: Path) -> tuple[int, int]:
+    if not path.exists():
+        raise InputError(f"{path}: no such file")
+    if path.is_dir():
+        return sum(f.stat().st_size for f in path.rglob("*") if f.is_file()), 0
+    return path.stat().st_size, path.stat().st_mtime_ns
+
+
+def compiled(spark: SparkSession, query: Query, meaning: Meaning, store: Path, folder: Path, identity: str) -> Program:
+    """The query's program. Its static sub-results are computed and saved by an executor; the driver gets their names and sizes."""
+    folder.mkdir(parents=True, exist_ok=True)
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for _ in batches:
+            continue
+
+        def work() -> Iterator[tuple[int, Any]]:
+            compiler = Compiler(query, str(store), folder, meaning.report, meaning.duplicates == "set")
+            yield 0, compiler.compile(identity, meaning.operator)
+
+        return answering(work)
+
+    rows = spark.range(0, 1, 1, 1).mapInArrow(run, REPORT).collect()
+    program = pickle.loads(rows[0]["report"])
+    if isinstance(program, CqelsOptError):
+        raise program
+    assert isinstance(program, Program)
+    return program
+
+
+def pages(folders: Mapping[str, Path], state: Path) -> list[SlotFile]:
+    """The pages of terms that registration made, copied into the state folder, as files that always count."""
+    found = []
+    for name, folder in folders.items():
+        if (folder / PAGE).exists():
+            path = f"terms-{name}.arrow"
+            state.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(folder / PAGE, state / path)
+            found.append(SlotFile("terms", path, greatest=int(FOREVER)))
+    return found
+
+
+def fingerprint(store: Path) -> str:
+    """The identity of a store's content."""
+    return Store.open(store).fingerprint

@@ -1,0 +1,198 @@
+"""The relations of a block as Spark DataFrames, for joins that are Spark's own: what a window holds, a delta, a static relation.
+
+A frame's columns are ``v<i>`` for the variables, ``a`` and ``z`` for the interval ``[a, z)`` of what comes from a window, ``n``
+for multiplicities other than one, and ``r<i>`` for the rank at which a row of a last-n window ends. Names of variables never
+become names of columns: Spark takes ``?x`` and ``?X`` for one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from cqels_opt.operators.content import content
+from cqels_opt.operators.evaluate import EvaluateTask, ranked
+from cqels_opt.operators.expressions import truth
+from cqels_opt.operators.join import RANK
+from cqels_opt.operators.program import Block, BlockFilter, Occurrence
+from cqels_opt.operators.rows import Ints, Rows, concat
+from cqels_opt.operators.step import Step
+from cqels_opt.spark.scan import Batches as Batches
+from cqels_opt.spark.scan import scanned
+from cqels_opt.spark.tables import Tables
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """A frame with what its columns mean. ``rows`` is about how many there are."""
+
+    frame: DataFrame
+    variables: frozenset[str]
+    ranks: frozenset[str] = frozenset()
+    timed: bool = False
+    counted: bool = False
+    rows: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """The frame columns of a block's variables and ranks."""
+
+    of: Mapping[str, str]
+
+    @classmethod
+    def of_block(cls, block: Block) -> Columns:
+        """Numbered in the order of their names."""
+        variables = {v for o in block.occurrences for v in o.variables} | {v for s in block.statics for v in s.variables}
+        ranks = {RANK + o.window.stream for o in block.occurrences if o.window.kind == "last"}
+        numbered = {v: f"v{i}" for i, v in enumerate(sorted(variables))}
+        return cls({**numbered, **{r: f"r{i}" for i, r in enumerate(sorted(ranks))}})
+
+    def rows(self, batch: pa.RecordBatch | pa.Table) -> Rows:
+        """The rows of a batch that has some of the columns."""
+        named = {v: c for v, c in self.of.items() if c in batch.schema.names}
+        size = batch.num_rows
+        ends = {c: _array(batch, c) if c in batch.schema.names else np.zeros(size, np.int64) for c in ("a", "z")}
+        n = _array(batch, "n") if "n" in batch.schema.names else np.ones(size, np.int64)
+        return Rows({v: _array(batch, c) for v, c in named.items()}, ends["a"], ends["z"], n)
+
+
+def _array(batch: pa.RecordBatch | pa.Table, column: str) -> Ints:
+    found = batch.column(column)
+    found = found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
+    return np.asarray(found.to_numpy(zero_copy_only=False), dtype=np.int64)
+
+
+class Relations:
+    """Makes the frames of one block in one step, each once."""
+
+    def __init__(
+        self, spark: SparkSession, tables: Tables, task: EvaluateTask, block: Block, parts: int, sized: bool = False
+    ) -> None:
+        """``parts`` is the number of partitions of a frame. ``sized`` frames tell Spark about how many rows they have."""
+        self.spark, self.tables, self.task, self.block, self.parts, self.sized = spark, tables, task, block, parts, sized
+        self.columns = Columns.of_block(block)
+        self.occurrences = {o.name: o for o in block.occurrences}
+        self.statics = {s.name: s for s in block.statics}
+        self._made: dict[tuple[str, str], Side] = {}
+
+    def get(self, name: str, source: str, with_new: bool) -> Side:
+        """What a relation is in a delta source's term: its delta, a window's content (see operators/block.py), or all of it."""
+        kind = "static" if name in self.statics else "delta" if name == source else "all" if with_new else "old"
+        if (name, kind) not in self._made:
+            self._made[name, kind] = self._static(name) if kind == "static" else self._window(name, kind)
+        return self._made[name, kind]
+
+    def variables(self, name: str) -> frozenset[str]:
+        """The variables of a relation."""
+        return frozenset((self.statics[name] if name in self.statics else self.occurrences[name]).variables)
+
+    def _window(self, name: str, kind: str) -> Side:
+        occurrence, step = self.occurrences[name], _lean(self.task.step, self.occurrences[name])
+        low = step.after if kind == "delta" else None
+        high = step.after if kind == "old" else step.upto
+        slots = step.select("slot")
+        rows = sum(s.rows for s in slots if s.least <= high and (low is None or s.greatest > low))
+        ranks = frozenset([RANK + occurrence.window.stream] if occurrence.window.kind == "last" else [])
+        names = [*occurrence.variables, *ranks]
+        schema = [*(self.columns.of[v] for v in names), "a", "z"]
+
+        def read() -> Sequence[Ints]:
+            held = _content(occurrence, step, kind)
+            return [*(held.columns[v] for v in names), held.start, held.end]
+
+        frame = scanned(self.spark, read, schema, self.parts, rows if self.sized else 0)
+        return Side(frame, frozenset(occurrence.variables), ranks, timed=True, rows=rows)
+
+    def _static(self, name: str) -> Side:
+        static = self.statics[name]
+        table = self.tables.get(self.spark, static, self.task)
+        named = [f"c{i} AS {self.columns.of[v]}" for i, v in enumerate(static.variables)]
+        frame = table.frame.selectExpr(*named, *(["n"] if table.counted else [])).coalesce(self.parts)
+        return Side(frame, frozenset(static.variables), counted=table.counted, rows=static.rows)
+
+
+def _lean(step: Step, occurrence: Occurrence) -> Step:
+    """A step with nothing but what a window's content reads: it travels with each scan."""
+    stream = occurrence.window.stream
+    files = [*step.select("slot", stream, occurrence.shape.key)]
+    files += step.select("elements", stream) if occurrence.window.kind == "last" else []
+    return replace(step, files=tuple(files), plans={}, orders={}, instants=step.instants[:1])
+
+
+def _content(occurrence: Occurrence, step: Step, kind: str) -> Rows:
+    held = content(occurrence, step)
+    if kind == "delta":
+        return held.new
+    rows = concat([*held.old, held.new] if kind == "all" else [*held.old, held.new.take(np.empty(0, np.int64))])
+    return rows.take(rows.end > step.after + 1)
+
+
+def filtered(side: Side, filters: Sequence[BlockFilter], columns: Columns, task: EvaluateTask, name: str) -> Side:
+    """The rows that pass the filters, one after the other. The metrics ``name`` are ``rows``, and ``f<i>`` that pass the i-th."""
+    names = side.frame.columns
+    conditions = [x.condition for x in filters]
+
+    def run(batches: Batches) -> Batches:
+        terms = task.terms()
+        for batch in batches:
+            rows = columns.rows(batch)
+            passed, here = np.zeros(len(rows), np.int64), np.arange(len(rows))
+            for condition in conditions:
+                if len(here):
+                    here = here[truth(rows.take(here), condition, terms)]
+                    passed[here] += 1
+            yield pa.RecordBatch.from_arrays([*(batch.column(c) for c in names), pa.array(passed)], names=[*names, "passed"])
+
+    frame = side.frame.mapInArrow(run, ", ".join(f"{c} long" for c in [*names, "passed"]))
+    reached = [f.coalesce(f.sum(f.expr(f"bigint(passed > {i})")), f.lit(0)).alias(f"f{i}") for i in range(len(filters))]
+    frame = frame.observe(name, f.count(f.lit(1)).alias("rows"), *reached).where(f"passed = {len(filters)}").select(*names)
+    return replace(side, frame=frame)
+
+
+# ------------------------------------------------------------------ a whole step
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Where a block's rows go: ``number`` tells them in the union, whose columns ``c<i>`` hold ``names`` (also of ranks)."""
+
+    number: int
+    task: int
+    block: str
+    names: tuple[str, ...]
+
+
+def layouts(tasks: Sequence[EvaluateTask]) -> list[Layout]:
+    """All blocks of all programs. Ranks are of importance only where rows end at them."""
+    found: list[Layout] = []
+    for number, task in enumerate(tasks):
+        for block in task.program.blocks:
+            ranks = [c for c in Columns.of_block(block).of if c.startswith(RANK)] if ranked(task.program) else []
+            found.append(Layout(len(found), number, block.name, (*block.output, *ranks)))
+    return found
+
+
+def width(found: Sequence[Layout]) -> int:
+    """How many columns the union has."""
+    return max((len(layout.names) for layout in found), default=0)
+
+
+def by_block(batches: Batches, found: Sequence[Layout]) -> dict[int, Rows]:
+    """The union's rows, by block."""
+    held = [batch for batch in batches if batch.num_rows]
+    if not held:
+        return {}
+    table = pa.Table.from_batches(held)
+    number, n = _array(table, "b"), _array(table, "n")
+    start, end = _array(table, "a"), _array(table, "z")
+    rows = {}
+    for layout in found:
+        mine = np.flatnonzero(number == layout.number)
+        if len(mine):
+            columns = {name: _array(table, f"c{i}")[mine] for i, name in enumerate(layout.names)}
+            rows[layout.number] = Rows(columns, start[mine], end[mine], n[mine])
+    return rows

@@ -1,0 +1,61 @@
+"""The Spark session of the command line, and what a session must be for us."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+__all__ = ["SparkSession", "make_session"]
+
+SETTINGS = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "ERROR",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
+    "spark.sql.files.maxPartitionBytes": "8m",
+    "spark.python.worker.reuse": "true",
+    "spark.sql.streaming.metricsEnabled": "false",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+}
+
+
+def make_session(master: str | None, scratch: Path, quiet: bool = True) -> SparkSession:
+    """A session for a command. Executors run this very Python (PySpark reads it from the environment).
+
+    The JVM's own standard error, with Spark's greetings and warnings, goes to ``spark.log`` below ``scratch`` unless not ``quiet``.
+    """
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    master = master or "local[*]"
+    builder = SparkSession.builder.appName("cqels-opt").master(master)
+    settings = {**SETTINGS, "spark.sql.warehouse.dir": str(scratch / "warehouse"), "spark.pyspark.python": sys.executable}
+    if not master.startswith("local"):
+        del settings["spark.driver.bindAddress"], settings["spark.driver.host"]
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    with _standard_error_to(scratch / "spark.log") if quiet else nullcontext():
+        session = builder.getOrCreate()
+        session.sparkContext.setLogLevel("OFF" if quiet else "WARN")
+    return session
+
+
+@contextmanager
+def _standard_error_to(path: Path) -> Iterator[None]:
+    """What is started meanwhile inherits the file as its standard error."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    sys.stderr.flush()
+    kept = os.dup(2)
+    with path.open("ab") as log:
+        os.dup2(log.fileno(), 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)

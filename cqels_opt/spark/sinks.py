@@ -1,0 +1,204 @@
+"""Where answers go: a file, standard output, or a function of the user that is given a DataFrame a batch."""
+
+from __future__ import annotations
+
+import errno
+import heapq
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO, TextIO
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from cqels_opt.errors import RunError
+from cqels_opt.operators.evaluate import FinishReport, Format
+from cqels_opt.operators.program import Program
+from cqels_opt.windows.columns import read_table
+
+BatchFunction = Callable[[DataFrame, int], object]
+PIECE = 1 << 20
+_CANNOT_COPY = (errno.EXDEV, errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP)  # not between, or not on, these file systems
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Bytes of a file of answers."""
+
+    path: Path
+    start: int
+    size: int
+
+
+def in_order_of_time(chunks: Sequence[tuple[Program, FinishReport]], folder: Path) -> Iterator[Stretch]:
+    """The stretches of several files of answers, by instant. Nothing is read for it: the tasks have reported where each begins."""
+
+    def stretches(number: int, report: FinishReport) -> Iterator[tuple[int, int, Stretch]]:
+        start = 0
+        for time, size in report.times:
+            yield time, number, Stretch(folder / report.path, start, size)
+            start += size
+
+    last: Stretch | None = None
+    for _, _, now in heapq.merge(*(stretches(i, report) for i, (_, report) in enumerate(chunks)), key=lambda found: found[:2]):
+        if last is not None and last.path == now.path and last.start + last.size == now.start:
+            last = Stretch(last.path, last.start, last.size + now.size)
+            continue
+        if last is not None:
+            yield last
+        last = now
+    if last is not None:
+        yield last
+
+
+def append(to: BinaryIO, stretches: Iterable[Stretch]) -> None:
+    """Copies stretches to the end of a file. The system does it, where it can: the rows do not enter this process."""
+    to.seek(0, os.SEEK_END)
+    for stretch in stretches:
+        with stretch.path.open("rb") as source:
+            place, end = stretch.start, stretch.start + stretch.size
+            while place < end:
+                copied = _copy(source, to, place, end - place)
+                if not copied:
+                    raise RunError(f"{stretch.path}: the file of answers is cut off")
+                place += copied
+    to.seek(0, os.SEEK_END)
+
+
+def _copy(source: BinaryIO, to: BinaryIO, place: int, size: int) -> int:
+    """Copies some of the bytes; returns how many."""
+    if hasattr(os, "copy_file_range"):
+        try:
+            return os.copy_file_range(source.fileno(), to.fileno(), size, place)
+        except OSError as error:
+            if error.errno not in _CANNOT_COPY:
+                raise
+    source.seek(place)
+    piece = source.read(min(size, PIECE))
+    to.write(piece)
+    to.flush()
+    return len(piece)
+
+
+class FileSink:
+    """Lines of JSON in a file that is cut back to its committed length before a batch runs again."""
+
+    format: Format = "jsonl"
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def restore(self, lengths: Mapping[str, int]) -> None:
+        """Back to the committed length."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with self.path.open("ab") as file:
+            file.truncate(lengths.get("out", 0))
+
+    def put(self, batch: int, chunks: Sequence[tuple[Program, FinishReport]], folder: Path) -> dict[str, int]:
+        """Appends, and waits until it is on the disk."""
+        with self.path.open("r+b") as file:
+            append(file, in_order_of_time(chunks, folder))
+            file.flush()
+            os.fsync(file.fileno())
+            return {"out": file.tell()}
+
+
+class StreamSink:
+    """Lines of JSON to standard output. What has been printed stays printed: after a crash a batch may come twice."""
+
+    format: Format = "jsonl"
+
+    def __init__(self, to: TextIO | None = None) -> None:
+        self.to = to or sys.stdout
+
+    def restore(self, lengths: Mapping[str, int]) -> None:
+        """Printed lines cannot be taken back."""
+
+    def put(self, batch: int, chunks: Sequence[tuple[Program, FinishReport]], folder: Path) -> dict[str, int]:
+        """Prints."""
+        for stretch in in_order_of_time(chunks, folder):
+            with stretch.path.open("rb") as source:
+                source.seek(stretch.start)
+                self.to.write(source.read(stretch.size).decode())
+        self.to.flush()
+        return {}
+
+
+class FunctionSink:
+    """A user's ``f(df, batch_id)``. A batch that runs again brings the same rows under the same id.
+
+    The rows are made once, before the function sees them; what it does with the DataFrame computes nothing again.
+    """
+
+    format: Format = "arrow"
+
+    def __init__(self, spark: SparkSession, function: BatchFunction, programs: Sequence[Program], with_query: bool) -> None:
+        self.spark, self.function, self.programs, self.with_query = spark, function, programs, with_query
+
+    def restore(self, lengths: Mapping[str, int]) -> None:
+        """What the function did is the function's."""
+
+    def put(self, batch: int, chunks: Sequence[tuple[Program, FinishReport]], folder: Path) -> dict[str, int]:
+        """Calls the function where there are answers."""
+        if chunks:
+            self.function(answers_frame(self.spark, self.programs, chunks, folder, self.with_query), batch)
+        return {}
+
+
+def column_names(variables: Sequence[str]) -> dict[str, str]:
+    """The DataFrame column of each variable; a name that clashes without regard to case gets ``_2``, ``_3`` …
+
+    ``time``, ``op`` and ``query`` are taken, whether or not the answers of several queries come together.
+    """
+    taken = {"time", "op", "query"}
+    names = {}
+    for variable in variables:
+        name, number = variable, 2
+        while name.lower() in taken:
+            name, number = f"{variable}_{number}", number + 1
+        taken.add(name.lower())
+        names[variable] = name
+    return names
+
+
+def answers_frame(
+    spark: SparkSession,
+    programs: Sequence[Program],
+    chunks: Sequence[tuple[Program, FinishReport]],
+    folder: Path,
+    with_query: bool,
+) -> DataFrame:
+    """The answers of a batch: ``time`` (timestamp), ``op``, a string column a variable, and with several queries ``query``.
+
+    Queries share a column where their names for it are the same to Spark, that is, without regard to case.
+    """
+    shared: dict[str, str] = {}
+    for program in programs:
+        for name in column_names(program.variables).values():
+            shared.setdefault(name.lower(), name)
+    names = list(shared.values())
+    files = []
+    for program, report in chunks:
+        own = [name.lower() for name in column_names(program.variables).values()]
+        files.append(
+            (str(folder / report.path), program.id, [f"v{own.index(n.lower())}" if n.lower() in own else "" for n in names])
+        )
+
+    def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch.column("id").to_numpy():
+                path, query, places = files[number]
+                table = read_table(Path(path))
+                missing = pa.nulls(table.num_rows, pa.string())
+                columns: list[Any] = [table.column("time"), table.column("op"), pa.array([query] * table.num_rows, pa.string())]
+                columns += [table.column(place) if place else missing for place in places]
+                yield from pa.Table.from_arrays(columns, ["time", "op", "query", *names]).to_batches(65_536)
+
+    schema = ", ".join(["time long", "op string", "query string", *(f"`{name}` string" for name in names)])
+    frame = spark.range(0, len(files), 1, len(files)).mapInArrow(read, schema)
+    frame = frame.withColumn("time", f.timestamp_millis("time"))
+    return frame if with_query else frame.drop("query")

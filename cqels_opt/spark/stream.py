@@ -1,0 +1,189 @@
+"""The streaming life cycle: sources to one DataFrame, ``foreachBatch`` to the driver, start and stop."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+from pyspark.sql import types as t
+from pyspark.sql.streaming.query import StreamingQuery
+
+from cqels_opt.errors import CqelsOptError, InputError, RunError
+from cqels_opt.operators.driver import Driver
+from cqels_opt.spark.files import ELEMENT_BITS, FILE_BITS, FileBatch, OrderedBatch, Reading
+from cqels_opt.spark.runner import SparkRunner
+from cqels_opt.stats import summary
+from cqels_opt.trace.records import TraceRecord
+
+CHUNK_SCHEMA = "stream int, partition int, offset long, s string, p string, o string, g string, t long, late boolean, line long"
+__all__ = ["DataFrame", "SparkSession", "StreamRun", "as_rows", "chunk_stream", "folder_stream", "row_stream"]
+
+Progress = Callable[[Sequence[TraceRecord]], None]
+
+
+def chunk_stream(spark: SparkSession, folder: Path) -> DataFrame:
+    """A replay that was cut into chunks, one a micro-batch."""
+    return spark.readStream.schema(CHUNK_SCHEMA).option("maxFilesPerTrigger", 1).parquet(str(folder))
+
+
+def folder_stream(spark: SparkSession, folders: Sequence[tuple[int, Path]]) -> DataFrame:
+    """The names of new files in live folders. ``folders`` pairs a stream's number with its folder."""
+    whole: DataFrame | None = None
+    for number, folder in folders:
+        files = spark.readStream.format("binaryFile").option("pathGlobFilter", "[!._]*").load(str(folder))
+        named = files.select(f.lit(number).alias("stream"), "path", "modificationTime")
+        whole = named if whole is None else whole.union(named)
+    assert whole is not None
+    return whole
+
+
+def row_stream(frames: Mapping[str, DataFrame], streams: Sequence[str], order: str | None = None) -> DataFrame:
+    """Users' streaming DataFrames of ``s p o t`` (and ``g``) as one. ``order`` names a column that orders elements."""
+    whole: DataFrame | None = None
+    for number, iri in enumerate(streams):
+        rows = as_rows(frames[iri], number, order)
+        whole = rows if whole is None else whole.union(rows)
+    assert whole is not None
+    return whole
+
+
+def as_rows(frame: DataFrame, number: int, order: str | None = None) -> DataFrame:
+    """A DataFrame of triples in the form that the first stage reads. ``t`` is a timestamp, or whole milliseconds."""
+    missing = [c for c in ("s", "p", "o", "t") if c not in frame.columns]
+    if missing:
+        raise InputError(
+            f"a stream's DataFrame needs the columns s, p, o and t; {', '.join(missing)} is missing of {frame.columns}"
+        )
+    kind = frame.schema["t"].dataType
+    if isinstance(kind, t.TimestampType | t.TimestampNTZType):
+        time = f.unix_millis(f.col("t").cast("timestamp"))
+    elif isinstance(kind, t.IntegralType):
+        time = f.col("t").cast("long")
+    else:
+        raise InputError(f"the column t is {kind.simpleString()}: it must be a timestamp, or a long of milliseconds")
+    place = [f.col(order).cast("long")] if order else []  # else each batch is numbered as it comes, see numbered()
+    graph = f.col("g") if "g" in frame.columns else f.lit(None).cast("string")
+    return frame.select(
+        f.lit(number).alias("stream"),
+        f.lit(number).alias("partition"),
+        *(p.alias("offset") for p in place),
+        *(f.col(c).cast("string").alias(c) for c in ("s", "p", "o")),
+        graph.alias("g"),
+        time.alias("t"),
+        f.lit(False).alias("late"),
+        *(p.alias("line") for p in place),
+    )
+
+
+def numbered(frame: DataFrame, batch: int) -> DataFrame:
+    """The rows of a batch that nobody has numbered, numbered as they come; rows of one graph and time are one element."""
+    place = f.monotonically_increasing_id()  # the task above, the row below
+    task = f.shiftright(place, 33).bitwiseAND((1 << FILE_BITS) - 1)
+    row = place.bitwiseAND((1 << ELEMENT_BITS) - 1)
+    inside = f.shiftleft(task, ELEMENT_BITS) + row
+    of_graph = f.xxhash64("g").bitwiseAND((1 << FILE_BITS + ELEMENT_BITS) - 1)
+    offset = f.lit(batch << FILE_BITS + ELEMENT_BITS) + f.when(f.col("g").isNull(), inside).otherwise(of_graph)
+    whole = frame.withColumn("offset", offset).withColumn("line", place)
+    return whole.select(*(field.split()[0] for field in CHUNK_SCHEMA.split(", ")))
+
+
+class StreamRun:
+    """A running query (or several). As Spark's own handles, it is waited for, stopped, and asked how it does."""
+
+    def __init__(self, driver: Driver, runner: SparkRunner, on_batch: Progress | None = None) -> None:
+        self.driver, self.runner, self._on_batch = driver, runner, on_batch
+        self._query: StreamingQuery | None = None
+        self._failure: BaseException | None = None
+        self._lock = threading.Lock()
+        self.reading: Callable[[], Reading] | None = None
+        self.ordered = False  # a column orders the elements, also within a batch
+
+    def start(self, frame: DataFrame, checkpoint: Path, *, to_the_end: bool = False, trigger: str | None = None) -> StreamRun:
+        """Begins. ``to_the_end``: what is there now is done, then the run ends; else it follows its sources."""
+        writer = frame.writeStream.foreachBatch(self.batch).option("checkpointLocation", str(checkpoint))
+        if to_the_end:
+            writer = writer.trigger(availableNow=True)
+        elif trigger:
+            writer = writer.trigger(processingTime=trigger)
+        self._query = writer.start()
+        return self
+
+    def batch(self, frame: DataFrame, number: int) -> None:
+        """What ``foreachBatch`` calls."""
+        with self._lock:
+            try:
+                self.runner.spark = frame.sparkSession
+                self.runner.spark.conf.set("spark.sql.adaptive.enabled", "false")  # it would make a job of each stage
+                records = self.driver.batch(number, self._rows(frame, number))
+            except BaseException as failure:
+                self._failure = failure
+                raise
+        if self._on_batch:
+            self._on_batch(records)
+
+    def _rows(self, frame: DataFrame, number: int) -> DataFrame | FileBatch | OrderedBatch:
+        """A batch as the runner takes it."""
+        if self.reading:
+            return FileBatch(frame.coalesce(1), self.reading())
+        if self.ordered:
+            return OrderedBatch(frame.coalesce(1), self.driver.frontier.greatest_times(), self.driver.frontier.lateness)
+        return frame if "offset" in frame.columns else numbered(frame, number)
+
+    def await_termination(self, timeout: int | None = None) -> bool:
+        """Waits until the run has ended (True) or ``timeout`` seconds have passed. Its failure is raised here, in our own words."""
+        assert self._query is not None
+        try:
+            ended = self._query.awaitTermination(timeout) if timeout is not None else self._query.awaitTermination()
+            return True if ended is None else bool(ended)
+        except PySparkException as error:
+            if isinstance(self._failure, CqelsOptError | BrokenPipeError):  # or the reader of the answers has left
+                raise self._failure from None
+            raise RunError(f"the run failed: {str(error).splitlines()[0]}") from error
+
+    def stop(self) -> None:
+        """Stops after, or in the middle of, a batch: what was not committed is done again by the next start."""
+        if self._query is not None:
+            self._query.stop()
+
+    def settle(self) -> None:
+        """Waits for the batch in hand, after :meth:`stop`."""
+        with self._lock:
+            return
+
+    @property
+    def is_active(self) -> bool:
+        """Whether the run goes on."""
+        return self._query is not None and self._query.isActive
+
+    def milliseconds(self) -> tuple[float, ...]:
+        """Spark's ``triggerExecution`` of the batches that its progress reports still name, in order."""
+        return trigger_milliseconds(self._query) if self._query is not None else ()
+
+    @property
+    def switches(self) -> int:
+        """How often a delta source has changed its plan."""
+        return self.driver.state.totals.get("switches", 0)
+
+    def statistics(self) -> dict[str, dict[str, object]]:
+        """The statistics of now, by query and block."""
+        return {
+            program: {name: dict(summary(block.statistics)) for name, block in planner.blocks.items()}
+            for program, planner in self.driver.planners.items()
+        }
+
+    def plans(self) -> dict[str, dict[str, str]]:
+        """The plan of each delta source, by query."""
+        return {
+            program: {s: str(c.plan) for block in planner.blocks.values() for s, c in block.choices.items()}
+            for program, planner in self.driver.planners.items()
+        }
+
+
+def trigger_milliseconds(query: StreamingQuery) -> tuple[float, ...]:
+    """The ``triggerExecution`` of each batch that a streaming query's progress reports still name, in order."""
+    progress = {p["batchId"]: float(p["durationMs"]["triggerExecution"]) for p in query.recentProgress}
+    return tuple(progress[batch] for batch in sorted(progress))

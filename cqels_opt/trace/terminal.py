@@ -1,0 +1,134 @@
+"""The trace in a terminal: which plan ruled when, where and why it changed, how good the estimates were, what was slow.
+
+Everything fits the console's width, so that it reads as well in a pipe as on 80 columns. Plans have square brackets,
+which rich would take for markup: all text goes through :class:`rich.text.Text`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from textwrap import wrap
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from cqels_opt.trace.history import QueryHistory, SourceHistory, Switch, clock, duration, figure, histories, known, plural, totals
+from cqels_opt.trace.records import Milliseconds, TraceRecord
+
+MOST_SWITCHES = 20
+
+
+def show_trace(records: Iterable[TraceRecord], console: Console) -> None:
+    """Prints the summary of a trace."""
+    found = histories(records)
+    if not found:
+        _line(console, "The trace is empty: no micro-batch was recorded.")
+    for number, history in enumerate(found):
+        if number:
+            console.print()
+        _show_query(history, console)
+
+
+def show_plans(history: QueryHistory, console: Console) -> None:
+    """Prints each delta source's plans and how long they ruled, and the switches with the statistics that moved."""
+    for source in history.sources:
+        _show_source(source, console)
+    _show_switches(history, console)
+
+
+def _show_query(history: QueryHistory, console: Console) -> None:
+    _line(console, f"query {history.query}", style="bold")
+    _line(console, totals(history), indent=2)
+    _line(console, f"stream time {clock(history.first_time)} to {clock(history.last_time)} UTC", indent=2)
+    phases = ", ".join(f"{phase} {duration(getattr(history.ms, phase))}" for phase in Milliseconds.PHASES)
+    _line(console, f"{duration(history.ms.total)} in all, {duration(history.median_ms)} the median batch: {phases}", indent=2)
+    for reason in history.fallbacks:
+        _line(console, f"the optimizer fell back to a greedy order: {reason}", indent=2, style="yellow")
+    show_plans(history, console)
+    _show_estimates(history, console)
+    _show_slowest(history, console)
+
+
+def _show_source(source: SourceHistory, console: Console) -> None:
+    head = f"delta {source.source}: {plural(len(source.plans), 'plan')}, {plural(len(source.switches), 'switch')}"
+    batches = sum(use.batches for use in source.plans)
+    rows = [
+        (use.letter, f"{use.batches:,}", f"{100 * use.batches / batches:.0f} %", duration(use.ms), figure(use.cost), use.plan)
+        for use in source.plans
+    ]
+    _table(console, head, ("", "batches", "share", "time", "last cost", "plan"), rows, wide=5)
+
+
+def _show_switches(history: QueryHistory, console: Console) -> None:
+    switches = history.switches
+    if not switches:
+        return
+    console.print()
+    _line(console, f"{plural(len(switches), 'plan switch')}", style="bold")
+    letters = {source.source: source for source in history.sources}
+    for switch in switches[:MOST_SWITCHES]:
+        source = letters[switch.source]
+        step = f"{source.letter(switch.before)} -> {source.letter(switch.after)}"
+        _line(console, f"batch {switch.batch}, {clock(switch.time)}, delta {switch.source}: {step}{_gain(switch)}", indent=2)
+        for moved in switch.reason:
+            _line(console, f"{moved.statistic}: {known(moved.was)} -> {known(moved.now)}", indent=6)
+    if len(switches) > MOST_SWITCHES:
+        _line(console, f"... and {plural(len(switches) - MOST_SWITCHES, 'more switch')}", indent=2)
+
+
+def _gain(switch: Switch) -> str:
+    if switch.cost is None or switch.instead_of is None:
+        return ""
+    return f", cost {figure(switch.instead_of)} -> {figure(switch.cost)}"
+
+
+def _show_estimates(history: QueryHistory, console: Console) -> None:
+    rows = [
+        (estimates.relation, f"{estimates.known:,}", figure(estimates.median), figure(estimates.p95), figure(estimates.greatest))
+        for estimates in sorted(history.estimates, key=lambda estimates: -estimates.p95)
+    ]
+    if rows:
+        _table(
+            console, "q-error of the estimates (1 is exact)", ("relation", "probes", "median", "95 %", "greatest"), rows, wide=0
+        )
+
+
+def _show_slowest(history: QueryHistory, console: Console) -> None:
+    rows = [
+        (f"{slow.batch}", clock(slow.time), f"{slow.elements:,}", duration(slow.ms.total), _most_of_it(slow.ms))
+        for slow in history.slowest
+    ]
+    _table(console, "slowest batches", ("batch", "stream time", "elements", "time", "most of it"), rows, wide=4)
+
+
+def _most_of_it(ms: Milliseconds) -> str:
+    phase = max(Milliseconds.PHASES, key=lambda phase: float(getattr(ms, phase)))
+    return f"{phase} {100 * getattr(ms, phase) / ms.total:.0f} %" if ms.total else "-"
+
+
+def _table(console: Console, head: str, columns: Sequence[str], rows: Iterable[Sequence[str]], wide: int) -> None:
+    """A table without lines; the column ``wide`` takes text and wraps, all others are figures and never do."""
+    console.print()
+    _line(console, head, style="bold")
+    table = Table(box=None, pad_edge=False, show_edge=False, header_style="dim")
+    for number, column in enumerate(columns):
+        text = number in (0, wide)
+        table.add_column(
+            Text(column),
+            justify="left" if text else "right",
+            no_wrap=number != wide,
+            overflow="fold",
+            ratio=1 if number == wide else None,
+        )
+    for row in rows:
+        table.add_row(*(Text(cell) for cell in row))
+    console.print(Padding(table, (0, 0, 0, 2), expand=False))
+
+
+def _line(console: Console, text: str, indent: int = 0, style: str = "") -> None:
+    """One paragraph, wrapped within the indentation, without trailing blanks."""
+    margin = " " * indent
+    lines = wrap(text, console.width, initial_indent=margin, subsequent_indent=margin, break_on_hyphens=False)
+    console.print(Text("\n".join(lines), style=style))

@@ -1,0 +1,31 @@
+"""The trace file of a run: appended to batch by batch, cut back to its committed length before a batch runs again."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from cqels_opt.trace.records import TraceRecord
+
+
+class TraceFile:
+    """One JSON object a line."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def restore(self, length: int) -> None:
+        """Back to the committed length."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with self.path.open("ab") as file:
+            file.truncate(length)
+
+    def put(self, records: Sequence[TraceRecord]) -> int:
+        """Appends records and waits until they are on the disk; returns the file's length."""
+        with self.path.open("ab") as file:
+            for record in records:
+                file.write(record.line().encode())
+            file.flush()
+            os.fsync(file.fileno())
+            return file.tell()

@@ -1,0 +1,150 @@
+"""Comparing answers: what is missing, what is too much, instant by instant.
+
+A number that was computed may be written in several ways, so numeric literals are compared by value (15 significant digits) and
+datatype; blank nodes are compared as such, whatever their labels; the parts of a GROUP_CONCAT in any order; every other term
+exactly.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from decimal import Context, Decimal, InvalidOperation
+from pathlib import Path
+from typing import Any
+
+from cqels_opt.errors import DataError
+from cqels_opt.verify.literals import literal, literal_parts
+from cqels_opt.verify.model import Answers, Row
+
+_XSD = "http://www.w3.org/2001/XMLSchema#"
+_EXACT = frozenset(
+    (
+        *("integer", "decimal", "long", "int", "short", "byte", "positiveInteger", "negativeInteger", "nonPositiveInteger"),
+        *("nonNegativeInteger", "unsignedLong", "unsignedInt", "unsignedShort", "unsignedByte"),
+    )
+)
+_FLOATING = frozenset(("double", "float"))
+_DIGITS = Context(prec=15)
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """What differs at one instant: rows with their counts, expected but absent, and present but not expected."""
+
+    time: int
+    missing: tuple[tuple[str, Row, int], ...]
+    extra: tuple[tuple[str, Row, int], ...]
+
+
+def compare(expected: Answers, got: Answers, concatenations: Mapping[str, str] | None = None) -> list[Difference]:
+    """The instants at which both differ, in order of time; none: they are equal.
+
+    ``concatenations`` are the variables that a GROUP_CONCAT computes, with their separators.
+    """
+    want, have = _comparable(expected, concatenations or {}), _comparable(got, concatenations or {})
+    missing, extra = _by_time(want - have), _by_time(have - want)
+    return [Difference(at, tuple(missing[at]), tuple(extra[at])) for at in sorted(missing.keys() | extra.keys())]
+
+
+def report(differences: Iterable[Difference], limit: int = 10) -> str:
+    """A text for people: the first ``limit`` instants that differ, each with its first rows; empty where nothing does."""
+    found = list(differences)
+    lines: list[str] = []
+    for difference in found[:limit]:
+        lines.append(f"at {difference.time}:")
+        for word, rows in (("missing", difference.missing), ("extra", difference.extra)):
+            for op, row, count in rows[:limit]:
+                times = f" × {count}" if count > 1 else ""
+                lines.append(f"  {word} {op} {_show(row)}{times}")
+            if len(rows) > limit:
+                lines.append(f"  {word}: {len(rows) - limit} rows more")
+    if len(found) > limit:
+        lines.append(f"and {len(found) - limit} instants more")
+    return "\n".join(lines)
+
+
+def read_answers(path: Path) -> Answers:
+    """The answers of a file as INTERFACE describes it: one JSON object a line, in order of time."""
+    answers: Answers = Counter()
+    last = None
+    with path.open(encoding="utf-8") as lines:
+        for number, line in enumerate(lines, 1):
+            if not line.strip():
+                continue
+            try:
+                record = json.loads(line)
+                row = frozenset((name, _term(binding)) for name, binding in record["bindings"].items())
+                time, op = record["time"], record["op"]
+            except (ValueError, KeyError, TypeError, AttributeError) as error:
+                raise DataError(f"{path}:{number}: not an answer: {error}") from error
+            if last is not None and time < last:
+                raise DataError(f"{path}:{number}: time {time} comes after {last}")
+            answers[time, op, row] += 1
+            last = time
+    return answers
+
+
+def _term(binding: Mapping[str, Any]) -> str:
+    """The canonical text of a term in SPARQL 1.1 JSON."""
+    kind, value = binding["type"], binding["value"]
+    if kind == "uri":
+        return f"<{value}>"
+    if kind == "bnode":
+        return f"_:{value}"
+    if kind in ("literal", "typed-literal"):
+        return literal(value, binding.get("datatype"), binding.get("xml:lang"))
+    raise ValueError(f"unknown type of term {kind!r}")
+
+
+def comparable(term: str) -> str:
+    """The form of a term in which equal answers have equal terms."""
+    if term.startswith("_:"):
+        return "_:"
+    if not term.startswith('"'):
+        return term
+    value, datatype, _ = literal_parts(term)
+    kind = (datatype or "").removeprefix(_XSD)
+    try:
+        if kind in _EXACT:
+            number = _DIGITS.plus(Decimal(value.strip())).normalize(_DIGITS)
+            return literal(f"{number + 0:f}" if number else "0", datatype, None)
+        if kind in _FLOATING:
+            number_text = repr(float(f"{float(value):.{14 if kind == 'double' else 6}g}"))
+            return literal(number_text, datatype, None)
+    except (InvalidOperation, ValueError):
+        return term
+    return term
+
+
+def _comparable(answers: Answers, concatenations: Mapping[str, str]) -> Answers:
+    known: dict[str, str] = {}
+    found: Answers = Counter()
+    for (time, op, row), count in answers.items():
+        for _, term in row:
+            if term not in known:
+                known[term] = comparable(term)
+        cells = ((n, _in_order(t, concatenations[n]) if n in concatenations else known[t]) for n, t in row)
+        found[time, op, frozenset(cells)] += count
+    return found
+
+
+def _in_order(term: str, separator: str) -> str:
+    """A concatenation with its parts in order."""
+    if not term.startswith('"'):
+        return term
+    value, datatype, language = literal_parts(term)
+    return literal(separator.join(sorted(value.split(separator) if separator else value)), datatype, language)
+
+
+def _by_time(answers: Answers) -> dict[int, list[tuple[str, Row, int]]]:
+    found: dict[int, list[tuple[str, Row, int]]] = defaultdict(list)
+    for time, op, row in sorted(answers, key=lambda k: (k[0], k[1], sorted(k[2]))):
+        found[time].append((op, row, answers[time, op, row]))
+    return found
+
+
+def _show(row: Row) -> str:
+    return " ".join(f"?{name}={term}" for name, term in sorted(row)) or "(no bindings)"

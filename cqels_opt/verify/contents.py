@@ -1,0 +1,108 @@
+"""What a window holds at an instant, from the definitions of SEMANTICS §1. No validity intervals anywhere.
+
+Every window holds a run of neighbours of its stream, which is in order of (time, arrival), so a content is a ``range`` of
+places in the stream.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+
+from cqels_opt.query.algebra import Window
+
+PERIODIC = ("open-closed", "closed-open", "star", "grid", "delta")
+
+
+def content(window: Window, times: Sequence[int], at: int, t0: int) -> range:
+    """The places of the elements that the window holds at the instant ``at``; ``times`` are the elements' times, ascending."""
+    if window.kind == "last":
+        return _last(window, bisect_right(times, at))
+    span = _span(window, at, t0)
+    if span is None:
+        return range(0)
+    first, last = span
+    start, stop = bisect_left(times, first), bisect_right(times, last)
+    return range(start, stop) if start < stop else range(0)
+
+
+def _last(window: Window, seen: int) -> range:
+    """The last n of the elements seen so far, looked at whenever m more have come."""
+    seen -= seen % (window.every or 1)
+    return range(max(0, seen - window.count), seen) if seen else range(0)
+
+
+def _span(window: Window, at: int, t0: int) -> tuple[int, int] | None:
+    """The first and the last time, both included, whose elements the window holds; None where it holds nothing."""
+    width, slide = window.width, window.slide
+    match window.kind:
+        case "now":
+            return at, at
+        case "range":  # at - width < t <= at
+            return at - width + 1, at
+        case "grid":  # what the range held at the last point of the grid
+            point = at - at % slide
+            return point - width + 1, point
+        case "delta":  # whole cells of length slide; a cell lives for width from its own start
+            oldest = at - width + 1
+            return oldest + -oldest % slide, at
+        case "open-closed":  # (opening, closing], of which the part up to now
+            return _present_opening(window, at, t0) + 1, at
+        case "closed-open":  # [opening, closing), of which the part before now
+            return _present_opening(window, at, t0), at - 1
+        case "star":  # [x - width, x) with the greatest closing x before now
+            if at <= t0 + width:
+                return None
+            closing = at - 1 - (at - 1 - t0 - width) % slide
+            return closing - width, closing - 1
+        case "past":
+            return at - width + 1, at - slide
+        case "all":
+            return -(1 << 63), at
+    raise ValueError(window.kind)
+
+
+def _present_opening(window: Window, at: int, t0: int) -> int:
+    """The opening of the earliest window that has not closed before now."""
+    closed = max(0, at - t0 - window.width)
+    return t0 + closed + -closed % window.slide
+
+
+def candidates(window: Window, t: int, t0: int) -> Iterator[int]:
+    """Instants among which are all those at which an element of time t can enter or leave; the caller looks whether it does."""
+    width, slide = window.width, window.slide
+    yield from (t, t + 1, t + width, t + slide, t0 + width + 1)  # the last: the first closing is behind
+    if window.kind in PERIODIC:
+        origin = t0 if window.kind in ("open-closed", "closed-open", "star") else 0
+        for near in (t, t + width):  # every opening and closing within two slides of the entry and the exit, and one after
+            first = near - (near - origin) % slide - 2 * slide
+            for point in range(first, first + 5 * slide, slide):
+                yield from (point, point + 1, point + width % slide, point + width % slide + 1)
+
+
+def changes(window: Window, times: Sequence[int], t0: int) -> list[int]:
+    """Every instant at which an element enters or leaves the window, ascending."""
+    moments = {at for t in set(times) for at in candidates(window, t, t0)}
+    return sorted(at for at in moments if content(window, times, at, t0) != content(window, times, at - 1, t0))
+
+
+def closings(window: Window, times: Sequence[int], t0: int, begin: int, end: int) -> list[int]:
+    """The closings of the window from ``begin`` to ``end``; a window without a step closes whenever its content changes."""
+    match window.kind:
+        case "open-closed" | "closed-open" | "star":
+            first, step = t0 + window.width, window.slide
+        case "past" if window.step:
+            first, step = t0 + window.width, window.step
+        case "grid":
+            first, step = begin - begin % window.slide, window.slide
+        case "delta":
+            first, step = begin - (begin - window.width) % window.slide, window.slide
+        case _:
+            return [at for at in changes(window, times, t0) if begin <= at <= end]
+    return periodic(first, step, begin, end)
+
+
+def periodic(first: int, step: int, begin: int, end: int) -> list[int]:
+    """first, first + step, first + 2 step … from ``begin`` to ``end``."""
+    start = first if first >= begin else first + (begin - first + step - 1) // step * step
+    return list(range(start, end + 1, step))

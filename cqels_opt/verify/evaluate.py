@@ -1,0 +1,183 @@
+"""The independent evaluation: at each instant of E the query's own text over what the windows hold by definition.
+
+Nothing is shared with the engine but where the window clauses stand in the text (``Query.clauses``) and what they say
+(``Query.windows``). Windows are cut out anew at each instant (contents.py), the text is made plain SPARQL (rewrite.py, bags.py),
+pyoxigraph or rdflib evaluates it (on_pyoxigraph.py, on_rdflib.py), and R/I/DSTREAM compare the bags of neighbouring instants.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Literal
+
+from cqels_opt.errors import InputError
+from cqels_opt.query.algebra import Query, Window
+from cqels_opt.verify.bags import over_copies
+from cqels_opt.verify.contents import content
+from cqels_opt.verify.instants import instants, t0_of
+from cqels_opt.verify.model import Answers, Element, Inputs, Options, Row, Triple, bare
+from cqels_opt.verify.on_pyoxigraph import Oxigraph
+from cqels_opt.verify.on_rdflib import Rdflib
+from cqels_opt.verify.rewrite import NOW_MARK, Plain, at_instant, plain_sparql, window_graph
+from cqels_opt.verify.sparql_engine import SparqlEngine
+from cqels_opt.verify.subselects import evaluated_once
+from cqels_opt.verify.tokens import tokens
+
+_LEXICAL = frozenset(
+    ("STR", "STRLEN", "STRDT", "SAMETERM", "DATATYPE", "GROUP_CONCAT", "MD5", "SHA1", "SHA256", "SHA384", "SHA512")
+)
+"""Functions that see the lexical form of a number or time (the others take strings, and get one from these)."""
+
+
+def evaluate(query: Query, inputs: Inputs, options: Options, only: Iterable[int] | None = None) -> Answers:
+    """All answers of the query over finite inputs, as (time, op, row) with their counts.
+
+    ``only`` restricts the answers (not the instants) to some times, for a second look at a few of them.
+    """
+    streams = _sorted_streams(query, inputs)
+    times = _times(query, streams)
+    every = instants(query, times, options)
+    wanted = set(every if only is None else only)
+    operator = options.operator or query.operator or "istream"
+    plain = plain_sparql(query)
+    engine = Rdflib() if chosen(query, inputs, options) == "rdflib" else Oxigraph()
+    _load(engine, plain, inputs)
+    text = evaluated_once(engine, plain)
+    held = [_Held(w, streams[bare(w.stream)], options.duplicates == "bag") for w in query.windows]
+
+    answers: Answers = Counter()
+    before: Counter[Row] | None = Counter()  # None: the instant was not looked at
+    for at, following in zip(every, [*every[1:], None]):
+        changed = [h.move(engine, content(h.window, times[h.window.name], at, t0_of(h.window, options))) for h in held]
+        if at not in wanted and following not in wanted:
+            before = None
+            continue
+        if before is None or at == every[0] or any(changed) or NOW_MARK in text:
+            copies = {h.window.name: h.copies() for h in held}
+            now = engine.select(over_copies(at_instant(text, at), copies))
+        else:
+            now = before
+        if at in wanted:
+            _put_out(answers, at, operator, now, before or Counter())
+        before = now
+    return answers
+
+
+def moments(query: Query, inputs: Inputs, options: Options) -> list[int]:
+    """The instants of E, ascending."""
+    return instants(query, _times(query, _sorted_streams(query, inputs)), options)
+
+
+def chosen(query: Query, inputs: Inputs, options: Options) -> Literal["pyoxigraph", "rdflib"]:
+    """The engine that evaluates: pyoxigraph, unless it is told otherwise or known to be wrong.
+
+    Known: it would take different terms of the input for one, or functions would see another lexical form than the input's.
+    """
+    if options.evaluator != "auto":
+        return options.evaluator
+    read = {bare(w.stream) for w in query.windows}
+    engine = Oxigraph()
+    engine.know(t for name, elements in inputs.streams.items() if bare(name) in read for e in elements for t in e.triples)
+    for triples in (inputs.default, *inputs.graphs.values()):
+        engine.know(triples)
+    wrong = engine.confused or (engine.lossy and any(t.word() in _LEXICAL for t in tokens(query.text)))
+    return "rdflib" if wrong else "pyoxigraph"
+
+
+def _load(engine: SparqlEngine, plain: Plain, inputs: Inputs) -> None:
+    """The static graphs. With FROM clauses the default graph is what is given under their names."""
+    graphs = {bare(name): triples for name, triples in inputs.graphs.items()}
+    for name, triples in graphs.items():
+        engine.add(name, triples)
+    if not plain.default:
+        engine.add(None, inputs.default)
+    for written in plain.default:
+        resolved = engine.select(f"{plain.prologue} SELECT ?g {{ BIND({written} AS ?g) }}")
+        engine.add(None, [t for row in resolved for _, iri in row for t in graphs.get(bare(iri), [])])
+
+
+def _put_out(answers: Answers, at: int, operator: str, now: Counter[Row], before: Counter[Row]) -> None:
+    """RSTREAM: the bag. ISTREAM: what it has and had not at the previous instant. DSTREAM: the reverse."""
+    match operator:
+        case "rstream":
+            sign, rows = "=", now
+        case "istream":
+            sign, rows = "+", now - before
+        case "dstream":
+            sign, rows = "-", before - now
+        case _:
+            raise InputError(f"unknown output operator {operator!r}")
+    for row, count in rows.items():
+        answers[at, sign, row] += count
+
+
+def _sorted_streams(query: Query, inputs: Inputs) -> dict[str, list[Element]]:
+    """The elements of each stream that the query reads, by time; those of one time stay in order of arrival."""
+    given = {bare(name): elements for name, elements in inputs.streams.items()}
+    missing = [w.stream for w in query.windows if bare(w.stream) not in given]
+    if missing:
+        raise InputError(f"the query reads stream {missing[0]}, which is not given: add --stream {bare(missing[0])} PATH")
+    return {name: sorted(given[name], key=lambda e: e.t) for name in {bare(w.stream) for w in query.windows}}
+
+
+def _times(query: Query, streams: dict[str, list[Element]]) -> dict[str, list[int]]:
+    """The elements' times by window."""
+    return {w.name: [e.t for e in streams[bare(w.stream)]] for w in query.windows}
+
+
+@dataclass(slots=True)
+class _Held:
+    """What a window holds now, as graphs of a SPARQL engine: copy i holds the triples that the window holds i times or more."""
+
+    window: Window
+    elements: list[Element]
+    bag: bool
+    places: range = range(0)
+    counts: Counter[Triple] = field(default_factory=Counter)
+    of_count: Counter[int] = field(default_factory=Counter)
+
+    def copies(self) -> int:
+        """How many copies the most frequent triple has; 1 where the content is a set or empty."""
+        return max(self.of_count, default=1)
+
+    def move(self, engine: SparqlEngine, places: range) -> bool:
+        """Takes out what has left and puts in what has entered; whether anything did."""
+        for place in _outside(self.places, places):
+            for triple in self._triples(place):
+                self._count(triple, -1)
+                if self.bag or not self.counts[triple]:
+                    engine.remove(self._graph(self.counts[triple] + 1), [triple])
+        for place in _outside(places, self.places):
+            for triple in self._triples(place):
+                self._count(triple, +1)
+                if self.bag or self.counts[triple] == 1:
+                    engine.add(self._graph(self.counts[triple]), [triple])
+        changed, self.places = places != self.places, places
+        return changed
+
+    def _graph(self, copy: int) -> str:
+        return window_graph(self.window.name, copy)
+
+    def _triples(self, place: int) -> Iterable[Triple]:
+        """An element's triples; a graph is a set of them."""
+        return dict.fromkeys(self.elements[place].triples)
+
+    def _count(self, triple: Triple, change: int) -> None:
+        had = self.counts[triple]
+        self.counts[triple] = has = had + change
+        if self.bag:
+            self.of_count[had] -= 1
+            self.of_count[has] += 1
+            for count in (had, has):
+                if not count or not self.of_count[count]:
+                    del self.of_count[count]
+        if not has:
+            del self.counts[triple]
+
+
+def _outside(places: range, others: range) -> Iterator[int]:
+    """The places that are not among others."""
+    yield from range(places.start, min(places.stop, others.start))
+    yield from range(max(places.start, others.stop), places.stop)

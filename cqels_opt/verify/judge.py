@@ -1,0 +1,74 @@
+"""The verdict on a run's answers, with a second opinion where they differ from the independent evaluation."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+
+from cqels_opt.errors import RunError
+from cqels_opt.query.algebra import Query
+from cqels_opt.verify.compare import Difference, compare, report
+from cqels_opt.verify.evaluate import chosen, evaluate, moments
+from cqels_opt.verify.model import Answers, Inputs, Options
+from cqels_opt.verify.rewrite import concatenations
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What the comparison found.
+
+    ``differences`` stand. ``outvoted`` are those at whose instants the second engine sides with the run's answers: pyoxigraph and
+    rdflib each depart from SPARQL 1.1 in places. ``instants`` counts the instants of E, all of which were compared, ``rows`` the
+    expected rows; ``evaluator`` is the first engine.
+    """
+
+    instants: int
+    rows: int
+    evaluator: str
+    differences: tuple[Difference, ...]
+    outvoted: tuple[Difference, ...]
+
+    @property
+    def equal(self) -> bool:
+        """Whether no difference stands."""
+        return not self.differences
+
+    def text(self, limit: int = 10) -> str:
+        """The verdict for people."""
+        lines = [
+            f"{self.rows} rows expected by {self.evaluator} at {self.instants} instants: {'equal' if self.equal else 'different'}"
+        ]
+        if self.differences:
+            lines.append(report(self.differences, limit))
+        if self.outvoted:
+            lines.append(
+                f"at {len(self.outvoted)} more instants {self.evaluator} differs, and the second engine agrees with the answers"
+            )
+        return "\n".join(lines)
+
+
+def judge(query: Query, inputs: Inputs, options: Options, got: Answers) -> Verdict:
+    """Compares a run's answers with the independent evaluation; with ``evaluator="auto"`` by majority of both engines."""
+    concatenated = concatenations(query)
+    first = chosen(query, inputs, options)
+    expected = evaluate(query, inputs, replace(options, evaluator=first))
+    differences = compare(expected, got, concatenated)
+    agreed: set[int] = set()
+    if differences and options.evaluator == "auto":
+        agreed = _second_opinion(query, inputs, options, got, first, {d.time for d in differences}, concatenated)
+    standing = tuple(d for d in differences if d.time not in agreed)
+    outvoted = tuple(d for d in differences if d.time in agreed)
+    return Verdict(len(moments(query, inputs, options)), sum(expected.values()), first, standing, outvoted)
+
+
+def _second_opinion(
+    query: Query, inputs: Inputs, options: Options, got: Answers, first: str, times: set[int], concatenated: dict[str, str]
+) -> set[int]:
+    """The instants among ``times`` at which the other engine has the run's answers."""
+    other = replace(options, evaluator="pyoxigraph" if first == "rdflib" else "rdflib")
+    try:
+        again = evaluate(query, inputs, other, only=times)
+    except RunError:
+        return set()
+    theirs: Answers = Counter({key: count for key, count in got.items() if key[0] in times})
+    return times - {d.time for d in compare(again, theirs, concatenated)}

@@ -1,0 +1,64 @@
+"""What an independent evaluation is given, and what it returns. Terms are canonical N-Triples texts, times are milliseconds."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from cqels_opt.query.algebra import Operator
+
+Triple: TypeAlias = tuple[str, str, str]
+Row: TypeAlias = frozenset[tuple[str, str]]
+"""One row of an answer: (variable without question mark, term); an unbound variable is absent."""
+
+Answers: TypeAlias = Counter[tuple[int, str, Row]]
+"""How often each (time, ``+`` ``-`` or ``=``, row) occurs."""
+
+Evaluator: TypeAlias = Literal["auto", "pyoxigraph", "rdflib"]
+
+
+@dataclass(frozen=True, slots=True)
+class Element:
+    """A stream element: a triple or a whole graph with one time. ``graph`` is the name of its graph, where it has one."""
+
+    t: int
+    triples: tuple[Triple, ...]
+    graph: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """Everything a query reads: elements by stream IRI in order of arrival, the static default graph, the static named graphs.
+
+    IRIs that are keys may be written with or without angle brackets.
+    """
+
+    streams: Mapping[str, list[Element]]
+    default: list[Triple] = field(default_factory=list)
+    graphs: Mapping[str, list[Triple]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How answers are put out (SEMANTICS §3, §4).
+
+    ``policy`` is a list of ``cc``, ``wc``, ``nc`` and ``p:MILLISECONDS`` with commas, ``policies`` has the exceptions by window
+    name; ``t0`` and ``t0s`` likewise. Without ``operator`` the query's own counts, and ISTREAM where it has none. Late elements
+    are dropped before (:func:`cqels_opt.verify.inputs.drop_late`), file by file.
+    """
+
+    policy: str = "cc"
+    policies: Mapping[str, str] = field(default_factory=dict)
+    operator: Operator | None = None
+    duplicates: Literal["bag", "set"] = "bag"
+    t0: int = 0
+    t0s: Mapping[str, int] = field(default_factory=dict)
+    drain: bool = False
+    evaluator: Evaluator = "auto"
+
+
+def bare(iri: str) -> str:
+    """An IRI without angle brackets."""
+    return iri[1:-1] if iri.startswith("<") else iri

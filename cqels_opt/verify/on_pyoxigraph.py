@@ -1,0 +1,128 @@
+"""pyoxigraph as the SPARQL engine: the first choice."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+import pyoxigraph as ox
+
+from cqels_opt.errors import RunError
+from cqels_opt.verify.bags import hidden
+from cqels_opt.verify.literals import literal, literal_parts
+from cqels_opt.verify.model import Row, Triple
+
+_XSD_STRING = "http://www.w3.org/2001/XMLSchema#string"
+_VARIADIC = re.compile(r"\b(COALESCE|CONCAT)\s+\(", re.IGNORECASE)
+"""pyoxigraph's parser wants the bracket right behind these two."""
+
+_XSD_BOOLEAN = "http://www.w3.org/2001/XMLSchema#boolean"
+
+
+class Oxigraph:
+    """pyoxigraph. Its store keeps the values of numbers and times, not their lexical forms: ``"1.50"`` comes back as ``"1.5"``.
+
+    The original form is put back where only one term of the input has that value; :attr:`confused` tells where several have,
+    so that pyoxigraph would take different terms for one; :attr:`lossy` whether any term has another form in the store.
+    """
+
+    name = "pyoxigraph"
+
+    def __init__(self) -> None:
+        self._store = ox.Store()
+        self._terms: dict[str, Any] = {}
+        self._originals: dict[str, set[str]] = {}
+        self.lossy = False
+
+    @property
+    def confused(self) -> list[set[str]]:
+        """Sets of different input terms that pyoxigraph cannot tell apart."""
+        return [texts for texts in self._originals.values() if len(texts) > 1]
+
+    def know(self, triples: Iterable[Triple]) -> None:
+        """Notes the terms of triples that may be added later."""
+        for triple in triples:
+            for text in triple:
+                self._term(text)
+
+    def add(self, graph: str | None, triples: Iterable[Triple]) -> None:
+        """See :class:`SparqlEngine`."""
+        name = self._graph(graph)
+        if graph is not None:
+            self._store.add_graph(name)
+        self._store.extend([ox.Quad(self._term(s), self._term(p), self._term(o), name) for s, p, o in triples])
+
+    def remove(self, graph: str | None, triples: Iterable[Triple]) -> None:
+        """See :class:`SparqlEngine`."""
+        name = self._graph(graph)
+        for s, p, o in triples:
+            self._store.remove(ox.Quad(self._term(s), self._term(p), self._term(o), name))
+
+    def select(self, text: str) -> Counter[Row]:
+        """See :class:`SparqlEngine`."""
+        text = _VARIADIC.sub(r"\1(", text)
+        try:
+            found: Any = self._store.query(text)
+            names = [v.value for v in found.variables]
+            shown = [(i, name) for i, name in enumerate(names) if not hidden(name)]
+            rows = ([(name, solution[i]) for i, name in shown] for solution in found)
+            return Counter(frozenset((name, self._text(term)) for name, term in row if term is not None) for row in rows)
+        except (SyntaxError, OSError, RuntimeError, ValueError) as error:
+            raise RunError(f"pyoxigraph cannot evaluate the rewritten query: {error}\n{text}") from error
+
+    def _graph(self, graph: str | None) -> Any:
+        if graph is None:
+            return ox.DefaultGraph()
+        return ox.BlankNode(graph[2:]) if graph.startswith("_:") else ox.NamedNode(graph)
+
+    def _term(self, text: str) -> Any:
+        term = self._terms.get(text)
+        if term is None:
+            term = self._terms[text] = to_oxigraph(text)
+            if isinstance(term, ox.Literal) and not term.language and term.datatype.value != _XSD_STRING:
+                self._note(text, term)
+        return term
+
+    def _note(self, text: str, term: Any) -> None:
+        """Remembers what a literal is called in the input, and where the store would change more than its lexical form."""
+        kept = _kept(term)
+        stored = from_oxigraph(kept)
+        originals = self._originals.setdefault(stored, set())
+        originals.add(text)
+        if stored != text:
+            self.lossy = True
+            if kept.datatype != term.datatype or kept.datatype.value == _XSD_BOOLEAN:
+                originals.add(stored)
+
+    def _text(self, term: Any) -> str:
+        text = from_oxigraph(term)
+        originals = self._originals.get(text, ())
+        return next(iter(originals)) if len(originals) == 1 else text
+
+
+def to_oxigraph(text: str) -> Any:
+    """A pyoxigraph term of a canonical text."""
+    if text.startswith("<"):
+        return ox.NamedNode(text[1:-1])
+    if text.startswith("_:"):
+        return ox.BlankNode(text[2:])
+    value, datatype, language = literal_parts(text)
+    if language:
+        return ox.Literal(value, language=language)
+    return ox.Literal(value, datatype=ox.NamedNode(datatype)) if datatype else ox.Literal(value)
+
+
+def from_oxigraph(term: Any) -> str:
+    """The canonical text of a pyoxigraph term."""
+    if isinstance(term, ox.Literal):
+        return literal(term.value, term.datatype.value, term.language)
+    return str(term)
+
+
+def _kept(term: Any) -> Any:
+    """What pyoxigraph's store makes of a literal."""
+    store, node = ox.Store(), ox.NamedNode("urn:x")
+    store.add(ox.Quad(node, node, term))
+    return next(iter(store)).object

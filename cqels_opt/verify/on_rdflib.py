@@ -1,0 +1,124 @@
+"""rdflib as the SPARQL engine: the second opinion, corrected in three places where it departs from SPARQL 1.1.
+
+- Rows of a joined sub-pattern are a bag, which rdflib makes a set.
+- GROUP BY over no rows has no groups, where rdflib makes one.
+- Literals of different kinds cannot be compared (SPARQL 1.1 §17.4.1.7 RDFterm-equal, §17.3): ``"word" != 4`` is an error. rdflib
+  has an answer, and so has pyoxigraph for some pairs, as an extension that SPARQL 1.1 permits and SEMANTICS does not use.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from types import MethodType
+from typing import Any
+
+import rdflib
+from pyparsing import ParseBaseException
+from rdflib.plugins.sparql import CUSTOM_EVALS, prepareQuery
+from rdflib.plugins.sparql.algebra import traverse
+from rdflib.plugins.sparql.evaluate import evalPart
+from rdflib.plugins.sparql.parserutils import CompValue, Expr
+from rdflib.plugins.sparql.sparql import FrozenBindings, QueryContext, SPARQLError
+
+from cqels_opt.errors import RunError
+from cqels_opt.verify.bags import hidden
+from cqels_opt.verify.literals import literal, literal_parts
+from cqels_opt.verify.model import Row, Triple
+from cqels_opt.verify.strict import relation
+
+_FAILURES = (ParseBaseException, SPARQLError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+
+
+class Rdflib:
+    """rdflib, which keeps every term as it is written. Slower; the second opinion, and the first where pyoxigraph is confused."""
+
+    name = "rdflib"
+
+    def __init__(self) -> None:
+        self._data = rdflib.Dataset()
+        self._terms: dict[str, Any] = {}
+        self._prepared: dict[str, Any] = {}
+
+    def add(self, graph: str | None, triples: Iterable[Triple]) -> None:
+        """See :class:`SparqlEngine`."""
+        target = self._graph(graph)
+        for triple in triples:
+            target.add(tuple(map(self._term, triple)))
+
+    def remove(self, graph: str | None, triples: Iterable[Triple]) -> None:
+        """See :class:`SparqlEngine`."""
+        target = self._graph(graph)
+        for triple in triples:
+            target.remove(tuple(map(self._term, triple)))
+
+    def select(self, text: str) -> Counter[Row]:
+        """See :class:`SparqlEngine`."""
+        CUSTOM_EVALS["cqels-opt bags"] = _corrected
+        try:
+            prepared = self._prepared.get(text)
+            if prepared is None:
+                prepared = self._prepared[text] = prepareQuery(text)
+                traverse(prepared.algebra, visitPost=_compare_strictly)
+            with _quiet():
+                found = self._data.query(prepared)
+                names = [v for v in found.vars or () if not hidden(v)]
+                rows = [[(str(v), row.get(v)) for v in names] for row in found.bindings]
+        except _FAILURES as error:
+            raise RunError(f"rdflib cannot evaluate the rewritten query: {error}") from error
+        finally:
+            del CUSTOM_EVALS["cqels-opt bags"]
+        return Counter(frozenset((name, _from_rdflib(term)) for name, term in row if term is not None) for row in rows)
+
+    def _graph(self, graph: str | None) -> Any:
+        if graph is None:
+            return self._data.default_graph
+        with _quiet():
+            return self._data.graph(rdflib.BNode(graph[2:]) if graph.startswith("_:") else rdflib.URIRef(graph))
+
+    def _term(self, text: str) -> Any:
+        term = self._terms.get(text)
+        if term is None:
+            term = self._terms[text] = _to_rdflib(text)
+        return term
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without rdflib's warnings of its own names."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        yield
+
+
+def _corrected(context: QueryContext, part: CompValue) -> Iterable[FrozenBindings]:
+    """Joins of bags, and GROUP BY over no rows."""
+    if part.name == "Join" and not part.lazy:  # rdflib puts the right side into a set, so that equal rows count once
+        right = list(evalPart(context, part.p2))
+        return (a.merge(b) for a in evalPart(context, part.p1) for b in right if a.compatible(b))
+    if part.name == "AggregateJoin" and part.p.expr is not None and not any(True for _ in evalPart(context, part.p)):
+        return ()  # rdflib makes one group of no rows also with GROUP BY
+    raise NotImplementedError
+
+
+def _compare_strictly(node: Any) -> None:
+    """Gives a comparison in an expression the meaning of SPARQL 1.1."""
+    if isinstance(node, Expr) and node.name == "RelationalExpression":
+        node._evalfn = MethodType(relation, node)
+
+
+def _to_rdflib(text: str) -> Any:
+    if text.startswith("<"):
+        return rdflib.URIRef(text[1:-1])
+    if text.startswith("_:"):
+        return rdflib.BNode(text[2:])
+    value, datatype, language = literal_parts(text)
+    return rdflib.Literal(value, lang=language, datatype=rdflib.URIRef(datatype) if datatype else None, normalize=False)
+
+
+def _from_rdflib(term: Any) -> str:
+    if isinstance(term, rdflib.Literal):
+        return literal(str(term), str(term.datatype) if term.datatype else None, term.language)
+    return f"_:{term}" if isinstance(term, rdflib.BNode) else f"<{term}>"

@@ -1,0 +1,122 @@
+"""The query's own text as plain SPARQL 1.1: only window clauses, and what names windows, are rewritten.
+
+Before, in the language of the CQELS report and in CQELS-QL::
+
+    SELECT ?q FROM NAMED <s> [RANGE 30 seconds] AS ?ls30 WHERE { GRAPH ?ls30 { ?q :at ?l } }
+    SELECT ?q WHERE { STREAM <s> [RANGE 30s] { ?q :at ?l } }
+
+After (the window's content is a named graph)::
+
+    SELECT ?q  WHERE { GRAPH <urn:cqels-opt:window:ls30> { ?q :at ?l } }
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from cqels_opt.errors import QueryError
+from cqels_opt.query.algebra import Query
+from cqels_opt.verify.ties import with_ties
+from cqels_opt.verify.tokens import Token, apply, closing, solid, tokens
+
+WINDOW = "urn:cqels-opt:window:"
+NOW_MARK = '"urn:cqels-opt:now"^^<http://www.w3.org/2001/XMLSchema#dateTime>'
+"""Stands for NOW() in the rewritten text, until the instant is known."""
+
+_NOT_A_WINDOW = '!STRSTARTS(STR({variable}), "' + WINDOW + '")'
+_FORMS = ("SELECT", "CONSTRUCT", "ASK", "DESCRIBE")
+_SEEDED = ("RAND", "UUID", "STRUUID")
+
+
+def window_graph(window: str, copy: int = 1) -> str:
+    """The IRI of the graph that holds a window's content; copy i holds the triples that are in the window i times or more."""
+    name = WINDOW + re.sub(r"\W", lambda m: f"%{ord(m.group()):02X}", window.lstrip("?$"))
+    return name if copy == 1 else f"{name}#{copy}"
+
+
+@dataclass(frozen=True, slots=True)
+class Plain:
+    """Plain SPARQL 1.1: the text, and the IRIs of its FROM clauses as they are written in it.
+
+    FROM clauses are taken out of the text, since beside them it could see no window: the evaluation makes their graphs the
+    default graph. FROM NAMED clauses of no window are taken out as well: all named graphs that are given can be seen.
+    """
+
+    text: str
+    prologue: str
+    default: tuple[str, ...]
+
+
+def plain_sparql(query: Query) -> Plain:
+    """The query's text with its window clauses rewritten and ``NOW()`` marked."""
+    text = _without_clauses(query)
+    windows = {w.name.lstrip("?$"): window_graph(w.name) for w in query.windows}
+    found = solid(tokens(text))
+    edits: list[tuple[int, int, str]] = []
+    default: list[str] = []
+    form = next(p for p, t in enumerate(found) if t.word() in _FORMS)
+    for place, token in enumerate(found):
+        after = found[place + 1] if place + 1 < len(found) else token
+        if token.word() == "GRAPH":
+            edits += _graph_edits(found, place, windows)
+        elif token.word() == "FROM":
+            named = after.word() == "NAMED"
+            default += [] if named else [after.text]
+            edits.append((token.start, found[place + 1 + named].end, " "))
+        elif token.word() == "NOW" and after.text == "(":
+            edits.append((token.start, found[place + 2].end, NOW_MARK))
+        elif token.word() == "SAMPLE" and after.text == "(":  # SEMANTICS §6: the first in the order of terms
+            edits.append((token.start, token.end, "MIN"))
+        elif token.word() in _SEEDED and after.text == "(":
+            raise QueryError(f"verify cannot check {token.word()}(): its values are the run's own", query.text, 1, 1)
+    return Plain(with_ties(apply(text, edits)), text[: found[form].start], tuple(default))
+
+
+def concatenations(query: Query) -> dict[str, str]:
+    """The variables that are a GROUP_CONCAT, with its separator: SPARQL leaves the order of its parts open."""
+    found = solid(tokens(query.text))
+    names: dict[str, str] = {}
+    for place, token in enumerate(found):
+        if token.word() != "GROUP_CONCAT":
+            continue
+        depth, separator = 0, " "
+        for end in range(place + 1, len(found)):
+            depth += {"(": 1, ")": -1}.get(found[end].text, 0) if found[end].kind == "mark" else 0
+            if found[end].word() == "SEPARATOR":
+                separator = found[end + 2].text.strip("\"'")
+            if depth == 0:
+                break
+        if found[end + 1].word() == "AS":
+            names[found[end + 2].text[1:]] = separator
+    return names
+
+
+def at_instant(plain: str, at: int) -> str:
+    """The plain text at an instant, which is what NOW() gives."""
+    moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=at)
+    text = moment.strftime("%Y-%m-%dT%H:%M:%S") + (f".{at % 1000:03d}".rstrip("0") if at % 1000 else "") + "Z"
+    return plain.replace(NOW_MARK, f'"{text}"^^<http://www.w3.org/2001/XMLSchema#dateTime>')
+
+
+def _without_clauses(query: Query) -> str:
+    """A FROM clause of a window goes (its graph is simply there); a STREAM clause becomes GRAPH with the window's name."""
+    edits = []
+    for clause in query.clauses:
+        first = query.text[clause.start : clause.end].split(None, 1)[0].upper()
+        new = f"GRAPH <{window_graph(clause.window)}> " if first == "STREAM" else " "
+        edits.append((clause.start, clause.end, new))
+    return apply(query.text, edits)
+
+
+def _graph_edits(found: list[Token], place: int, windows: dict[str, str]) -> list[tuple[int, int, str]]:
+    """``GRAPH ?w`` of a window: its graph. ``GRAPH ?g`` of no window: all named graphs but the windows' own."""
+    keyword, name = found[place], found[place + 1]
+    if name.kind != "variable":
+        return []
+    window = windows.get(name.text[1:])
+    if window:
+        return [(keyword.start, name.end, f"GRAPH <{window}>")]
+    end = found[closing(found, place + 2)].end
+    return [(keyword.start, keyword.start, "{ "), (end, end, f" FILTER({_NOT_A_WINDOW.format(variable=name.text)}) }}")]

@@ -1,0 +1,1 @@
+"""Windows over streams: validity intervals, evaluation instants, the frontier, slots, and replays cut into batches."""

@@ -1,0 +1,103 @@
+"""The frontier: every element with t <= F has been seen, so instants up to F are final (Streaming SPARQL's watermark).
+
+Per partition F = (greatest t seen) - 1 ms - allowed lateness; over partitions and streams the minimum. What has ended does not hold
+it back; a partition of a finite replay that has not begun does so by its first time, which is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from cqels_opt.windows.intervals import BEFORE_TIME
+
+
+@dataclass(slots=True)
+class Partition:
+    """A source partition: ``last`` (greatest time and element seen), and for a replay its first time and number of elements."""
+
+    stream: str
+    last_time: int | None = None
+    last_offset: int = -1
+    first_known: int | None = None
+    elements: int | None = None
+
+    @property
+    def ended(self) -> bool:
+        """Whether all of a finite partition has been seen."""
+        return self.elements is not None and self.last_offset + 1 >= self.elements
+
+
+@dataclass(slots=True)
+class Frontier:
+    """Where a run stands in time. ``streams`` are those that the queries read."""
+
+    streams: tuple[str, ...]
+    lateness: int = 0
+    eager: bool = False
+    finite: bool = False  # all partitions are known, and end
+    partitions: dict[int, Partition] = field(default_factory=dict)
+    value: int = int(BEFORE_TIME)
+
+    def seen(self, number: int, stream: str, last_time: int, last_offset: int) -> None:
+        """A batch brought elements of a partition up to this time and offset."""
+        mine = self.partitions.setdefault(number, Partition(stream))
+        mine.last_time = last_time if mine.last_time is None else max(mine.last_time, last_time)
+        mine.last_offset = max(mine.last_offset, last_offset)
+
+    @property
+    def ended(self) -> bool:
+        """Whether all input has been seen."""
+        return self.finite and all(partition.ended for partition in self.partitions.values())
+
+    @property
+    def greatest(self) -> int | None:
+        """The greatest time seen on any stream."""
+        return max((p.last_time for p in self.partitions.values() if p.last_time is not None), default=None)
+
+    def greatest_times(self) -> dict[int, int]:
+        """The greatest time seen, a partition."""
+        return {number: p.last_time for number, p in self.partitions.items() if p.last_time is not None}
+
+    def last(self) -> dict[str, int]:
+        """The greatest time seen, a stream."""
+        found: dict[str, int] = {}
+        for p in self.partitions.values():
+            if p.last_time is not None:
+                found[p.stream] = max(found.get(p.stream, p.last_time), p.last_time)
+        return found
+
+    def advance(self) -> int:
+        """Moves the frontier to where the elements seen allow, and returns it. It never falls."""
+        greatest = self.greatest
+        if greatest is not None:
+            self.value = max(self.value, greatest if self.ended else min(self._bounds(), default=greatest))
+        return self.value
+
+    def _bounds(self) -> Iterable[int]:
+        present = {p.stream for p in self.partitions.values()}
+        if not self.finite and any(stream not in present for stream in self.streams):
+            yield int(BEFORE_TIME)
+        for p in self.partitions.values():
+            if p.ended:
+                continue
+            begun = p.last_time if p.last_time is not None else p.first_known
+            if begun is None:
+                yield int(BEFORE_TIME)
+            else:
+                yield begun if self.eager and p.last_time is not None else begun - 1 - self.lateness
+
+    def state(self) -> dict[str, Any]:
+        """For the commit record."""
+        return {
+            "value": self.value,
+            "partitions": {
+                str(n): [p.stream, p.last_time, p.last_offset, p.first_known, p.elements] for n, p in self.partitions.items()
+            },
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """The reverse of :meth:`state`."""
+        self.value = state["value"]
+        self.partitions = {int(n): Partition(*fields) for n, fields in state["partitions"].items()}

@@ -1,0 +1,143 @@
+"""The evaluation instants E of a query: at which times the outside world looks (RSP-QL 2014, §Report)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from cqels_opt.errors import InputError
+from cqels_opt.query.algebra import Window
+from cqels_opt.windows.intervals import BEFORE_TIME, FOREVER, Times, closings, validity
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """When a window reports: on content change, on window close, every ``period`` ms; restricted to non-empty windows or not."""
+
+    content_change: bool = False
+    window_close: bool = False
+    non_empty: bool = False
+    period: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The report policies of a query: one for all windows, and those of single windows. ``t0`` by window name, "" for all."""
+
+    default: Policy
+    by_window: Mapping[str, Policy] = field(default_factory=dict)
+    t0: Mapping[str, int] = field(default_factory=dict)
+
+    def policy(self, window: str) -> Policy:
+        """The policy of a window."""
+        return self.by_window.get(window, self.default)
+
+    def origin(self, window: str) -> int:
+        """The t0 of a window."""
+        return self.t0.get(window, self.t0.get("", 0))
+
+
+def changes(window: Window, times: Times, t0: int, after: int, upto: int) -> Times:
+    """Instants in ``(after, upto]`` at which an element of sorted distinct ``times`` enters or leaves the window."""
+    if window.kind == "last":
+        found = times
+    else:
+        start, end = validity(window, times, t0)
+        found = np.concatenate([start[start < end], end[start < end]])
+    return np.unique(found[(found > after) & (found <= upto)])
+
+
+def _content(window: Window, times: Times, t0: int, tau: Times) -> np.ndarray:
+    """Whether the window has content at each instant."""
+    start, end = validity(window, times, t0)
+    start, end = start[start < end], end[start < end]
+    return np.searchsorted(start, tau, "right") > np.searchsorted(end, tau, "right")
+
+
+def instants(windows: Sequence[Window], report: Report, times: Mapping[str, Times], first: int, after: int, upto: int) -> Times:
+    """E in ``(after, upto]``, from the sorted distinct element times of each stream that can still matter.
+
+    ``first`` is the first element's time on any stream: E begins at or after it.
+    """
+    after = max(after, first - 1)
+    if upto <= after:
+        return np.empty(0, np.int64)
+    found = []
+    for window in windows:
+        policy, t0, stream = report.policy(window.name), report.origin(window.name), times[window.stream]
+        own = []
+        closing = closings(window, t0, after + 1, upto) if policy.window_close else None
+        if policy.content_change or (policy.window_close and closing is None):
+            own.append(changes(window, stream, t0, after, upto))
+        if closing is not None:
+            own.append(closing)
+        if policy.period:
+            k = -((t0 - (after + 1)) // policy.period)
+            own.append(np.arange(t0 + max(0, k) * policy.period, upto + 1, policy.period, dtype=np.int64))
+        mine = np.unique(np.concatenate(own)) if own else np.empty(0, np.int64)
+        if policy.non_empty:
+            if window.name in report.by_window:
+                seen = _content(window, stream, t0, mine)
+            else:
+                seen = np.zeros(len(mine), bool)
+                for other in windows:
+                    seen |= _content(other, times[other.stream], report.origin(other.name), mine)
+            mine = mine[seen]
+        found.append(mine)
+    return np.unique(np.concatenate(found)) if found else np.empty(0, np.int64)
+
+
+def emptied(windows: Sequence[Window], report: Report, last: Mapping[str, int]) -> int:
+    """The first instant from which on all windows stay empty, given the last element's time of each stream (``--drain``)."""
+    ends = [BEFORE_TIME]
+    for window in windows:
+        if window.kind in ("last", "all"):
+            raise InputError(f"--drain: window {window.name} ({window.kind}) never empties; leave --drain out")
+        if window.stream in last:
+            start, end = validity(window, np.array([last[window.stream]], np.int64), report.origin(window.name))
+            ends += [end[0]] if start[0] < end[0] else []
+    return int(max(ends))
+
+
+def drained(windows: Sequence[Window], report: Report, last: Mapping[str, int], greatest: int) -> int:
+    """Where ``--drain`` moves the frontier: the first instant of E, taken without NC, at which all windows are empty for good."""
+    empty = max(emptied(windows, report, last), greatest)
+    found = []
+    for window in windows:
+        policy, t0 = report.policy(window.name), report.origin(window.name)
+        step = window.slide if window.kind != "past" else window.step
+        closing = closings(window, t0, empty, max(empty, t0 + window.width) + step) if policy.window_close and step else None
+        if closing is not None and len(closing):
+            found.append(int(closing[0]))
+        if (policy.content_change or (policy.window_close and closing is None)) and window.stream in last:
+            final = changes(window, np.array([last[window.stream]], np.int64), t0, empty - 1, empty)
+            found += final.tolist()
+        if policy.period:
+            found.append(t0 + max(0, -((t0 - empty) // policy.period)) * policy.period)
+    return min(found, default=empty)
+
+
+def retained_from(windows: Sequence[Window], report: Report, stream: str, reported: int) -> int | None:
+    """Elements of a stream with a time below this can be forgotten after instant ``reported``; None: all must stay.
+
+    Found by bisection on the ends, which never fall as t rises. For ``last`` windows see :mod:`cqels_opt.windows.slots`.
+    """
+    bound = int(FOREVER)
+    for window in windows:
+        if window.stream != stream or window.kind == "last":
+            continue
+        if window.kind == "all":
+            return None
+        reach = window.width + 2 * max(window.slide, 1) + 2
+        low, high = reported - 2 * reach - 2, reported + 1
+        while low < high:  # the first t whose end is behind `reported`
+            middle = (low + high) // 2
+            _, end = validity(window, np.array([middle], np.int64), report.origin(window.name))
+            if end[0] > reported:
+                high = middle
+            else:
+                low = middle + 1
+        bound = min(bound, low)
+    return bound

@@ -1,0 +1,306 @@
+"""Files to be replayed, cut into chunk files that Spark's file source reads one a micro-batch (DESIGN §8, "Met on the way").
+
+Spark can neither cut a file nor interleave two streams, so this is done before: the files are merged by time, each element is
+judged for lateness, and whole elements go into Parquet files whose names and modification times give their order.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TextIO
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pa_parquet
+from numpy.typing import NDArray
+
+from cqels_opt.rdf.graphs import GENERATED_AT
+from cqels_opt.rdf.lines import check_file
+from cqels_opt.rdf.streams import OnError, read_stream
+from cqels_opt.rdf.tabular import Reject
+from cqels_opt.windows.merge import Merged, merge
+from cqels_opt.windows.replay_plan import (
+    CHUNKS,
+    DEFAULT_BATCH,
+    REJECTED,
+    BatchSize,
+    Chunk,
+    Partition,
+    ReplayPlan,
+    ReplaySource,
+    check_same,
+    digest,
+    fingerprints,
+    read_plan,
+    write_plan,
+)
+
+__all__ = ["CHUNK_SCHEMA", "DEFAULT_BATCH", "BatchSize", "Progress", "ReplayPlan", "ReplaySource", "cut"]
+
+_FIELDS: list[pa.Field[pa.DataType]] = [
+    pa.field("stream", pa.int32()),
+    pa.field("partition", pa.int32()),
+    pa.field("offset", pa.int64()),
+    pa.field("s", pa.string()),
+    pa.field("p", pa.string()),
+    pa.field("o", pa.string()),
+    pa.field("g", pa.string()),
+    pa.field("t", pa.int64()),
+    pa.field("late", pa.bool_()),
+    pa.field("line", pa.int64()),
+]
+CHUNK_SCHEMA = pa.schema(_FIELDS)
+"""``stream`` is the place in ``ReplayPlan.streams``; ``offset`` numbers the elements of a partition."""
+
+ROW_GROUP = 1 << 16
+"""Rows a row group: Spark splits a large chunk between them."""
+
+_FIRST_MODIFIED = 946_684_800  # 2000-01-01: chunk k is k seconds younger, whatever the clock says
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far the cutting is; bytes as the files lie on disk."""
+
+    rows: int
+    bytes_done: int
+    bytes_total: int
+
+
+def cut(
+    streams: Sequence[ReplaySource],
+    folder: Path,
+    batch: BatchSize = DEFAULT_BATCH,
+    lateness_ms: int = 0,
+    on_error: OnError = "fail",
+    time_predicate: str = GENERATED_AT,
+    progress: Callable[[Progress], None] | None = None,
+) -> ReplayPlan:
+    """Cuts the streams' files into chunks below ``folder``; returns at once if that was done with the same files and options.
+
+    Two sources of one stream concatenate. ``DataError`` names a bad line (with ``on_error="fail"``), ``CheckpointError`` what
+    differs from the replay that the folder holds. The record is written last, so an interrupted cut begins anew.
+    """
+    for source in streams:
+        for path in source.paths:
+            check_file(path)
+    parameters: dict[str, str | int] = {
+        "batch": str(batch),
+        "lateness": f"{lateness_ms}ms",
+        "on-error": on_error,
+        "time-predicate": time_predicate,
+    }
+    names, partitions = fingerprints(streams)
+    if (done := read_plan(folder)) is not None:
+        check_same(done, parameters, names, partitions)
+        return done
+    shutil.rmtree(folder / CHUNKS, ignore_errors=True)
+    (folder / REJECTED).unlink(missing_ok=True)
+    (folder / CHUNKS).mkdir(parents=True)
+    inputs = _Inputs(partitions, folder / REJECTED, on_error, time_predicate, progress)
+    cutter = _Cutter(folder / CHUNKS, partitions, batch, inputs)
+    with inputs:
+        for merged in merge(inputs.readers(), lateness_ms):
+            cutter.add(merged)
+            inputs.report(len(merged))
+    chunks = cutter.finish()
+    finished = tuple(replace(p, digest=digest(p.path), rejected=inputs.rejected[i]) for i, p in enumerate(cutter.partitions))
+    plan = ReplayPlan(folder, parameters, names, finished, tuple(chunks))
+    write_plan(plan)
+    return plan
+
+
+class _Inputs:
+    """The files that are read: their positions, and their lines that are refused."""
+
+    def __init__(
+        self,
+        partitions: Sequence[Partition],
+        rejected_file: Path,
+        on_error: OnError,
+        time_predicate: str,
+        progress: Callable[[Progress], None] | None,
+    ) -> None:
+        self._partitions, self._file = partitions, rejected_file
+        self._on_error, self._time_predicate, self._progress = on_error, time_predicate, progress
+        self._positions = [0] * len(partitions)
+        self._rows = 0
+        self._log: TextIO | None = None
+        self.rejected = [0] * len(partitions)
+        self.pending: dict[int, list[int]] = {}  # by file, lines refused that no chunk has counted yet
+
+    def __enter__(self) -> _Inputs:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._log is not None:
+            self._log.close()
+
+    def readers(self) -> list[Iterator[pa.RecordBatch]]:
+        """A reader a file."""
+        return [self._reader(number, Path(partition.path)) for number, partition in enumerate(self._partitions)]
+
+    def _reader(self, number: int, path: Path) -> Iterator[pa.RecordBatch]:
+        def position(reached: int) -> None:
+            self._positions[number] = max(self._positions[number], reached)
+
+        def reject(rejected: Reject) -> None:
+            self.rejected[number] += 1
+            self.pending.setdefault(number, []).append(rejected.line)
+            if self._log is None:
+                self._log = self._file.open("w", encoding="utf-8")
+            record = {"file": str(path), "line": rejected.line, "reason": rejected.reason}
+            self._log.write(json.dumps(record, ensure_ascii=False) + "\n")
+
+        return read_stream(path, time_predicate=self._time_predicate, on_error=self._on_error, rejected=reject, consumed=position)
+
+    def report(self, rows: int) -> None:
+        """Tells the progress after more rows."""
+        self._rows += rows
+        if self._progress is not None:
+            total = sum(partition.size for partition in self._partitions)
+            self._progress(Progress(self._rows, min(total, sum(self._positions)), total))
+
+    def count_rejected(self, source: int, line: int) -> int:
+        """How many lines of a file up to this one were refused and not counted before."""
+        waiting = self.pending.get(source)
+        if not waiting:
+            return 0
+        left = [refused for refused in waiting if refused > line]
+        self.pending[source] = left
+        return len(waiting) - len(left)
+
+
+@dataclass(slots=True)
+class _Open:
+    """The chunk that is being written."""
+
+    number: int
+    path: Path
+    parts: list[pa.Table] = field(default_factory=list)
+    waiting: int = 0  # rows in parts
+    rows: int = 0
+    elements: int = 0
+    late: int = 0
+    rejected: int = 0
+    greatest: dict[int, int] = field(default_factory=dict)
+    writer: pa_parquet.ParquetWriter | None = None
+
+    def write(self, rows: pa.Table) -> None:
+        """Adds rows; a large chunk is written as it grows."""
+        self.parts.append(rows)
+        self.waiting += len(rows)
+        if self.waiting >= 4 * ROW_GROUP:
+            self._flush()
+
+    def _flush(self) -> None:
+        if self.writer is None:
+            self.writer = pa_parquet.ParquetWriter(self.path, CHUNK_SCHEMA)
+        self.writer.write_table(pa.concat_tables(self.parts), row_group_size=ROW_GROUP)
+        self.parts, self.waiting = [], 0
+
+    def close(self) -> Chunk:
+        """Writes what is left, and sets the time by which Spark orders the files."""
+        if self.parts:
+            self._flush()
+        assert self.writer is not None
+        self.writer.close()
+        modified = (_FIRST_MODIFIED + self.number) * 1_000_000_000
+        os.utime(self.path, ns=(modified, modified))
+        return Chunk(self.path.name, self.rows, self.elements, self.late, self.rejected, self.greatest)
+
+
+class _Cutter:
+    """Assigns the merged elements to chunks, and keeps account of both."""
+
+    def __init__(self, folder: Path, partitions: Sequence[Partition], batch: BatchSize, inputs: _Inputs) -> None:
+        self._folder, self._batch, self._inputs = folder, batch, inputs
+        self.partitions = list(partitions)
+        self._chunks: list[Chunk] = []
+        self._open: _Open | None = None
+        self._key = 0  # of the open chunk: its number, or that of its span of time
+        self._elements = 0
+        self._start: int | None = None
+
+    def add(self, merged: Merged) -> None:
+        """Takes the next rows."""
+        element = np.asarray(merged.rows.column("element").to_numpy(), np.int64)
+        begins = np.ones(len(merged), np.bool_)
+        begins[1:] = (element[1:] != element[:-1]) | (merged.source[1:] != merged.source[:-1])
+        keys = self._keys(merged, begins)
+        rows = self._rows(merged, element)
+        edges = np.concatenate([[0], np.flatnonzero(keys[1:] != keys[:-1]) + 1, [len(keys)]])
+        for low, high in zip(edges[:-1].tolist(), edges[1:].tolist()):
+            chunk = self._chunk(int(keys[low]))
+            chunk.write(rows.slice(low, high - low))
+            self._account(chunk, merged, begins, low, high)
+        self._elements += int(begins.sum())
+
+    def finish(self) -> list[Chunk]:
+        """Closes the last chunk, to which the lines refused at the end belong."""
+        if self._open is not None:
+            self._open.rejected += sum(len(lines) for lines in self._inputs.pending.values())
+            self._close()
+        return self._chunks
+
+    def _keys(self, merged: Merged, begins: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """The chunk of each row, as a number that only grows."""
+        if self._batch.count:
+            return (self._elements + np.cumsum(begins) - 1) // self._batch.count
+        if self._start is None:
+            self._start = int(merged.reached[0])
+        return (merged.reached - self._start) // self._batch.duration
+
+    def _rows(self, merged: Merged, element: NDArray[np.int64]) -> pa.Table:
+        numbers = np.array([(p.stream, p.partition) for p in self.partitions], np.int32)[merged.source]
+        added = {
+            "stream": pa.array(numbers[:, 0]),
+            "partition": pa.array(numbers[:, 1]),
+            "offset": pa.array(element),
+            "late": pa.array(merged.late),
+        }
+        columns = [added[name] if name in added else merged.rows.column(name) for name in CHUNK_SCHEMA.names]
+        return pa.table(columns, schema=CHUNK_SCHEMA)
+
+    def _chunk(self, key: int) -> _Open:
+        if self._open is not None and key != self._key:
+            self._close()
+        if self._open is None:
+            number = len(self._chunks)
+            self._open, self._key = _Open(number, self._folder / f"chunk-{number:08}.parquet"), key
+        return self._open
+
+    def _close(self) -> None:
+        assert self._open is not None
+        self._chunks.append(self._open.close())
+        self._open = None
+
+    def _account(self, chunk: _Open, merged: Merged, begins: NDArray[np.bool_], low: int, high: int) -> None:
+        source, first, late = merged.source[low:high], begins[low:high], merged.late[low:high]
+        lines = merged.rows.column("line")
+        chunk.rows += high - low
+        chunk.elements += int(first.sum())
+        chunk.late += int((first & late).sum())
+        places, last = np.unique(source[::-1], return_index=True)
+        for place, back in zip(places.tolist(), last.tolist()):
+            end = high - 1 - back
+            mine = source == place
+            reached = int(merged.reached[end])
+            chunk.greatest[place] = reached
+            chunk.rejected += self._inputs.count_rejected(place, int(lines[end].as_py()))
+            was = self.partitions[place]
+            opening = int(merged.reached[low:high][mine][0]) if not was.elements else was.first
+            self.partitions[place] = replace(
+                was,
+                rows=was.rows + int(mine.sum()),
+                elements=was.elements + int((first & mine).sum()),
+                late=was.late + int((first & mine & late).sum()),
+                first=opening,
+                greatest=reached,
+                last_chunk=chunk.number,
+            )

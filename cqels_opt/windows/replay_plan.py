@@ -1,0 +1,239 @@
+"""What a replay was cut into: the record ``replay.json`` of a folder of chunks, and whether it still fits its inputs."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from cqels_opt.errors import CheckpointError, InputError
+
+VERSION = 1
+RECORD = "replay.json"
+REJECTED = "rejected.ndjson"
+CHUNKS = "chunks"
+
+
+@dataclass(frozen=True, slots=True)
+class ReplaySource:
+    """The files of a stream, each a partition of it, in order."""
+
+    stream: str
+    paths: tuple[Path, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BatchSize:
+    """A micro-batch of a replay holds ``count`` elements over all streams, or ``duration`` milliseconds of stream time."""
+
+    count: int = 0
+    duration: int = 0
+
+    def __post_init__(self) -> None:
+        if (self.count > 0) == (self.duration > 0) or self.count < 0 or self.duration < 0:
+            raise InputError(f"--batch must be a positive number of elements or a positive duration, not {self}")
+
+    def __str__(self) -> str:
+        return str(self.count) if self.count else f"{self.duration}ms"
+
+
+DEFAULT_BATCH = BatchSize(count=5000)
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """A file of a stream as it was when it was cut; ``first`` and ``greatest`` are times, ``last_chunk`` is -1 if it is empty.
+
+    ``partition`` numbers the files of all streams, so that it names a source partition by itself.
+    """
+
+    stream: int
+    partition: int
+    path: str
+    size: int
+    modified: int
+    digest: str
+    rows: int = 0
+    elements: int = 0
+    late: int = 0
+    rejected: int = 0
+    first: int = 0
+    greatest: int = 0
+    last_chunk: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """One micro-batch: ``late`` counts elements, ``rejected`` lines.
+
+    ``greatest`` has the greatest time so far of each partition in it, by its place in ``ReplayPlan.partitions``.
+    """
+
+    file: str
+    rows: int
+    elements: int
+    late: int
+    rejected: int
+    greatest: dict[int, int]
+
+
+@dataclass(frozen=True)
+class ReplayPlan:
+    """A replay that has been cut, chunk by chunk."""
+
+    folder: Path
+    parameters: dict[str, str | int]
+    streams: tuple[str, ...]
+    partitions: tuple[Partition, ...]
+    chunks: tuple[Chunk, ...]
+
+    @property
+    def chunk_folder(self) -> Path:
+        """The folder with the chunks and nothing else: the source that Spark follows."""
+        return self.folder / CHUNKS
+
+    @property
+    def rejected_file(self) -> Path:
+        """The lines that were refused, as JSON lines with ``file``, ``line`` and ``reason``; absent where there is none."""
+        return self.folder / REJECTED
+
+    def path(self, number: int) -> Path:
+        """The file of a chunk."""
+        return self.chunk_folder / self.chunks[number].file
+
+    @cached_property
+    def rows(self) -> int:
+        """Of all chunks."""
+        return sum(chunk.rows for chunk in self.chunks)
+
+    @cached_property
+    def elements(self) -> int:
+        """Of all chunks."""
+        return sum(chunk.elements for chunk in self.chunks)
+
+    @cached_property
+    def late(self) -> int:
+        """Elements that came too late."""
+        return sum(chunk.late for chunk in self.chunks)
+
+    @cached_property
+    def rejected(self) -> int:
+        """Lines that were refused."""
+        return sum(partition.rejected for partition in self.partitions)
+
+    @cached_property
+    def reached(self) -> list[list[int | None]]:
+        """For each chunk, the greatest time seen in each partition after it; ``None`` before its first element."""
+        at: list[int | None] = [None] * len(self.partitions)
+        rows = []
+        for chunk in self.chunks:
+            at = at.copy()
+            for place, time in chunk.greatest.items():
+                at[place] = time
+            rows.append(at)
+        return rows
+
+    def frontier(self, number: int, lateness: int) -> int:
+        """The frontier after a chunk (SEMANTICS §4), in milliseconds.
+
+        A partition holds it back by the greatest time that it has shown, and before its first element by the time of that, which
+        is known here; one that has ended does not. After the last chunk it is the greatest time of all.
+        """
+        reached = self.reached[number]
+        going = [(p, t) for p, t in zip(self.partitions, reached) if p.last_chunk > number]
+        if not going:
+            return max(p.greatest for p in self.partitions if p.elements)
+        return min(p.first if t is None else t for p, t in going) - 1 - lateness
+
+    def ended(self, number: int) -> list[bool]:
+        """Which partitions have shown all their elements after a chunk."""
+        return [partition.last_chunk <= number for partition in self.partitions]
+
+
+def write_plan(plan: ReplayPlan) -> None:
+    """Writes the record under a temporary name and renames it: a folder with a record is whole."""
+    record = {
+        "version": VERSION,
+        "parameters": plan.parameters,
+        "streams": plan.streams,
+        "partitions": [asdict(partition) for partition in plan.partitions],
+        "chunks": [asdict(chunk) for chunk in plan.chunks],
+        "totals": {"rows": plan.rows, "elements": plan.elements, "late": plan.late, "rejected": plan.rejected},
+    }
+    temporary = plan.folder / f".{RECORD}"
+    temporary.write_text(json.dumps(record, ensure_ascii=False), encoding="utf-8")
+    temporary.replace(plan.folder / RECORD)
+
+
+def read_plan(folder: Path) -> ReplayPlan | None:
+    """The record of a folder, if it has one; ``CheckpointError`` where it is damaged or of another version."""
+    file = folder / RECORD
+    if not file.exists():
+        return None
+    try:
+        record: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        if record["version"] != VERSION:
+            raise CheckpointError(
+                f"{file}: is of version {record['version']}, this program writes {VERSION}; use another --checkpoint"
+            )
+        plan = ReplayPlan(
+            folder,
+            record["parameters"],
+            tuple(record["streams"]),
+            tuple(Partition(**partition) for partition in record["partitions"]),
+            tuple(
+                Chunk(**{**chunk, "greatest": {int(place): time for place, time in chunk["greatest"].items()}})
+                for chunk in record["chunks"]
+            ),
+        )
+    except (ValueError, KeyError, TypeError, AttributeError, UnicodeDecodeError) as error:
+        raise CheckpointError(f"{file}: is damaged ({error}); use another --checkpoint, or delete this one") from error
+    there = {entry.name for entry in plan.chunk_folder.iterdir()} if plan.chunk_folder.is_dir() else set()
+    if lacking := [chunk.file for chunk in plan.chunks if chunk.file not in there]:
+        raise CheckpointError(f"{plan.chunk_folder}: {lacking[0]} is missing; use another --checkpoint, or delete this one")
+    return plan
+
+
+def fingerprints(sources: Sequence[ReplaySource]) -> tuple[tuple[str, ...], list[Partition]]:
+    """The streams in order of their first mention, and their files with size and time of modification, but no digest yet."""
+    streams: dict[str, int] = {}
+    partitions: list[Partition] = []
+    for source in sources:
+        stream = streams.setdefault(source.stream, len(streams))
+        for path in source.paths:
+            status = path.stat()
+            partitions.append(Partition(stream, len(partitions), str(path), status.st_size, status.st_mtime_ns, ""))
+    return tuple(streams), partitions
+
+
+def digest(path: str | Path) -> str:
+    """A digest of a file's bytes."""
+    with Path(path).open("rb") as file:
+        return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
+
+
+def check_same(
+    plan: ReplayPlan, parameters: dict[str, str | int], streams: tuple[str, ...], partitions: Sequence[Partition]
+) -> None:
+    """``CheckpointError`` naming what differs between the replay of a checkpoint and what is asked for now."""
+    advice = "give what the checkpoint was made with, or another --checkpoint"
+    for name, value in parameters.items():
+        was = plan.parameters.get(name)
+        if was != value and not (name == "on-error" and not plan.rejected):
+            raise CheckpointError(f"{plan.folder}: was made with --{name} {was}, not {value}; {advice}")
+    if plan.streams != streams:
+        raise CheckpointError(
+            f"{plan.folder}: was made from streams {', '.join(plan.streams)}, not {', '.join(streams)}; {advice}"
+        )
+    for was_file, file in zip(plan.partitions, partitions):
+        if was_file.stream != file.stream:
+            raise CheckpointError(f"{plan.folder}: the streams' files came in another order; {advice}")
+        same_time = was_file.modified == file.modified and was_file.size == file.size
+        if not same_time and (was_file.size != file.size or was_file.digest != digest(file.path)):
+            raise CheckpointError(f"{plan.folder}: {file.path} is not the file that it was made from ({was_file.path}); {advice}")
+    if len(plan.partitions) != len(partitions):
+        raise CheckpointError(f"{plan.folder}: was made from {len(plan.partitions)} files, not {len(partitions)}; {advice}")

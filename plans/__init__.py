@@ -1,0 +1,70 @@
+"""The optimizer: query graph, statistics it reads, memo, costs, plans. Pure Python and numpy: no Spark, no files, no clock.
+
+Start with :class:`Optimizer`. A block of a query is a :class:`QueryGraph` of relations; for every *delta source* (a stream
+occurrence whose new rows are joined with the content of all others) :meth:`Optimizer.choose` gives the plan that is cheapest
+under the :class:`Statistics` of now.
+"""
+
+from cqels_opt.plans.choose import MODES, NEAR_TIE, Choice, Optimizer
+from cqels_opt.plans.cost import Constants, CostModel, Operator, PaperCost, SecondsCost
+from cqels_opt.plans.delta import occurrence_order
+from cqels_opt.plans.explain import deltas, dot, q_error, text
+from cqels_opt.plans.leaves import Assumptions
+from cqels_opt.plans.plan import (
+    Join,
+    Plan,
+    PlanError,
+    PlanOperator,
+    Probe,
+    Scan,
+    check,
+    filters,
+    operators,
+    parse_plan,
+    parse_plans,
+    plans_text,
+)
+from cqels_opt.plans.query_graph import Filter, GraphError, JoinEdge, QueryGraph, Relation
+from cqels_opt.plans.ranking import Ranked
+from cqels_opt.plans.reasons import Reason
+from cqels_opt.plans.statistics import KnownStatistics, StatisticKey, Statistics
+
+__all__ = [
+    "MODES",
+    "NEAR_TIE",
+    "Assumptions",
+    "Choice",
+    "Constants",
+    "CostModel",
+    "Filter",
+    "GraphError",
+    "Join",
+    "JoinEdge",
+    "KnownStatistics",
+    "Operator",
+    "Optimizer",
+    "PaperCost",
+    "Plan",
+    "PlanError",
+    "PlanOperator",
+    "Probe",
+    "QueryGraph",
+    "Ranked",
+    "Reason",
+    "Relation",
+    "Scan",
+    "SecondsCost",
+    "StatisticKey",
+    "Statistics",
+    "check",
+    "deltas",
+    "dot",
+    "filters",
+    "occurrence_order",
+    "operators",
+    "parse_plan",
+    "parse_plans",
+    "plans_text",
+    "q_error",
+    "text",
+]

@@ -1,0 +1,129 @@
+"""How many rows a set of relations joins to, for each delta source.
+
+Exact where the statistics are: the rows of one relation, and the join of two on one variable. Otherwise the rows of the
+relations times, for every variable that k of them share, k − 1 edge selectivities. Those form a star around the variable's
+*anchor*: the delta itself where it binds the variable, otherwise the relation nearest to it. So the delta's own join sizes,
+which are counted, carry the estimate as far as they reach, and independence is assumed only beyond them. An edge's
+selectivity is its join size over the product of its ends, or one over the larger distinct count (System R). Filters that a
+set covers multiply by the share they keep.
+
+An estimate is a product of *factors* (``leaves.py``). A *state* is a set of relations with the filters evaluated so far; the
+factors of all states of all sources are one index array, so one gather and one product estimate all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
+
+import networkx as nx
+import numpy as np
+from numpy.typing import NDArray
+
+from cqels_opt.plans.leaves import Leaves
+from cqels_opt.plans.query_graph import QueryGraph
+from cqels_opt.plans.relation_set import RelationSet, contains, members, size
+
+State: TypeAlias = "tuple[RelationSet, int]"
+"""A set of relations, and the filters (as bits) that have been evaluated on its rows."""
+
+
+def anchor_ranks(graph: QueryGraph, source: str) -> list[int]:
+    """The rank of each relation as an anchor: by distance from the delta source, dynamic before static, then as written."""
+    start = graph.index[source]
+    distance = nx.single_source_shortest_path_length(graph.networkx(), start)
+    count = len(graph.relations)
+    order = sorted(range(count), key=lambda i: (distance.get(i, count), not graph.relations[i].dynamic, i))
+    return [order.index(i) for i in range(count)]
+
+
+class Estimator:
+    """Turns sets of relations into lists of factors, and factors into rows."""
+
+    def __init__(self, leaves: Leaves) -> None:
+        self.leaves, self.graph = leaves, leaves.graph
+        self._ranks = [anchor_ranks(self.graph, source) for source in leaves.sources]
+        self._edge = {(e.left, e.right, e.variable): i for i, e in enumerate(self.graph.edges)}
+        self._carriers = self.graph.carriers
+
+    def factors(self, source: int, relations: RelationSet, filters: int) -> list[int]:
+        """The factors whose product is the rows of a state; ``source`` is an index into the leaves' sources."""
+        leaves, ranks = self.leaves, self._ranks[source]
+        conditions = [leaves.filter_factor(i) for i in members(filters)]
+        edges: list[int] = []
+        for variable, carriers in self._carriers.items():
+            inside = carriers & relations
+            if inside & (inside - 1):
+                here = list(members(inside))
+                anchor = min(here, key=ranks.__getitem__)
+                edges.extend(self._edge[min(anchor, i), max(anchor, i), variable] for i in here if i != anchor)
+        if size(relations) == 2 and len(edges) == 1:
+            return [leaves.pair_factor(edges[0]), *conditions]
+        return [*(leaves.rows_factor(i) for i in members(relations)), *(leaves.edge_factor(e) for e in edges), *conditions]
+
+    def rows(self, source: int, relations: RelationSet, filters: int | None = None) -> float:
+        """The rows of one state now; without ``filters``, with all that the set covers."""
+        applied = self.graph.covered_filters(relations) if filters is None else filters
+        values = self.leaves.factors[source]
+        result = 1.0
+        for factor in self.factors(source, relations, applied):
+            result *= float(values[factor])
+        return result
+
+
+class StateTable:
+    """The rows of many states at once: ``rows[source · len(states) + state]``.
+
+    A state's rows are the product of its factors and of a correction, 1 unless feedback says otherwise (``feedback.py``).
+    """
+
+    def __init__(self, estimator: Estimator, states: Sequence[State]) -> None:
+        leaves = estimator.leaves
+        width, sources = leaves.factor_count, range(len(leaves.sources))
+        lists = [[f + width * s for f in estimator.factors(s, *state)] for s in sources for state in states]
+        depth = max((len(found) for found in lists), default=1)
+        padded = np.zeros((depth, len(lists)), np.intp)
+        for position, found in enumerate(lists):
+            padded[: len(found), position] = found
+        self._factors = padded
+        self._leaves = leaves
+        self._sets = [relations for relations, _ in states]
+        self._correction = np.ones(len(lists))
+        self._corrected = np.zeros(len(lists), bool)
+        self.rows: NDArray[np.float64] = self.uncorrected(slice(None))
+
+    def uncorrected(self, chosen: slice | NDArray[np.intp]) -> NDArray[np.float64]:
+        """The rows of some states, from the statistics alone."""
+        product: NDArray[np.float64] = np.multiply.reduce(self._leaves.factors.ravel()[self._factors[:, chosen]], axis=0)
+        return product
+
+    def update(self, changed: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Estimate the states again that read a changed factor or have a new correction; says whose rows are different now."""
+        touched = np.flatnonzero(changed.ravel()[self._factors].any(axis=0) | self._corrected)
+        self._corrected[:] = False
+        moved = np.zeros(len(self.rows), bool)
+        fresh = self.uncorrected(touched) * self._correction[touched]
+        moved[touched] = fresh != self.rows[touched]
+        self.rows[touched] = fresh
+        return moved
+
+    @property
+    def pending(self) -> bool:
+        """Whether a correction waits for the next update."""
+        return bool(self._corrected.any())
+
+    def correct(self, source: int, corrections: Mapping[RelationSet, float]) -> None:
+        """From the next update on, multiply the states of a source: each by the correction of the largest set inside it."""
+        count = len(self._sets)
+        fresh = np.ones(count)
+        for relations in sorted(corrections, key=lambda s: (size(s), s)):
+            fresh[[contains(larger, relations) for larger in self._sets]] = corrections[relations]
+        span = slice(source * count, (source + 1) * count)
+        self._corrected[span] |= fresh != self._correction[span]
+        self._correction[span] = fresh
+
+    def factors_of(self, source: int, states: Sequence[int]) -> list[int]:
+        """The factors that some states of a source read, as columns of ``leaves.factors``."""
+        positions = np.array(states, np.intp) + source * len(self._sets)
+        found: list[int] = np.unique(self._factors[:, positions] % self._leaves.factor_count).tolist()
+        return [factor for factor in found if factor > 0]

@@ -1,0 +1,237 @@
+"""The optimizer: one plan for each delta source, chosen anew whenever the statistics have moved.
+
+``adaptive`` takes the cheapest plan now. A switch moves no state (DESIGN §4.3), so nothing is charged for it; only a near
+tie keeps the current plan, which spares the trace a flicker between equals. ``static`` is what a database does: the
+cheapest plan when the first elements have come, kept for ever. ``first`` joins in the order written, ``worst`` takes the
+dearest retained join order, and given plans are kept as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cqels_opt.plans import plan as planning
+from cqels_opt.plans import ranking
+from cqels_opt.plans.cardinality import Estimator
+from cqels_opt.plans.cost import Constants, CostModel, model_named
+from cqels_opt.plans.enumerate import PAIR_BUDGET, Pair, join_pairs
+from cqels_opt.plans.feedback import Feedback
+from cqels_opt.plans.greedy import greedy_pairs
+from cqels_opt.plans.leaves import Assumptions, Leaves
+from cqels_opt.plans.memo import Memo
+from cqels_opt.plans.plan import Plan, PlanError, PlanOperator
+from cqels_opt.plans.query_graph import QueryGraph
+from cqels_opt.plans.ranking import Ranked
+from cqels_opt.plans.reasons import Reason, reasons
+from cqels_opt.plans.relation_set import RelationSet, of
+from cqels_opt.plans.statistics import Key, StatisticKey, Statistics
+
+MODES = ("adaptive", "static", "first", "worst")
+
+NEAR_TIE = 0.01
+"""The current plan is kept unless the cheapest is cheaper by more than this share of its own cost."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The plan of one delta source for one batch.
+
+    ``operators`` and ``estimated`` (rows after each operator) are in the order of execution. ``cost`` is in the cost
+    model's unit. ``filters`` are those that each operator evaluates. ``runner_up`` is the cheapest other plan. ``previous``
+    and ``reason`` are empty unless ``switched``. ``assumed`` names the statistics that nobody had observed. ``retained``
+    counts the alternatives in the memo. ``fallback`` says that the block was too large to search and was planned greedily.
+    """
+
+    source: str
+    plan: Plan
+    cost: float
+    operators: tuple[PlanOperator, ...]
+    filters: tuple[tuple[str, ...], ...]
+    estimated: tuple[float, ...]
+    runner_up: Ranked | None
+    previous: Plan | None
+    reason: tuple[Reason, ...]
+    assumed: tuple[StatisticKey, ...]
+    retained: int
+    fallback: bool
+
+    @property
+    def switched(self) -> bool:
+        """Whether the plan is another than that of the batch before."""
+        return self.previous is not None
+
+
+class Optimizer:
+    """The optimizer of one block. State: the memo, the current plans, and the statistics they were last chosen from.
+
+    ``sources`` names the relations whose deltas are planned for. ``cost_model`` is ``default``, ``paper`` or a model.
+    ``mode`` is one of :data:`MODES`, or the plans to keep, one a source. ``feedback`` lets what :meth:`observe` is told correct
+    the estimates. Raises :class:`PlanError` where a plan does not fit the graph, and ValueError for a name that is none.
+    """
+
+    def __init__(
+        self,
+        graph: QueryGraph,
+        sources: Sequence[str],
+        cost_model: str | CostModel = "default",
+        mode: str | Mapping[str, Plan] = "adaptive",
+        *,
+        constants: Constants | None = None,
+        assumptions: Assumptions | None = None,
+        pair_budget: int = PAIR_BUDGET,
+        feedback: bool = False,
+    ) -> None:
+        for source in sources:
+            if source not in graph.index:
+                raise ValueError(f"delta source {source!r} is not a relation of the query graph")
+        if isinstance(mode, str) and mode not in MODES:
+            raise ValueError(f"there is no plan mode {mode!r}; choose one of {', '.join(MODES)}, or give the plans")
+        self.graph, self.sources = graph, tuple(sources)
+        self.model = model_named(cost_model, constants)
+        self.mode = mode if isinstance(mode, str) else "fixed"
+        self._kept: dict[str, Plan] = {}
+        if not isinstance(mode, str):
+            self._kept = _checked(mode, graph, self.sources)
+        elif mode == "first":
+            self._kept = {source: planning.written_order(graph, source) for source in self.sources}
+        self._current: dict[str, Plan] = {}
+        self._seen: dict[str, NDArray[np.float64]] = {}
+        self._feedback = {source: Feedback() for source in self.sources} if feedback else None
+        self.leaves = Leaves(graph, self.sources, assumptions)
+        pairs = join_pairs(graph, pair_budget)
+        self.fallback = pairs is None
+        self._memo = Memo(self.leaves, self._wanted(pairs or []), self.model) if not self.fallback else self._greedy_memo()
+
+    @property
+    def memo(self) -> Memo:
+        """What is retained, as of the last choice."""
+        return self._memo
+
+    def choose(self, statistics: Mapping[str, Statistics], changed: Collection[Key] | None = None) -> dict[str, Choice]:
+        """The plan of every delta source now, given the statistics of each.
+
+        ``changed`` may name the only statistics that can have moved since the last call; otherwise all are read. Either way
+        just the alternatives that depend on what moved are priced again.
+        """
+        moved = self.leaves.read(statistics, changed if self._current else None)
+        if self.fallback:
+            self._memo = self._greedy_memo()
+        else:
+            self._memo.refresh(moved)
+        return {source: self._choose(source) for source in self.sources}
+
+    def alternatives(self, source: str, k: int = 10) -> list[Ranked]:
+        """The ``k`` cheapest retained plans of a delta source under the last statistics, cheapest first."""
+        return list(islice(ranking.ranked(self._memo, source), k))
+
+    def observe(self, source: str, rows: Sequence[float | None]) -> None:
+        """Take in the rows that the operators of the source's last plan gave, in their order (None: not counted).
+
+        With ``feedback=True`` they correct later estimates; otherwise, and where a block is planned greedily, nothing changes.
+        """
+        if self._feedback is None or self.fallback:
+            return
+        seen = []
+        for step, observed in zip(planning.operators(self._current[source]), rows, strict=True):
+            if observed is not None:
+                relations = self._covers(step)
+                seen.append((relations, self._memo.uncorrected_rows(source, relations), observed))
+        self._feedback[source].observe(seen)
+        self._memo.table.correct(self.sources.index(source), self._feedback[source].corrections())
+
+    # ------------------------------------------------------------------ a restart
+    def state(self) -> dict[str, tuple[str, list[float], bool]]:
+        """Each source's current plan, the statistics it was chosen from (NaN: not observed), and whether it is kept for ever."""
+        return {source: (str(plan), self._seen[source].tolist(), source in self._kept) for source, plan in self._current.items()}
+
+    def resume(self, state: Mapping[str, tuple[str, Sequence[float], bool]]) -> None:
+        """Goes on from the :meth:`state` of an optimizer of the same block; a plan that this one does not retain is forgotten."""
+        for source, (text, seen, kept) in state.items():
+            plan = planning.parse_plan(text)
+            if self.fallback or ranking.cost_of(self._memo, source, plan) is not None:
+                self._current[source], self._seen[source] = plan, np.array(seen, np.float64)
+                if kept and self.mode == "static":
+                    self._kept[source] = plan
+
+    # ------------------------------------------------------------------ one source
+    def _choose(self, source: str) -> Choice:
+        best = ranking.cheapest(self._memo, source)
+        chosen = self._select(source, best)
+        other = ranking.runner_up(self._memo, source) if chosen.plan == best.plan else best
+        before = self._current.get(source)
+        previous = before if before != chosen.plan else None
+        raw = self.leaves.raw[self.sources.index(source)]
+        reason = reasons(self._memo, source, previous, chosen.plan, self._seen[source]) if previous is not None else ()
+        self._current[source] = chosen.plan
+        if previous is not None or source not in self._seen or self._has_rows(source):
+            self._seen[source] = raw
+        steps = tuple(planning.operators(chosen.plan))
+        return Choice(
+            source,
+            chosen.plan,
+            chosen.cost,
+            steps,
+            tuple(planning.filters(chosen.plan, self.graph)),
+            tuple(self._memo.rows(source, self._covers(step)) for step in steps),
+            other,
+            previous,
+            reason,
+            self.leaves.assumed(source),
+            self._memo.retained(source),
+            self.fallback,
+        )
+
+    def _select(self, source: str, best: Ranked) -> Ranked:
+        if source in self._kept:
+            return Ranked(self._kept[source], self._cost(source, self._kept[source]))
+        if self.mode == "worst":
+            return ranking.dearest(self._memo, source)
+        if self.mode == "static" and self._has_rows(source):
+            self._kept[source] = best.plan
+        current = self._current.get(source)
+        if current is not None and current != best.plan and self.mode == "adaptive":
+            cost = self._cost(source, current)
+            if cost <= best.cost * (1 + NEAR_TIE):
+                return Ranked(current, cost)
+        return best
+
+    def _cost(self, source: str, plan: Plan) -> float:
+        cost = ranking.cost_of(self._memo, source, plan)
+        if cost is None:
+            raise PlanError(f"plan of {source}: the memo has no such joins: {plan}")
+        return cost
+
+    def _covers(self, step: PlanOperator) -> RelationSet:
+        return of(self.graph.index[name] for name in step.covers)
+
+    def _has_rows(self, source: str) -> bool:
+        """Whether the source's delta is known to have rows."""
+        number = self.sources.index(source)
+        return bool(self.leaves.raw[number, self.graph.index[source]] > 0)
+
+    # ------------------------------------------------------------------ memos
+    def _wanted(self, pairs: Sequence[Pair]) -> list[Pair]:
+        """The pairs that a memo needs: those found, and those of the plans that are kept whatever they cost."""
+        plans = (*self._kept.values(), *self._current.values())
+        return [*pairs, *(pair for plan in plans for pair in planning.pairs(plan, self.graph))]
+
+    def _greedy_memo(self) -> Memo:
+        estimator = Estimator(self.leaves)
+        found = [pair for number in range(len(self.sources)) for pair in greedy_pairs(estimator, number)]
+        return Memo(self.leaves, self._wanted(found), self.model)
+
+
+def _checked(plans: Mapping[str, Plan], graph: QueryGraph, sources: Sequence[str]) -> dict[str, Plan]:
+    for source in plans:
+        if source not in sources:
+            raise PlanError(f"there is no delta source {source!r}; the query has {', '.join(sources)}")
+    for source in sources:
+        if source not in plans:
+            raise PlanError(f"delta source {source!r} has no plan")
+        planning.check(plans[source], graph, source)
+    return dict(plans)

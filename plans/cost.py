@@ -1,0 +1,153 @@
+"""What a join costs: the functions Φ of the report (§5), and the project's own model in seconds.
+
+A cost model is vectorised: it is given arrays of row counts, one entry an alternative, and returns an array. ``Ψ`` of a
+pattern is then the least sum of Φ over its joins, plus what reading its leaves costs (``memo.py``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Rows: TypeAlias = "NDArray[np.float64]"
+
+
+class Operator(IntEnum):
+    """How a join is done.
+
+    PROBE reads its right side through an index and never scans it: one relation, or a static pattern that a model holds to
+    be pre-computed. HASH builds its right side first. LOOP pairs every row with every row.
+    """
+
+    PROBE = 0
+    HASH = 1
+    LOOP = 2
+
+    def __str__(self) -> str:
+        return self.name.lower()
+
+
+@dataclass(frozen=True, slots=True)
+class JoinShape:
+    """What decides which operators can do a join: a variable in common, one relation on the right, a static right side."""
+
+    connected: bool
+    single: bool
+    static: bool
+
+
+class CostModel(Protocol):
+    """Prices operators. All arguments of :meth:`join` and :meth:`scan` are row counts."""
+
+    @property
+    def name(self) -> str:
+        """What ``cost_model=`` calls it."""
+
+    @property
+    def unit(self) -> str:
+        """The unit of its costs for people, empty where it has none."""
+
+    @property
+    def static_is_free(self) -> bool:
+        """Whether a fully static pattern costs nothing because it is pre-computed (Ψ of the report, rule 2)."""
+
+    def operators(self, shape: JoinShape) -> tuple[Operator, ...]:
+        """The implementations of a join of this shape that are considered."""
+
+    def scan(self, rows: Rows, filtered: Rows) -> Rows:
+        """Ψ of one relation that is read from its beginning; ``filtered`` is filter evaluations."""
+
+    def join(self, operator: Operator, left: Rows, right: Rows, produced: Rows, filtered: Rows) -> Rows:
+        """Φ: the rows of both inputs, the rows that the join produces, and the filter evaluations on those."""
+
+
+@dataclass(frozen=True, slots=True)
+class PaperCost:
+    """The report's Φ (§5): card·card for a nested loop, card·log2 card for an index join. No unit.
+
+    An index exists on a single relation and on a static pattern, which the report pre-computes and indexes (§4.2).
+    """
+
+    name: str = "paper"
+    unit: str = ""
+    static_is_free: bool = True
+
+    def operators(self, shape: JoinShape) -> tuple[Operator, ...]:
+        """An index join where there is an index, and always a nested loop."""
+        if shape.connected and (shape.single or shape.static):
+            return (Operator.PROBE, Operator.LOOP)
+        return (Operator.LOOP,)
+
+    def scan(self, rows: Rows, filtered: Rows) -> Rows:
+        """Nothing: Ψ of a triple pattern is 0 (rules 2 and 3)."""
+        return np.zeros_like(rows)
+
+    def join(self, operator: Operator, left: Rows, right: Rows, produced: Rows, filtered: Rows) -> Rows:
+        """As the report has it; what the join produces counts only as the input of the next one."""
+        if operator is Operator.PROBE:
+            return left * np.log2(np.maximum(right, 1.0))
+        return left * right
+
+
+@dataclass(frozen=True, slots=True)
+class Constants:
+    """Seconds that one unit of work takes. Defaults of an ordinary core; a calibration of the machine replaces them.
+
+    ``operator``: starting a join. ``scan``: reading a row. ``probe``: looking one row up, plus ``step`` for every halving of
+    the index. ``produce``: writing a joined row. ``build``: putting a row of a bushy right side into a hash table;
+    ``match``: looking one row up there. ``evaluate``: one filter on one row.
+    """
+
+    operator: float = 2e-5
+    scan: float = 1e-8
+    probe: float = 1e-7
+    step: float = 1e-8
+    produce: float = 6e-8
+    build: float = 1.5e-7
+    match: float = 1.5e-7
+    evaluate: float = 1e-7
+
+
+@dataclass(frozen=True, slots=True)
+class SecondsCost:
+    """The default model: seconds, from rows read, probed, built, produced and filtered."""
+
+    constants: Constants = field(default_factory=Constants)
+    name: str = "default"
+    unit: str = "s"
+    static_is_free: bool = False
+
+    def operators(self, shape: JoinShape) -> tuple[Operator, ...]:
+        """An index probe into one relation, a hash join with a bushy right side, a loop for a cross product."""
+        if not shape.connected:
+            return (Operator.LOOP,)
+        return (Operator.PROBE,) if shape.single else (Operator.HASH,)
+
+    def scan(self, rows: Rows, filtered: Rows) -> Rows:
+        """Every row is read once, and the relation's own filters are evaluated."""
+        return rows * self.constants.scan + filtered * self.constants.evaluate
+
+    def join(self, operator: Operator, left: Rows, right: Rows, produced: Rows, filtered: Rows) -> Rows:
+        """The work of one join; that of its inputs is theirs."""
+        c = self.constants
+        after = c.operator + produced * c.produce + filtered * c.evaluate
+        if operator is Operator.PROBE:
+            return after + left * (c.probe + c.step * np.log2(np.maximum(right, 1.0)))
+        if operator is Operator.HASH:
+            return after + right * c.build + left * c.match
+        return after
+
+
+def model_named(name: str | CostModel, constants: Constants | None = None) -> CostModel:
+    """The cost model of this name: ``default`` (seconds) or ``paper``; a model is returned as it is."""
+    if not isinstance(name, str):
+        return name
+    if name == "paper":
+        return PaperCost()
+    if name == "default":
+        return SecondsCost(constants or Constants())
+    raise ValueError(f"there is no cost model {name!r}; choose 'default' or 'paper'")

@@ -1,0 +1,99 @@
+"""Which pairs of connected sub-patterns a block can be joined from: DPccp (Moerkotte & Neumann 2006, §3).
+
+A pair is a connected subset and a connected subset of what is left over, with a variable in common. Every bushy tree
+without cross products is made of such pairs, and each pair is found once. Components of a disconnected graph are
+enumerated alone and then multiplied, one component at a time. Beyond a budget of pairs the caller plans greedily
+(``greedy.py``) instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TypeAlias
+
+from cqels_opt.plans.query_graph import QueryGraph
+from cqels_opt.plans.relation_set import RelationSet, below, members, subsets
+
+Pair: TypeAlias = "tuple[RelationSet, RelationSet]"
+
+PAIR_BUDGET = 100_000
+"""Pairs (unordered) that a block may have before it is planned greedily: a star of 14 has 53,248, a clique of 11 86,526."""
+
+COMPONENT_BUDGET = 8
+"""Components whose order of multiplication is still searched exhaustively."""
+
+
+class _BudgetExceededError(Exception):
+    pass
+
+
+class _Search:
+    """One run of DPccp over one component; the recursion of the paper's EnumerateCsg and EnumerateCmp."""
+
+    def __init__(self, graph: QueryGraph, budget: int) -> None:
+        self.graph, self.budget = graph, budget
+        self.pairs: list[Pair] = []
+        self._neighbourhood: dict[RelationSet, RelationSet] = {}
+
+    def neighbourhood(self, relations: RelationSet) -> RelationSet:
+        known = self._neighbourhood.get(relations)
+        if known is None:
+            known = self._neighbourhood[relations] = self.graph.neighbourhood(relations)
+        return known
+
+    def connected_subsets(self, start: int, forbidden: RelationSet) -> Iterator[RelationSet]:
+        """EnumerateCsg from one relation: the connected sets that hold it and nothing forbidden."""
+        pending = [(1 << start, forbidden)]
+        yield 1 << start
+        while pending:
+            current, excluded = pending.pop()
+            around = self.neighbourhood(current) & ~excluded
+            for extension in subsets(around):
+                yield current | extension
+                pending.append((current | extension, excluded | around))
+
+    def complements(self, first: RelationSet) -> Iterator[RelationSet]:
+        """EnumerateCmp: the connected sets that ``first`` pairs with, numbered after its lowest relation."""
+        lowest = (first & -first).bit_length() - 1
+        excluded = below(lowest) | first
+        around = self.neighbourhood(first) & ~excluded
+        for start in sorted(members(around), reverse=True):
+            yield from self.connected_subsets(start, excluded | (below(start) & around))
+
+    def run(self, component: RelationSet) -> None:
+        for start in sorted(members(component), reverse=True):
+            for first in self.connected_subsets(start, below(start)):
+                self.pairs.extend((first, second) for second in self.complements(first))
+                if len(self.pairs) > self.budget:
+                    raise _BudgetExceededError
+
+
+def connected_pairs(graph: QueryGraph, budget: int = PAIR_BUDGET) -> list[Pair] | None:
+    """Every csg-cmp pair of the graph, each once and in no particular orientation; None beyond the budget."""
+    search = _Search(graph, budget)
+    try:
+        for component in graph.components:
+            search.run(component)
+    except _BudgetExceededError:
+        return None
+    return search.pairs
+
+
+def component_pairs(components: Iterable[RelationSet]) -> list[Pair]:
+    """The cross products between components, left-deep: a product of some of them (left) with one more (right)."""
+    parts = list(components)
+    pairs: list[Pair] = []
+    for chosen in range(1, 1 << len(parts)):
+        left = sum(parts[i] for i in members(chosen))
+        pairs.extend((left, parts[i]) for i in range(len(parts)) if not chosen >> i & 1)
+    return pairs
+
+
+def join_pairs(graph: QueryGraph, budget: int = PAIR_BUDGET) -> list[Pair] | None:
+    """All *ordered* pairs that plans of this graph are made of: (left, right) and (right, left); None beyond the budget."""
+    if len(graph.components) > COMPONENT_BUDGET:
+        return None
+    pairs = connected_pairs(graph, budget)
+    if pairs is None:
+        return None
+    return pairs + [(right, left) for left, right in pairs] + component_pairs(graph.components)

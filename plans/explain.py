@@ -1,0 +1,164 @@
+"""EXPLAIN: the chosen plans as text, as JSON and as a drawing, from one description (DESIGN §5, INTERFACE "The trace").
+
+:func:`deltas` is that description; the trace puts it into its records as it is, :func:`text` and :func:`dot` draw it. No
+measured times are in it, so it can be compared with what it was before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
+
+from cqels_opt.plans.choose import Choice
+from cqels_opt.plans.cost import CostModel
+from cqels_opt.plans.plan import Plan, Scan, right_side
+from cqels_opt.plans.ranking import Ranked
+
+Description: TypeAlias = "dict[str, Any]"
+Observed: TypeAlias = Mapping[str, Sequence[float | None]]
+"""For each delta source the rows that its operators gave, in the order of ``Choice.operators``."""
+
+
+def q_error(estimated: float, observed: float) -> float:
+    """By what factor an estimate missed, either way; both are taken as at least 1."""
+    high, low = max(estimated, observed, 1.0), max(min(estimated, observed), 1.0)
+    return high / low
+
+
+def deltas(
+    choices: Mapping[str, Choice], observed: Observed | None = None, alternatives: Mapping[str, Sequence[Ranked]] | None = None
+) -> list[Description]:
+    """The ``deltas`` of the trace and of ``explain --format json``, one entry a delta source.
+
+    ``alternatives`` (``explain --all``) adds the retained plans with their costs, cheapest first.
+    """
+    return [
+        _delta(choice, (observed or {}).get(source), None if alternatives is None else alternatives[source])
+        for source, choice in choices.items()
+    ]
+
+
+def _delta(choice: Choice, observed: Sequence[float | None] | None, alternatives: Sequence[Ranked] | None) -> Description:
+    counted = [None] * len(choice.operators) if observed is None else observed
+    description: Description = {
+        "source": choice.source,
+        "plan": str(choice.plan),
+        "cost": choice.cost,
+        "runner_up": _ranked(choice.runner_up) if choice.runner_up else None,
+        "switched": choice.switched,
+        "previous": str(choice.previous) if choice.previous else None,
+        "reason": [{"statistic": r.statistic, "was": r.was, "is": r.now} for r in choice.reason],
+        "operators": [
+            {
+                "op": step.op,
+                "relation": step.relation,
+                "on": list(step.on),
+                "filters": list(filters),
+                "estimated": estimated,
+                "observed": rows,
+            }
+            for step, filters, estimated, rows in zip(choice.operators, choice.filters, choice.estimated, counted, strict=True)
+        ],
+        "assumed": [str(key) for key in choice.assumed],
+        "retained": choice.retained,
+        "fallback": choice.fallback,
+    }
+    if alternatives is not None:
+        description["alternatives"] = [_ranked(other) for other in alternatives]
+    return description
+
+
+def _ranked(plan: Ranked) -> Description:
+    return {"plan": str(plan.plan), "cost": plan.cost}
+
+
+# ------------------------------------------------------------------ text
+def text(described: Sequence[Description], model: CostModel, epoch: int | None = None) -> str:
+    """The description as a person reads it: a table an operator list, ``-`` where nothing was observed."""
+    head = f"cost model {model.name}" + ("" if epoch is None else f"; statistics of epoch {epoch}")
+    return "\n\n".join([head, *("\n".join(_delta_lines(delta, model)) for delta in described)]) + "\n"
+
+
+def _delta_lines(delta: Description, model: CostModel) -> Iterator[str]:
+    yield f"delta {delta['source']}: {delta['plan']}"
+    searched = "; planned greedily, too many pairs to search" if delta["fallback"] else ""
+    yield f"  cost {cost(delta['cost'], model)}; {delta['retained']} alternatives retained{searched}"
+    yield from (f"  {line}" for line in _table(delta["operators"]))
+    if delta["runner_up"]:
+        yield f"  runner-up, {cost(delta['runner_up']['cost'], model)}: {delta['runner_up']['plan']}"
+    if delta["switched"]:
+        yield f"  switched from: {delta['previous']}"
+        for reason in delta["reason"]:
+            yield f"    because {reason['statistic']} was {rows(reason['was'])} and is {rows(reason['is'])}"
+    if delta["assumed"]:
+        yield f"  assumed: {', '.join(delta['assumed'])}"
+    if "alternatives" in delta:
+        yield "  retained plans, cheapest first:"
+        yield from (f"    {cost(other['cost'], model):>10}  {other['plan']}" for other in delta["alternatives"])
+
+
+def _table(operators: Sequence[Description]) -> Iterator[str]:
+    header = ["operator", "relation", "on", "estimated", "observed", "q-error", "filters"]
+    cells = [header]
+    for step in operators:
+        estimated, observed = step["estimated"], step["observed"]
+        error = "-" if observed is None else f"{q_error(estimated, observed):.2f}"
+        on = " ".join("?" + variable for variable in step["on"])
+        cells.append(
+            [step["op"], _shortened(step["relation"]), on, rows(estimated), rows(observed), error, " ".join(step["filters"])]
+        )
+    if not any(line[-1] for line in cells[1:]):
+        cells = [line[:-1] for line in cells]
+    widths = [max(len(line[i]) for line in cells) for i in range(len(cells[0]))]
+    for line in cells:
+        aligned = (f"{cell:>{w}}" if name in header[3:6] else f"{cell:<{w}}" for cell, w, name in zip(line, widths, header))
+        yield "  ".join(aligned).rstrip()
+
+
+def rows(count: float | None) -> str:
+    """A row count for people: ``-`` for unknown, thousands grouped, small estimates with what decides between them."""
+    if count is None:
+        return "-"
+    return f"{count:,.0f}" if 100 <= count < 1e12 or count == int(count) < 100 else f"{count:.3g}"
+
+
+def _shortened(relation: str) -> str:
+    """A bushy part is spelt out in the plan above the table and in the rows before it."""
+    return relation if len(relation) <= 32 else relation[:31] + "…"
+
+
+def cost(value: float, model: CostModel) -> str:
+    """A cost for people, with three digits and its unit."""
+    digits = f"{value:,.0f}" if 1000 <= value < 1e12 else f"{value:.3g}"
+    return f"{digits} {model.unit}".rstrip()
+
+
+# ------------------------------------------------------------------ drawing
+def dot(choices: Mapping[str, Choice]) -> str:
+    """The chosen plans for Graphviz, a cluster a delta source; edges carry the estimated rows."""
+    lines = ["digraph plans {", "  rankdir=BT;", '  node [shape=box, fontname="sans-serif"];', '  edge [fontname="sans-serif"];']
+    for number, choice in enumerate(choices.values()):
+        lines += [f"  subgraph cluster_{number} {{", f"    label={_quoted(f'delta {choice.source}')};"]
+        estimated = {step.covers: count for step, count in zip(choice.operators, choice.estimated)}
+        lines += [f"    {line}" for line in _dot_nodes(choice.plan, f"n{number}", estimated)[0]]
+        lines.append("  }")
+    return "\n".join([*lines, "}"]) + "\n"
+
+
+def _dot_nodes(plan: Plan, name: str, estimated: Mapping[frozenset[str], float]) -> tuple[list[str], frozenset[str]]:
+    """The lines of a part of a plan whose topmost node has this name, and the relations in it."""
+    if isinstance(plan, Scan):
+        return [f"{name} [label={_quoted(plan.relation)}, shape=ellipse];"], frozenset([plan.relation])
+    on = " ".join("?" + variable for variable in plan.on) or "×"
+    lines, covers = [f"{name} [label={_quoted(f'⋈ {on}' if plan.on else on)}];"], frozenset[str]()
+    for side, suffix in ((plan.input, "l"), (right_side(plan), "r")):
+        inner, covered = _dot_nodes(side, name + suffix, estimated)
+        label = f" [label={_quoted(rows(estimated[covered]))}]" if covered in estimated else ""
+        lines += [*inner, f"{name + suffix} -> {name}{label};"]
+        covers |= covered
+    return lines, covers
+
+
+def _quoted(label: str) -> str:
+    escaped = label.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'

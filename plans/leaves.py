@@ -1,0 +1,182 @@
+"""The leaf statistics of a query graph as one array a delta source, and what is assumed where one is not known.
+
+``raw`` holds what was observed (NaN: not observed). ``factors`` is derived from it, with the assumptions filled in, and
+is what estimates multiply: a row count for each relation, a selectivity for each edge, the size of each pairwise join, and
+the selectivity of each filter. Column 0 is the constant 1, so that lists of factors can be padded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cqels_opt.plans.query_graph import QueryGraph
+from cqels_opt.plans.statistics import Key, StatisticKey, Statistics
+
+
+@dataclass(frozen=True, slots=True)
+class Assumptions:
+    """What a statistic that nobody has observed is taken to be; EXPLAIN lists where one of these was used.
+
+    ``delta``, ``dynamic`` and ``static`` are rows; ``distinct_share`` is distinct values a row; ``selectivity`` is the
+    classical third of System R for a condition about which nothing is known.
+    """
+
+    delta: float = 100.0
+    dynamic: float = 1_000.0
+    static: float = 10_000.0
+    distinct_share: float = 0.1
+    selectivity: float = 1 / 3
+
+
+class Leaves:
+    """The leaf statistics of every delta source, read through the protocol and turned into factors."""
+
+    def __init__(self, graph: QueryGraph, sources: Sequence[str], assumptions: Assumptions | None = None) -> None:
+        self.graph, self.sources = graph, tuple(sources)
+        self.assumptions = assumptions or Assumptions()
+        names = [relation.name for relation in graph.relations]
+        bound = [(i, x) for i, relation in enumerate(graph.relations) for x in sorted(relation.variables)]
+        ends = {end: position for position, end in enumerate(bound)}
+        self._cardinality = [StatisticKey("cardinality", (name,)) for name in names]
+        self._join_size = [StatisticKey("join_size", (names[e.left], names[e.right], e.variable)) for e in graph.edges]
+        self._distinct = [StatisticKey("distinct", (names[i], x)) for i, x in bound]
+        self._selectivity = [StatisticKey("selectivity", (f.name,)) for f in graph.filters]
+        self.keys = (*self._cardinality, *self._join_size, *self._distinct, *self._selectivity)
+        self.column: dict[Key, int] = {key: position for position, key in enumerate(self.keys)}
+        self._column_of = self.column | {_reversed(key): self.column[key] for key in self._join_size}
+        n, e, d, f = len(names), len(graph.edges), len(bound), len(graph.filters)
+        self.factor_count = 1 + n + 2 * e + f
+        self._slices = (slice(0, n), slice(n, n + e), slice(n + e, n + e + d), slice(n + e + d, n + e + d + f))
+        self._left = np.array([edge.left for edge in graph.edges], np.intp)
+        self._right = np.array([edge.right for edge in graph.edges], np.intp)
+        self._left_end = np.array([ends[edge.left, edge.variable] for edge in graph.edges], np.intp)
+        self._right_end = np.array([ends[edge.right, edge.variable] for edge in graph.edges], np.intp)
+        joins, distincts = self._slices[1:3]
+        self._ends = {
+            joins.start + edge: (distincts.start + int(left), distincts.start + int(right))
+            for edge, (left, right) in enumerate(zip(self._left_end, self._right_end))
+        }
+        self._owner = np.array([i for i, _ in bound], np.intp)
+        assume = self.assumptions
+        content = [assume.dynamic if relation.dynamic else assume.static for relation in graph.relations]
+        self._rows = np.array(
+            [[assume.delta if name == source else rows for name, rows in zip(names, content)] for source in sources]
+        )
+        self._rows = self._rows.reshape(len(self.sources), n)
+        self._kept = np.array([assume.selectivity if c.selectivity is None else c.selectivity for c in graph.filters])
+        self.raw: NDArray[np.float64] = np.full((len(self.sources), len(self.keys)), np.nan)
+        self.factors: NDArray[np.float64] = self._derive()
+
+    # ------------------------------------------------------------------ where a factor stands
+    def rows_factor(self, relation: int) -> int:
+        """The column of a relation's rows."""
+        return 1 + relation
+
+    def edge_factor(self, edge: int) -> int:
+        """The column of an edge's selectivity."""
+        return 1 + len(self.graph.relations) + edge
+
+    def pair_factor(self, edge: int) -> int:
+        """The column of the rows of the pairwise join on an edge."""
+        return 1 + len(self.graph.relations) + len(self.graph.edges) + edge
+
+    def filter_factor(self, condition: int) -> int:
+        """The column of a filter's selectivity."""
+        return 1 + len(self.graph.relations) + 2 * len(self.graph.edges) + condition
+
+    # ------------------------------------------------------------------ reading
+    def read(self, statistics: Mapping[str, Statistics], changed: Collection[Key] | None = None) -> NDArray[np.bool_]:
+        """Read the statistics (only the ``changed`` ones where that is given) and say which factors are different now.
+
+        The answer has the shape of ``factors``. A join size may be named in either order; a name that no estimate reads is
+        passed over.
+        """
+        raw = self.raw.copy()
+        columns = None if changed is None else sorted({self._column_of[key] for key in changed if key in self._column_of})
+        for row, source in zip(raw, self.sources):
+            known = statistics[source]
+            if columns is None:
+                row[:] = self._read_all(known)
+            else:
+                for position in columns:
+                    row[position] = _number(self.keys[position].read(known))
+                    for end in self._ends.get(position, ()) if np.isnan(row[position]) else ():
+                        row[end] = _number(self.keys[end].read(known))
+        before, self.raw = self.factors, raw
+        self.factors = self._derive()
+        different: NDArray[np.bool_] = self.factors != before
+        return different
+
+    def _read_all(self, known: Statistics) -> list[float]:
+        cardinality = [_number(known.cardinality(*key.names)) for key in self._cardinality]
+        join_size = [_number(known.join_size(*key.names)) for key in self._join_size]
+        distinct = [float("nan")] * len(self._distinct)
+        for edge, value in enumerate(join_size):
+            if value != value:
+                for end in (self._left_end[edge], self._right_end[edge]):
+                    distinct[end] = _number(known.distinct(*self._distinct[end].names))
+        selectivity = [_number(known.selectivity(*key.names)) for key in self._selectivity]
+        return [*cardinality, *join_size, *distinct, *selectivity]
+
+    def _derive(self) -> NDArray[np.float64]:
+        cardinality, join_size, distinct, selectivity = (self.raw[:, part] for part in self._slices)
+        rows = np.where(np.isnan(cardinality), self._rows, cardinality)
+        owner_rows = rows[:, self._owner]
+        values = np.where(np.isnan(distinct), owner_rows * self.assumptions.distinct_share, distinct)
+        values = np.maximum(np.minimum(values, owner_rows), 1.0)
+        product = rows[:, self._left] * rows[:, self._right]
+        unknown = np.isnan(join_size)
+        independent = 1.0 / np.maximum(values[:, self._left_end], values[:, self._right_end])
+        measured = np.minimum(join_size / np.where(product > 0, product, 1.0), 1.0)
+        edges = np.where(unknown, independent, measured)
+        pairs = np.where(unknown, product * independent, join_size)
+        kept = np.where(np.isnan(selectivity), self._kept, selectivity)
+        return np.concatenate([np.ones((len(self.sources), 1)), rows, edges, pairs, kept], axis=1)
+
+    # ------------------------------------------------------------------ what was assumed, what moved
+    def assumed(self, source: str) -> tuple[StatisticKey, ...]:
+        """The statistics of a source that estimates would read and nobody has observed.
+
+        A distinct count is only missed where the join size that would replace it is missing as well.
+        """
+        row = self.raw[self.sources.index(source)]
+        missing = np.isnan(row)
+        cardinality, join_size, distinct, selectivity = self._slices
+        read = np.zeros(len(self.keys), bool)
+        unknown = missing[join_size]
+        read[distinct.start + self._left_end[unknown]] = True
+        read[distinct.start + self._right_end[unknown]] = True
+        for i, condition in enumerate(self.graph.filters):
+            read[selectivity.start + i] = condition.selectivity is None
+        read[cardinality] = True
+        return tuple(self.keys[i] for i in np.flatnonzero(missing & read))
+
+    def statistics_of(self, factor: int) -> tuple[StatisticKey, ...]:
+        """The leaf statistics that a factor is derived from."""
+        n, e = len(self.graph.relations), len(self.graph.edges)
+        position = factor - 1
+        if position < n:
+            return (self._cardinality[position],)
+        if position >= n + 2 * e:
+            return (self._selectivity[position - n - 2 * e],)
+        edge = (position - n) % e
+        return (
+            self._join_size[edge],
+            self._distinct[self._left_end[edge]],
+            self._distinct[self._right_end[edge]],
+            self._cardinality[self._left[edge]],
+            self._cardinality[self._right[edge]],
+        )
+
+
+def _reversed(key: StatisticKey) -> Key:
+    left, right, variable = key.names
+    return key.kind, (right, left, variable)
+
+
+def _number(value: float | None) -> float:
+    return float("nan") if value is None else float(value)

@@ -1,0 +1,135 @@
+"""The memo of a block: for every connected sub-pattern *all* its alternatives, and Ψ, its least cost (report §5).
+
+Re-costing is incremental. A changed leaf statistic makes the rows of some states different; only the alternatives that
+read one of those, or a side of which moved its Ψ, are priced again. Ψ is then the minimum over *what is retained*, so it
+rises as well as falls. (Figure 4 of the report tests only ``<`` and would keep the old value when its cheapest
+alternative becomes dearer.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cqels_opt.plans.alternatives import Floats, Ints, Level, Shape, build
+from cqels_opt.plans.cardinality import Estimator, StateTable
+from cqels_opt.plans.cost import CostModel, Operator
+from cqels_opt.plans.enumerate import Pair
+from cqels_opt.plans.leaves import Leaves
+from cqels_opt.plans.relation_set import RelationSet, size
+from cqels_opt.plans.statistics import Key, Statistics
+
+
+class Memo:
+    """All alternatives of one block for all its delta sources, with the costs as of the last update.
+
+    ``phi`` is the cost of an alternative's own join, ``total`` adds the Ψ of its sides, and ``psi`` is the least total of a
+    node. ``recosted`` counts the alternatives that the last update priced.
+    """
+
+    def __init__(self, leaves: Leaves, pairs: Iterable[Pair], model: CostModel) -> None:
+        self.leaves, self.graph, self.model = leaves, leaves.graph, model
+        self.shape: Shape = build(self.graph, leaves.sources, pairs, model)
+        self.table = StateTable(Estimator(leaves), self.shape.states)
+        found = self.shape.alternatives.operator
+        self._by_operator = [(operator, np.flatnonzero(found == operator)) for operator in Operator if (found == operator).any()]
+        leaf_sets = self.shape.node_sets[: self.shape.leaves]
+        offsets = np.array(self.shape.node_source[: self.shape.leaves], np.intp) * len(self.shape.states)
+        self._leaf_rows: Ints = offsets + np.array([self.shape.state_of[leaf, 0] for leaf in leaf_sets], np.intp)
+        self._leaf_filters: Floats = np.array([float(size(self.shape.covered[leaf])) for leaf in leaf_sets])
+        self.psi: Floats = np.zeros(self.shape.null + 1)
+        self.phi: Floats = np.zeros(len(found))
+        self.total: Floats = np.zeros(len(found))
+        owner = np.array(self.shape.node_source, np.intp)[self.shape.alternatives.node]
+        self._retained: list[int] = np.bincount(owner, minlength=len(leaves.sources)).tolist()
+        self.recosted = 0
+        self.recost_everything()
+
+    def update(self, statistics: Mapping[str, Statistics], changed: Collection[Key] | None = None) -> int:
+        """Read the statistics (only the ``changed`` ones where given), re-cost what depends on them, say how many alternatives.
+
+        The memo is afterwards equal to one that was built from the same statistics.
+        """
+        return self.refresh(self.leaves.read(statistics, changed))
+
+    def refresh(self, changed: NDArray[np.bool_]) -> int:
+        """Re-cost what reads the factors that changed; the shape is that of ``leaves.factors``."""
+        if not changed.any() and not self.table.pending:
+            self.recosted = 0
+            return 0
+        moved_rows = self.table.update(changed)
+        alternatives = self.shape.alternatives
+        stale = moved_rows[alternatives.left_rows] | moved_rows[alternatives.right_rows] | moved_rows[alternatives.produced_rows]
+        moved = np.zeros(self.shape.null + 1, bool)
+        scans = self._scan_costs()
+        moved[: self.shape.leaves] = scans != self.psi[: self.shape.leaves]
+        self.psi[: self.shape.leaves] = scans
+        self._price(np.flatnonzero(stale))
+        self.recosted = 0
+        for level in self.shape.levels:
+            span = level.alternatives
+            reads = stale[span] | moved[alternatives.left[span]] | moved[alternatives.right[span]]
+            chosen = np.flatnonzero(reads)
+            if len(chosen):
+                chosen += span.start
+                self.total[chosen] = self.phi[chosen] + self.psi[alternatives.left[chosen]] + self.psi[alternatives.right[chosen]]
+                self.recosted += len(chosen)
+                least = self._least(level)
+                moved[level.nodes] = least != self.psi[level.nodes]
+                self.psi[level.nodes] = least
+        return self.recosted
+
+    def recost_everything(self) -> int:
+        """Price every alternative from the rows as they are; what :meth:`refresh` must always be equal to."""
+        alternatives = self.shape.alternatives
+        self.table.update(np.ones_like(self.leaves.factors, bool))
+        self.psi[: self.shape.leaves] = self._scan_costs()
+        self._price(None)
+        for level in self.shape.levels:
+            span = level.alternatives
+            self.total[span] = self.phi[span] + self.psi[alternatives.left[span]] + self.psi[alternatives.right[span]]
+            self.psi[level.nodes] = self._least(level)
+        self.recosted = len(self.total)
+        return self.recosted
+
+    def _least(self, level: Level) -> Floats:
+        """Ψ of a level's nodes over all that is retained; a pre-computed static pattern is free under the report's model."""
+        least: Floats = np.minimum.reduceat(self.total[level.alternatives], level.starts)
+        least[self.shape.free[level.nodes]] = 0.0
+        return least
+
+    def _scan_costs(self) -> Floats:
+        rows = self.table.rows[self._leaf_rows]
+        return self.model.scan(rows, rows * self._leaf_filters)
+
+    def _price(self, chosen: Ints | None) -> None:
+        """Φ of the chosen alternatives (None: of all)."""
+        found, rows = self.shape.alternatives, self.table.rows
+        for operator, everywhere in self._by_operator:
+            here = everywhere if chosen is None else chosen[found.operator[chosen] == operator]
+            if len(here):
+                produced = rows[found.produced_rows[here]]
+                left, right = rows[found.left_rows[here]], rows[found.right_rows[here]]
+                self.phi[here] = self.model.join(operator, left, right, produced, produced * found.filters[here])
+
+    # ------------------------------------------------------------------ reading
+    def root(self, source: str) -> int:
+        """The node of a delta source for its whole block."""
+        return self.shape.node_of[self.shape.sources.index(source), self.graph.everything]
+
+    def rows(self, source: str, relations: RelationSet) -> float:
+        """The estimated rows of a set that the memo knows, all its filters applied."""
+        state = self.shape.state_of[relations, self.shape.covered[relations]]
+        return float(self.table.rows[self.shape.sources.index(source) * len(self.shape.states) + state])
+
+    def uncorrected_rows(self, source: str, relations: RelationSet) -> float:
+        """The same from the statistics alone, without feedback."""
+        state = self.shape.state_of[relations, self.shape.covered[relations]]
+        position = self.shape.sources.index(source) * len(self.shape.states) + state
+        return float(self.table.uncorrected(np.array([position], np.intp))[0])
+
+    def retained(self, source: str) -> int:
+        """How many alternatives the memo holds for a delta source."""
+        return self._retained[self.shape.sources.index(source)]

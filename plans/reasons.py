@@ -1,0 +1,63 @@
+"""Why a plan was switched: the statistics that moved most, among those that tell the two plans apart."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cqels_opt.plans.memo import Memo
+from cqels_opt.plans.plan import Plan, pairs
+from cqels_opt.plans.statistics import StatisticKey
+
+LIMIT = 5
+"""How many statistics a reason names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """A statistic that moved: its name as in :meth:`StatisticKey.__str__`, what it was and what it is (None: not observed)."""
+
+    statistic: str
+    was: float | None
+    now: float | None
+
+
+def reasons(memo: Memo, source: str, old: Plan, new: Plan, was: NDArray[np.float64]) -> tuple[Reason, ...]:
+    """The statistics behind a switch, those that moved most first. ``was`` is the source's row of raw statistics then.
+
+    The two plans differ in the sub-patterns that only one of them computes; what the rows of those are estimated from is
+    looked at first, everything else only if none of it moved.
+    """
+    leaves, shape = memo.leaves, memo.shape
+    number = shape.sources.index(source)
+    computed = [{left | right for left, right in pairs(plan, memo.graph)} for plan in (old, new)]
+    states = [shape.state_of[relations, shape.covered[relations]] for relations in computed[0] ^ computed[1]]
+    telling = {key for factor in memo.table.factors_of(number, states) for key in leaves.statistics_of(factor)}
+    now = leaves.raw[number]
+    return _moved(telling, memo, was, now) or _moved(leaves.keys, memo, was, now)
+
+
+def _moved(keys: Iterable[StatisticKey], memo: Memo, was: NDArray[np.float64], now: NDArray[np.float64]) -> tuple[Reason, ...]:
+    found = []
+    for key in keys:
+        column = memo.leaves.column[key]
+        before, after = float(was[column]), float(now[column])
+        if before != after and not (math.isnan(before) and math.isnan(after)):
+            found.append((-_distance(key, before, after), key, Reason(str(key), _known(before), _known(after))))
+    return tuple(reason for _, _, reason in sorted(found, key=lambda entry: entry[:2])[:LIMIT])
+
+
+def _distance(key: StatisticKey, before: float, after: float) -> float:
+    """How far a statistic moved, as a ratio; from or to "not observed" is farther than any."""
+    if math.isnan(before) or math.isnan(after):
+        return math.inf
+    least = 0.001 if key.kind == "selectivity" else 1.0
+    return abs(math.log((after + least) / (before + least)))
+
+
+def _known(value: float) -> float | None:
+    return None if math.isnan(value) else value

@@ -1,0 +1,185 @@
+"""How often each value occurs: card(Ω_{x=c}) for every value c of a variable x (CQELS report, §5), changed by ± in bulk.
+
+The counters are sorted numpy arrays in two tiers: a large *base*, and a small *recent* tier for values that the base has not.
+Adding to or removing from known values changes counts in place; new values are inserted into the recent tier, which is merged
+into the base when it has grown to a quarter of it. So a small delta against a large total costs two binary searches a value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ints: TypeAlias = NDArray[np.int64]
+Fanout: TypeAlias = Callable[[Ints], Ints]
+"""Values of a join key -> how many rows of a static relation each matches."""
+
+SMALLEST_RECENT = 1024
+EMPTY: Ints = np.empty(0, np.int64)
+
+
+class Tally(NamedTuple):
+    """Distinct values in rising order, and how many rows have each."""
+
+    values: Ints
+    counts: Ints
+
+
+def tally(values: Ints, n: Ints | None = None) -> Tally:
+    """The value counts of a column, with multiplicities ``n`` where rows stand for several.
+
+    >>> tally(np.array([7, 3, 7])).counts.tolist()
+    [1, 2]
+    """
+    values = np.asarray(values, np.int64)
+    if n is None:
+        return Tally(*np.unique(values, return_counts=True))
+    order = np.argsort(values, kind="stable")
+    values, n = values[order], np.asarray(n, np.int64)[order]
+    first = np.flatnonzero(np.diff(values, prepend=values[:1] - 1)) if len(values) else EMPTY
+    return Tally(values[first], np.add.reduceat(n, first) if len(first) else EMPTY)
+
+
+def in_order(values: Ints) -> bool:
+    """Whether values are distinct and rising, as the counters need them."""
+    return bool((values[1:] > values[:-1]).all())
+
+
+class _Tier:
+    """Sorted values with counts; a count may be zero until the next merge."""
+
+    __slots__ = ("counts", "values")
+
+    def __init__(self, values: Ints = EMPTY, counts: Ints = EMPTY) -> None:
+        self.values, self.counts = values, counts
+
+    def find(self, values: Ints) -> tuple[Ints, NDArray[np.bool_]]:
+        """Where each value is or would be inserted, and whether it is there."""
+        place = np.searchsorted(self.values, values)
+        if not len(self.values):
+            return place, np.zeros(len(values), bool)
+        return place, self.values.take(place, mode="clip") == values
+
+    def insert(self, place: Ints, values: Ints, counts: Ints) -> None:
+        """Put absent values in at their places."""
+        self.values = np.insert(self.values, place, values)
+        self.counts = np.insert(self.counts, place, counts)
+
+
+class ValueCounts:
+    """Exact counters of a variable's values.
+
+    ``total`` is the sum of all counts (rows), ``distinct`` the number of values with a count above zero, ``version`` rises with
+    every change. Values are int64 ids; counts are at least zero, and removing more than was added is an error.
+    """
+
+    __slots__ = ("_base", "_recent", "distinct", "total", "version")
+
+    def __init__(self, counts: Tally | None = None) -> None:
+        self._base, self._recent = _Tier(), _Tier()
+        self.total = self.distinct = self.version = 0
+        if counts is not None:
+            self.add(*counts)
+
+    def add(self, values: Ints, counts: Ints) -> None:
+        """Count further rows: ``counts[i]`` of them with ``values[i]``."""
+        values, counts = _normal(values, counts)
+        if not len(values):
+            return
+        self.version += 1
+        self.total += int(counts.sum())
+        if not len(self._base.values):
+            self._base = _Tier(values, counts.copy())
+            self.distinct += len(values)
+            return
+        place, known = self._base.find(values)
+        self._raise_by(self._base, place[known], counts[known])
+        if known.all():
+            return
+        values, counts = values[~known], counts[~known]
+        place, known = self._recent.find(values)
+        self._raise_by(self._recent, place[known], counts[known])
+        self._recent.insert(place[~known], values[~known], counts[~known])
+        self.distinct += int(len(known) - known.sum())
+        if len(self._recent.values) > max(SMALLEST_RECENT, len(self._base.values) // 4):
+            self._merge()
+
+    def remove(self, values: Ints, counts: Ints) -> None:
+        """Take rows away that were counted before. ValueError, and no change, where there were fewer of them."""
+        values, counts = _normal(values, counts)
+        if not len(values):
+            return
+        place, known = self._base.find(values)
+        later, recent = self._recent.find(values[~known])
+        base_left = self._base.counts[place[known]] - counts[known]
+        recent_left = self._recent.counts[later[recent]] - counts[~known][recent]
+        if not recent.all() or (base_left < 0).any() or (recent_left < 0).any():
+            raise ValueError("more rows removed than were counted")
+        self.version += 1
+        self.total -= int(counts.sum())
+        self._base.counts[place[known]] = base_left
+        self._recent.counts[later[recent]] = recent_left
+        self.distinct -= int((base_left == 0).sum() + (recent_left == 0).sum())
+        if 2 * self.distinct < len(self._base.values):
+            self._merge()
+
+    def get(self, values: Ints) -> Ints:
+        """card(Ω_{x=c}) for each value c, in any order and with repetitions; zero where c does not occur."""
+        values = np.asarray(values, np.int64)
+        found = np.zeros(len(values), np.int64)
+        for tier in (self._base, self._recent):
+            if len(tier.values):
+                place, known = tier.find(values)
+                found += np.where(known, tier.counts.take(place, mode="clip"), 0)
+        return found
+
+    def tallies(self) -> list[Tally]:
+        """The counters as at most two tallies without common values, counts of zero included."""
+        return [Tally(tier.values, tier.counts) for tier in (self._base, self._recent) if len(tier.values)]
+
+    def tally(self) -> Tally:
+        """The counters as one tally, without zeros."""
+        self._merge()
+        return Tally(self._base.values, self._base.counts)
+
+    def dot(self, other: ValueCounts | Fanout) -> int:
+        """Σ_c f(c)·g(c), the size of the join with ``other``: the side with fewer values is looked up in the other."""
+        if isinstance(other, ValueCounts):
+            if len(other) < len(self):
+                return other.dot(self)
+            other = other.get
+        return sum(int(np.dot(counts, np.asarray(other(values), np.int64))) for values, counts in self.tallies())
+
+    def __len__(self) -> int:
+        return len(self._base.values) + len(self._recent.values)
+
+    def _raise_by(self, tier: _Tier, place: Ints, counts: Ints) -> None:
+        before = tier.counts[place]
+        tier.counts[place] = before + counts
+        self.distinct += int((before == 0).sum())
+
+    def _merge(self) -> None:
+        """Recent values into the base, zeros out of it."""
+        base, recent = self._base, self._recent
+        if len(recent.values):
+            base.insert(np.searchsorted(base.values, recent.values), recent.values, recent.counts)
+            self._recent = _Tier()
+        if self.distinct < len(base.values):
+            kept = base.counts > 0
+            self._base = _Tier(base.values[kept], base.counts[kept])
+
+
+def _normal(values: Ints, counts: Ints) -> Tally:
+    """As the tiers need them: rising, distinct, none with a zero count."""
+    values, counts = np.asarray(values, np.int64), np.asarray(counts, np.int64)
+    if len(values) != len(counts):
+        raise ValueError(f"{len(values)} values with {len(counts)} counts")
+    if (counts < 0).any():
+        raise ValueError("a count is negative")
+    if not in_order(values):
+        values, counts = tally(values, counts)
+    kept = counts > 0
+    return Tally(values, counts) if kept.all() else Tally(values[kept], counts[kept])

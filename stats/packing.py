@@ -1,0 +1,78 @@
+"""Trees of JSON values and int64 arrays as compact bytes, and back: how statistics travel to a checkpoint.
+
+Each array is stored in the smallest unsigned width that its range needs, so counts and times take a byte or two a value. The
+layout: ``MAGIC``, the length of the header (4 bytes), the header (JSON: the tree with ``{"$": i}`` for array i, and width, least
+value and length of each array), the arrays. Everything is little-endian.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+MAGIC = b"CQS1"
+Tree: TypeAlias = "dict[str, Tree] | list[Tree] | NDArray[np.int64] | str | int | float | bool | None"
+
+
+def pack(tree: Tree) -> bytes:
+    """The bytes of a tree."""
+    arrays: list[NDArray[np.int64]] = []
+    shape = _without_arrays(tree, arrays)
+    stored = [_narrowed(array) for array in arrays]
+    layout = [[body.dtype.itemsize, least, len(body)] for body, least in stored]
+    header = json.dumps({"tree": shape, "arrays": layout}, separators=(",", ":")).encode()
+    return b"".join([MAGIC, len(header).to_bytes(4, "little"), header, *(body.tobytes() for body, _ in stored)])
+
+
+def unpack(data: bytes) -> Tree:
+    """The tree of :func:`pack`'s bytes; ValueError where they are not such."""
+    if data[:4] != MAGIC:
+        raise ValueError("these bytes are not packed statistics, or of another version")
+    start = 8 + int.from_bytes(data[4:8], "little")
+    try:
+        header = json.loads(data[8:start])
+        arrays = []
+        for width, least, length in header["arrays"]:
+            body = np.frombuffer(data, f"<u{width}", length, start)
+            arrays.append(body.astype(np.uint64).view(np.int64) + np.int64(least))
+            start += width * length
+        if start != len(data):
+            raise ValueError("of another length than the header says")
+        return _with_arrays(header["tree"], arrays)
+    except (ValueError, KeyError, IndexError, TypeError) as error:
+        raise ValueError(f"packed statistics are damaged: {error}") from error
+
+
+def _narrowed(array: NDArray[np.int64]) -> tuple[NDArray[np.unsignedinteger], int]:
+    """The array less its least value, as narrow as it goes."""
+    array = np.asarray(array, np.int64)
+    if not len(array):
+        return np.empty(0, np.uint8), 0
+    least, most = int(array.min()), int(array.max())
+    width = np.min_scalar_type(most - least).newbyteorder("<")
+    return (array - np.int64(least)).view(np.uint64).astype(width), least
+
+
+def _without_arrays(tree: Tree, arrays: list[NDArray[np.int64]]) -> Tree:
+    if isinstance(tree, np.ndarray):
+        arrays.append(tree)
+        return {"$": len(arrays) - 1}
+    if isinstance(tree, dict):
+        return {name: _without_arrays(branch, arrays) for name, branch in tree.items()}
+    if isinstance(tree, list):
+        return [_without_arrays(branch, arrays) for branch in tree]
+    return tree
+
+
+def _with_arrays(tree: Tree, arrays: list[NDArray[np.int64]]) -> Tree:
+    if isinstance(tree, dict):
+        place = tree.get("$")
+        if isinstance(place, int):
+            return arrays[place]
+        return {name: _with_arrays(branch, arrays) for name, branch in tree.items()}
+    if isinstance(tree, list):
+        return [_with_arrays(branch, arrays) for branch in tree]
+    return tree

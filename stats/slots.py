@@ -1,0 +1,57 @@
+"""What the statistics are told of a binding slot: rows by time, and rows by value for each variable (DESIGN §3, §6)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from cqels_opt.stats.counts import EMPTY, Ints, Tally, tally
+
+
+@dataclass(frozen=True, slots=True)
+class SlotCounts:
+    """The counts of one slot, or of a part of one, of a stream pattern.
+
+    ``times`` are the distinct element times (ms) in rising order and ``rows[i]`` the rows with ``times[i]``, so the number of
+    live rows is exact at any frontier. ``values`` has a tally for each variable of the pattern; it enters the statistics with the
+    slot, fades in proportion to the rows while the slot expires, and leaves with its last row. Where that is too coarse, cut the
+    slot into parts (:func:`slot_parts`).
+    """
+
+    slot: int
+    times: Ints
+    rows: Ints
+    values: Mapping[str, Tally]
+
+    @property
+    def total(self) -> int:
+        """The rows of the slot, those with an empty interval included."""
+        return int(self.rows.sum())
+
+    def renamed(self, names: Mapping[str, str]) -> SlotCounts:
+        """The same counts for a pattern of the same shape: its variable -> the name that the variable has here."""
+        return SlotCounts(self.slot, self.times, self.rows, {new: self.values[old] for new, old in names.items()})
+
+
+def slot_counts(slot: int, times: Ints, columns: Mapping[str, Ints], n: Ints | None = None) -> SlotCounts:
+    """The counts of rows given as columns; ``n`` are multiplicities."""
+    return SlotCounts(slot, *tally(times, n), {variable: tally(column, n) for variable, column in columns.items()})
+
+
+def slot_parts(slot: int, times: Ints, columns: Mapping[str, Ints], parts: int, n: Ints | None = None) -> tuple[SlotCounts, ...]:
+    """As :func:`slot_counts`, cut by time into at most ``parts`` of about equally many rows, none within an instant.
+
+    With a part a time the statistics are exact at every frontier; with one, value counts fade in proportion within the slot.
+    """
+    times = np.asarray(times, np.int64)
+    order = np.argsort(times, kind="stable")
+    at = times[order]
+    wanted = np.linspace(0, len(at), max(parts, 1) + 1).astype(np.int64)[1:-1]
+    cuts = np.unique(np.searchsorted(at, at[wanted])) if len(at) else EMPTY
+    pieces = [piece for piece in np.split(order, cuts[cuts > 0]) if len(piece)]
+    return tuple(
+        slot_counts(slot, times[piece], {v: column[piece] for v, column in columns.items()}, None if n is None else n[piece])
+        for piece in pieces
+    )

@@ -1,0 +1,149 @@
+"""A block's statistics as bytes for a checkpoint, and as a readable summary for people and the trace.
+
+A restart has two ways to go on as if nothing had happened. Either the driver keeps :func:`save`'s bytes (all counters; they
+grow with the windows). Or it keeps the counts of each slot beside the slot (:func:`save_slot`, once) and with every batch
+``save(statistics, slots=False)``, which is small; :func:`load` is then given the slots that still live. Within the budget both
+restore the same statistics; beyond it the second way chooses the heavy values anew, so estimates can differ within their errors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias, cast
+
+from cqels_opt.stats.bounded import ALL, BoundedCounts, Kept
+from cqels_opt.stats.counts import Tally, ValueCounts
+from cqels_opt.stats.feedback import Ratio
+from cqels_opt.stats.held import Held
+from cqels_opt.stats.overlap import spans
+from cqels_opt.stats.packing import Tree, pack, unpack
+from cqels_opt.stats.registry import BlockStatistics
+from cqels_opt.stats.relations import Key
+from cqels_opt.stats.slots import SlotCounts
+from cqels_opt.stats.window import BOTH, WindowStatistics
+
+Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | bool | None"
+
+
+# ------------------------------------------------------------------ slots
+def save_slot(slot: SlotCounts) -> bytes:
+    """The counts of a slot as bytes."""
+    values: dict[str, Tree] = {variable: [tallied.values, tallied.counts] for variable, tallied in slot.values.items()}
+    return pack({"slot": slot.slot, "times": slot.times, "rows": slot.rows, "values": values})
+
+
+def load_slot(data: bytes) -> SlotCounts:
+    """The counts of a slot from :func:`save_slot`'s bytes; ValueError where they are not such."""
+    tree = cast("dict[str, Any]", unpack(data))
+    values = {variable: Tally(*tallied) for variable, tallied in tree["values"].items()}
+    return SlotCounts(tree["slot"], tree["times"], tree["rows"], values)
+
+
+# ------------------------------------------------------------------ the whole
+def save(statistics: BlockStatistics, *, slots: bool = True) -> bytes:
+    """The state of the statistics; without ``slots`` all but the counts of the slots."""
+    marks, lately = _named(statistics.marks), _named(statistics.lately)
+    ratios = {name: [r.rows_in, r.rows_out, r.observations] for name, r in statistics.observations.ratios.items()}
+    windows = {name: _window(window, slots) for name, window in statistics.windows.items()}
+    tree = {"frontier": statistics.frontier, "epoch": statistics.epoch, "marks": marks, "lately": lately, "ratios": ratios}
+    return pack(cast("Tree", {**tree, "windows": windows}))
+
+
+def load(data: bytes, into: BlockStatistics, slots: Mapping[str, Sequence[SlotCounts]] | None = None) -> None:
+    """The state goes into statistics that were just made for the same relations.
+
+    ``slots`` are each occurrence's slots of the committed batches, where the state was saved without them; the last of them count
+    as old at once, as they would with the next step. ValueError where the bytes are not a state, or that of other relations.
+    """
+    tree = cast("dict[str, Any]", unpack(data))
+    if set(tree["windows"]) != set(into.windows):
+        raise ValueError(f"these statistics are of {sorted(tree['windows'])}, not of {sorted(into.windows)}")
+    for name, window in into.windows.items():
+        _resume(window, tree["windows"][name])
+        for slot in (slots or {}).get(name, ()):
+            window.add(slot)
+        if window.frontier is not None:
+            window.expire(window.frontier)
+        window.epoch = tree["windows"][name]["epoch"]
+    into.frontier, into.epoch = tree["frontier"], tree["epoch"]
+    into.observations.ratios = {name: Ratio(*counts) for name, counts in tree["ratios"].items()}
+    into.marks, into.lately = _keyed(tree["marks"]), _keyed(tree["lately"])
+
+
+def _named(values: Mapping[str, Mapping[Key, Any]]) -> Tree:
+    return {source: [[key.kind, list(key.names), value] for key, value in found.items()] for source, found in values.items()}
+
+
+def _keyed(tree: dict[str, list[Any]]) -> dict[str, dict[Key, Any]]:
+    return {source: {Key(kind, tuple(names)): value for kind, names, value in found} for source, found in tree.items()}
+
+
+def _window(window: WindowStatistics, slots: bool) -> Tree:
+    tree: dict[str, Tree] = {"frontier": window.frontier, "epoch": window.epoch}
+    if slots:
+        tree["kept"] = {variable: [counts.kept.level, counts.kept.heavy] for variable, counts in window.whole.items()}
+        tree["old"] = [_held(held) for held in window.held("old")]
+        tree["delta"] = [_held(held) for held in window.held("delta")]
+    return tree
+
+
+def _held(held: Held) -> Tree:
+    values: dict[str, Tree] = {variable: [*counts.tally(), counts.rows] for variable, counts in held.counts.items()}
+    known: dict[str, Tree] = {**held.known}
+    return {"slots": [*held.slots], "times": held.times, "rows": held.rows, "total": held.total, "known": known, "values": values}
+
+
+def _resume(window: WindowStatistics, tree: dict[str, Any]) -> None:
+    frontier: int | None = tree["frontier"]
+    if "kept" not in tree:
+        window.resume([], [], dict.fromkeys(window.variables, ALL), frontier)
+        return
+    if set(tree["kept"]) != set(window.variables):
+        raise ValueError(f"these statistics are of the variables {sorted(tree['kept'])}, not of {sorted(window.variables)}")
+    kept = {variable: Kept(heavy, level) if level else ALL for variable, (level, heavy) in tree["kept"].items()}
+    old = [_holding(window, one, kept) for one in tree["old"]]
+    for held in old:
+        held.spans = held.spans if frontier is None else held.spans.after(frontier)
+    exact = dict.fromkeys(window.variables, ALL)
+    window.resume(old, [_holding(window, one, exact) for one in tree["delta"]], kept, frontier)
+
+
+def _holding(window: WindowStatistics, tree: dict[str, Any], kept: Mapping[str, Kept]) -> Held:
+    counts = {
+        variable: BoundedCounts(ValueCounts(Tally(values, n)), kept[variable], rows)
+        for variable, (values, n, rows) in tree["values"].items()
+    }
+    times, rows = tree["times"], tree["rows"]
+    live = spans(*window.intervals(times), rows)
+    return Held(tuple(tree["slots"]), times, rows, counts, live, tree["total"], dict(tree["known"]))
+
+
+# ------------------------------------------------------------------ for people
+def summary(statistics: BlockStatistics) -> dict[str, Json]:
+    """What is known now, JSON-able: for ``run.statistics()`` and the trace.
+
+    ``relations``: rows, distinct values, and of occurrences the rows of the delta, the slots, and the sketch's level (0: exact).
+    ``joins``: join sizes by name, over old and new content. ``filters``: the share kept, and of how many observations.
+    """
+    view = statistics.view(dict.fromkeys(statistics.windows, BOTH))
+    relations: dict[str, Json] = {}
+    for name, relation in statistics.relations.items():
+        distinct: dict[str, Json] = {variable: view.distinct(name, variable) for variable in relation.variables}
+        relations[name] = {"rows": view.cardinality(name), "distinct": distinct}
+        window = statistics.windows.get(name)
+        if window is not None:
+            relations[name] = {
+                "rows": window.card(),
+                "delta": window.card("delta"),
+                "slots": len(window.chunks()),
+                "distinct": distinct,
+                "level": {variable: counts.kept.level for variable, counts in window.whole.items()},
+            }
+    ratios = statistics.observations.ratios
+    return {
+        "frontier": statistics.frontier,
+        "epoch": statistics.epoch,
+        "relations": relations,
+        "joins": {str(key): view.value(key) for key in statistics.keys if key.kind == "join_size"},
+        "filters": {name: {"kept": ratio.value, "observations": ratio.observations} for name, ratio in ratios.items()},
+    }

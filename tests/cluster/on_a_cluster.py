@@ -1,0 +1,121 @@
+"""Runs a query on a Spark master, in a process of its own, and says as JSON what happened where.
+
+Usage: on_a_cluster.py FOLDER WORLD MASTER [STAGE:BATCH]... With STAGE (``ingest`` or ``evaluate``) and BATCH the first task of that
+stage, in its first attempt, has done its work and written its files when it kills its executor with SIGKILL, instead of reporting.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import tracemalloc
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql import DataFrame
+
+from cqels_opt.bench.social import PLACES_GRAPH
+from cqels_opt.engine import Engine, make_driver
+from cqels_opt.operators.driver import DriverOptions, Evaluated
+from cqels_opt.operators.evaluate import EvaluateTask
+from cqels_opt.operators.ingest import IngestReport, IngestTask
+from cqels_opt.spark.runner import SparkRunner
+from cqels_opt.spark.session import SparkSession, make_session
+from cqels_opt.spark.sinks import FileSink
+from cqels_opt.spark.stream import StreamRun, chunk_stream
+from cqels_opt.windows.frontier import Frontier, Partition
+from cqels_opt.windows.replay import BatchSize, ReplaySource, cut
+
+QUERY = Path(__file__).resolve().parents[2] / "docs" / "queries" / "q2.rq"
+BATCH = 2000
+Batches = Iterator[pa.RecordBatch]
+
+
+def dying(log: str) -> Callable[[Batches], Batches]:
+    """A stage behind another one in the same tasks: it notes attempts in ``log``, and the first one of all ends its executor."""
+
+    def executor() -> int:
+        """The JVM above this process: its parents, up to the executor."""
+        pid = os.getpid()
+        while b"CoarseGrainedExecutorBackend" not in Path(f"/proc/{pid}/cmdline").read_bytes():
+            pid = int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
+            assert pid > 1, "no executor above this process"
+        return pid
+
+    def run(batches: Batches) -> Batches:
+        held = list(batches)  # the stage before has done all that it does
+        context = TaskContext.get()
+        assert context is not None
+        if context.partitionId() == 0:
+            first = not Path(log).exists()
+            with Path(log).open("a") as file:
+                file.write(f"{executor()}\n")
+            if first:
+                os.kill(executor(), signal.SIGKILL)
+                signal.pause()
+        yield from held
+
+    return run
+
+
+class Watched(SparkRunner):
+    """Notes the bytes that tasks send to the driver, and lets an executor die where asked to."""
+
+    def __init__(self, spark: SparkSession, folder: Path, doomed: Sequence[str]) -> None:
+        super().__init__(spark, 2)
+        self.folder, self.doomed, self.now = folder, doomed, ""
+        self.collected: list[int] = []
+
+    def ingest(self, rows: Any, task: IngestTask) -> list[IngestReport]:
+        self.now = f"ingest:{task.batch}"
+        return super().ingest(rows, task)
+
+    def evaluate(self, tasks: Sequence[EvaluateTask], parts: int) -> Evaluated:
+        self.now = f"evaluate:{tasks[0].step.batch}"
+        return super().evaluate(tasks, parts)
+
+    def _collect(self, frame: DataFrame) -> Iterator[Any]:
+        if self.now in self.doomed:
+            frame = frame.mapInArrow(dying(str(self.folder / self.now)), frame.schema)
+        runner = self
+
+        class Counted:
+            def collect(self) -> list[Any]:
+                rows = frame.collect()
+                runner.collected.append(sum(len(row["report"]) for row in rows))
+                return rows
+
+        yield from super()._collect(Counted())  # type: ignore[arg-type]
+
+
+def main(folder: Path, world: Path, master: str, doomed: Sequence[str]) -> None:
+    spark = make_session(master, folder)
+    engine = Engine(spark, static=world / "static.nt", graphs={PLACES_GRAPH: world / "places.nt"}, folder=folder / "registered")
+    query = engine.register(QUERY.read_text(encoding="utf-8"))
+    stream = query.program.streams[0]
+    plan = cut([ReplaySource(stream, (world / "stream.ndjson",))], folder / "replay", BatchSize(count=BATCH))
+    frontier = Frontier((stream,), finite=True)
+    for p in plan.partitions:
+        frontier.partitions[p.partition] = Partition(stream, first_known=p.first, elements=p.elements)
+    runner = Watched(spark, folder, doomed)
+    options = DriverOptions(large=BATCH // 2)  # so that a batch is a large delta, with a share for each of both
+    driver = make_driver([query], folder, runner, FileSink(folder / "answers.jsonl"), frontier, options, folder / "trace.jsonl")
+    tracemalloc.start()
+    StreamRun(driver, runner).start(chunk_stream(spark, plan.chunk_folder), folder / "spark", to_the_end=True).await_termination()
+    said = {
+        "shares": [*runner.shares.values()],
+        "collected": max(runner.collected),
+        "peak": tracemalloc.get_traced_memory()[1],
+        "attempts": {stage: (folder / stage).read_text().split() for stage in doomed},
+    }
+    spark.stop()
+    print(json.dumps(said))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3], sys.argv[4:])

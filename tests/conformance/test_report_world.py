@@ -1,0 +1,142 @@
+"""Q1–Q4 of the report over its world: verified through Spark, and plans that follow the data where it matters.
+
+The real world is the ACL Anthology Network's papers with whom people met at conferences; the generated one drifts from people without
+papers in full rooms to busy authors in empty ones.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from local_run import Cut, Registered, World, register
+
+from cqels_opt.bench.shared_data import shared_world
+from cqels_opt.bench.social import DRIFT, PLACES_GRAPH, STREAM, social
+from cqels_opt.commands import in_session
+from cqels_opt.operators.driver import Driver
+from cqels_opt.operators.local import LocalSink
+from cqels_opt.options import Batch, RunOptions
+from cqels_opt.query.parser import parse
+from cqels_opt.trace.records import TraceRecord
+from cqels_opt.verify import Options, judge, read_answers, read_inputs
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+QUERIES = Path(__file__).resolve().parents[2] / "docs" / "queries"
+MATTERS = 1.5
+
+
+def text(name: str) -> str:
+    return (QUERIES / f"{name}.rq").read_text(encoding="utf-8")
+
+
+def world(stream: Path, static: Path, places: Path) -> World:
+    """The files' content, which verify's own readers read."""
+    inputs = read_inputs([(STREAM, stream)], [static], [(PLACES_GRAPH, places)]).inputs
+    return World({STREAM: [inputs.streams[STREAM]]}, inputs.default, inputs.graphs)
+
+
+# ------------------------------------------------------------------ switches
+class Counts(LocalSink):
+    """Answers are made, counted by their lines a batch, and not kept."""
+
+    format = "arrow"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.made: list[int] = []
+
+    def put(self, batch: int, chunks: Sequence[tuple[object, object]], folder: Path) -> dict[str, int]:  # type: ignore[override]
+        self.made.append(sum(chunk.answers for _, chunk in chunks))  # type: ignore[attr-defined]
+        return {}
+
+
+def rows_made(records: Sequence[TraceRecord]) -> int:
+    """What all operators of all batches put out."""
+    return sum(o.observed or 0 for r in records for d in r.deltas for o in d.operators)
+
+
+def switches(records: Sequence[TraceRecord]) -> list[int]:
+    return [r.batch for r in records if any(d.switched for d in r.deltas)]
+
+
+def go(driver: Driver, query: Registered, how: Cut, first: int = 0, last: int | None = None) -> list[TraceRecord]:
+    return [record for n, rows in list(enumerate(query.chunks(how)))[first:last] for record in driver.batch(n, rows)]
+
+
+def forced(query: Registered, how: Cut, at: int, records: Sequence[TraceRecord], made: Sequence[int], folder: Path) -> float:
+    """The rows of the old plans from a switch on, over those of the new: the run up to there is started again with either.
+
+    Nothing but the plans differs: as many answers come in each batch.
+    """
+    before = "; ".join(f"{d.source}: {d.plan}" for d in records[at - 1].deltas)
+    first, sink = query.driver(how, folder / "state", sink=Counts()), Counts()
+    go(first, query, how, 0, at)
+    shutil.copytree(folder / "state", folder / "forced")
+    old = Cut(how.batch, f"fixed:{before}")
+    kept = go(query.driver(old, folder / "forced", sink=sink), query, old, at)
+    assert all(d.plan in before for r in kept for d in r.deltas)
+    assert sink.made == list(made[at:])
+    assert first.state.batch == at - 1
+    return rows_made(kept) / rows_made(records[at:])
+
+
+def check_switch(query: Registered, how: Cut, folder: Path, at: int | None = None) -> None:
+    """There is a switch (by default the first) after which the old plan would have made half as many rows again, or more."""
+    sink = Counts()
+    records = go(query.driver(how, sink=sink), query, how)
+    found = switches(records)
+    assert found, "no switch"
+    place = found[0] if at is None else at
+    assert place in found
+    moved = [d for d in records[place].deltas if d.switched]
+    assert all(d.reason for d in moved)
+    assert forced(query, how, place, records, sink.made, folder) >= MATTERS
+
+
+# ------------------------------------------------------------------ the generated world
+@pytest.fixture(scope="module")
+def drifting(tmp_path_factory: pytest.TempPathFactory) -> World:
+    files = social(tmp_path_factory.mktemp("social"), authors=600, papers=600, places=200, elements=6000, phases=DRIFT)
+    return world(files.stream, files.static, files.places)
+
+
+@pytest.mark.parametrize("name", ["q2", "q3", "q4"])
+def test_a_switch_that_matters(name: str, drifting: World, tmp_path: Path) -> None:
+    check_switch(register(text(name), drifting, tmp_path / "q"), Cut("250"), tmp_path)
+
+
+@pytest.mark.parametrize("name", ["q1", "q2", "q3", "q4"])
+def test_spark_on_the_generated_world(name: str, spark: SparkSession, tmp_path: Path) -> None:
+    """Through Spark: the answers verified, and at most two jobs a batch, three with aggregates."""
+    files = social(tmp_path, authors=60, places=8, elements=300, rate=5, phases=DRIFT)
+    jobs: list[int] = []
+    options = RunOptions(
+        QUERIES / f"{name}.rq",
+        streams=((STREAM, files.stream),),
+        static=(files.static,),
+        graphs=((PLACES_GRAPH, files.places),),
+        batch=Batch(elements=60),
+        out=tmp_path / "out.jsonl",
+    )
+    in_session(spark, options, tmp_path / "state", lambda records: jobs.extend(r.jobs for r in records))
+    inputs = read_inputs(options.streams, options.static, options.graphs).inputs
+    verdict = judge(parse(text(name)), inputs, Options(), read_answers(tmp_path / "out.jsonl"))
+    assert verdict.equal, verdict.text()
+    assert verdict.rows > 100
+    assert len(jobs) == 5
+    assert max(jobs) <= (3 if name == "q4" else 2)
+
+
+# ------------------------------------------------------------------ the real world
+@pytest.mark.needs_shared_data
+def test_a_switch_that_matters_in_the_real_world(shared_data: Path, tmp_path: Path) -> None:
+    """When groups at the conference fall apart again, who is in the same place decides earlier than who wrote with whom."""
+    files = shared_world(shared_data, tmp_path, event="ICCSS17", elements=24_000)
+    query = register(text("q2"), world(files.stream, files.static, files.places), tmp_path / "q")
+    check_switch(query, Cut("1000"), tmp_path, at=17)

@@ -1,0 +1,112 @@
+"""What verify changes in a query's text, and what it leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from cqels_opt.errors import QueryError, RunError
+from cqels_opt.query.algebra import Bgp, Query, Window
+from cqels_opt.query.parser import parse
+from cqels_opt.verify import Element, Inputs, Options, evaluate
+from cqels_opt.verify.rewrite import at_instant, concatenations, plain_sparql
+from cqels_opt.verify.ties import with_ties
+
+Ask = Callable[..., list[str]]
+At = Callable[[float, str, str], Element]
+PREFIX = "PREFIX : <http://ex.org/>\n"
+WINDOW = "GRAPH <urn:cqels-opt:window:w>"
+
+
+def plain(text: str) -> str:
+    return plain_sparql(parse(PREFIX + text)).text.removeprefix(PREFIX)
+
+
+def test_only_window_clauses_are_rewritten() -> None:
+    text = 'SELECT ?p FROM NAMED :S [RANGE 5s] AS ?w\nWHERE { # GRAPH ?w {\n  GRAPH ?w { ?p :at "GRAPH ?w" }\n}'
+    assert plain(text) == f'SELECT ?p  \nWHERE {{ # GRAPH ?w {{\n  {WINDOW} {{ ?p :at "GRAPH ?w" }}\n}}'
+
+
+def test_stream_blocks() -> None:
+    found = plain("SELECT ?p { STREAM :S [NOW] { ?p :at ?l } STREAM :S [RANGE 5s] { ?q :at ?l } }")
+    assert "STREAM" not in found
+    assert found.count("GRAPH <urn:cqels-opt:window:") == 2
+
+
+def test_an_undeclared_graph_variable_does_not_see_windows(ask: Ask) -> None:
+    text = "SELECT ?g ?n FROM NAMED :S [RANGE 1s] AS ?w { GRAPH ?w { ?p :at ?l } GRAPH ?g { ?l :name ?n } }"
+    graphs = {"G": ["x name ex", "y name why"], "H": ["y name wye"]}
+    assert ask(text, graphs=graphs) == ["1 + G ex", "3 + G ex", "6 + G why", "6 + H wye", "9 + G why", "9 + H wye"]
+    everything = (
+        "SELECT ?g (COUNT(*) AS ?k) FROM NAMED :S [RANGE 1s] AS ?w { GRAPH ?w { ?p :at ?l } GRAPH ?g { ?s ?q ?o } } GROUP BY ?g"
+    )
+    assert ask(everything, graphs=graphs) == [
+        "1 + G 2",
+        "1 + H 1",
+        "3 + G 2",
+        "3 + H 1",
+        "6 + G 2",
+        "6 + H 1",
+        "9 + G 2",
+        "9 + H 1",
+    ]
+
+
+def test_from_makes_a_graph_the_default_graph(ask: Ask) -> None:
+    text = "SELECT ?n FROM :G FROM NAMED :G FROM NAMED :S [NOW] AS ?w { GRAPH ?w { ?p :at ?l } ?l :name ?n }"
+    assert ask(text, default=["x name no"], graphs={"G": ["x name yes"]}) == ["1 + yes", "3 + yes"]
+
+
+def test_now_is_the_instant(ask: Ask) -> None:
+    text = plain("SELECT (NOW() AS ?t) FROM NAMED :S [NOW] AS ?w { GRAPH ?w { ?p :at ?l } }")
+    assert '("1970-01-01T00:00:01.5Z"^^<http://www.w3.org/2001/XMLSchema#dateTime> AS ?t)' in at_instant(text, 1500)
+    query = "SELECT ?p (NOW() AS ?t) FROM NAMED :S [RANGE 2s] AS ?w { GRAPH ?w { ?p :at :y } }"
+    assert ask(query, Options(policy="p:4000", operator="istream")) == []
+    assert ask(query, Options(policy="p:7000")) == ["7 + a 1970-01-01T00:00:07Z"]
+
+
+def test_what_depends_on_the_run_is_refused(ask: Ask) -> None:
+    with pytest.raises(QueryError, match="RAND"):
+        ask("SELECT (RAND() AS ?r) FROM NAMED :S [NOW] AS ?w { GRAPH ?w { ?p :at ?l } }")
+
+
+def test_what_the_engine_cannot_evaluate_is_a_clear_error() -> None:
+    window = Window("w", "http://ex.org/S", "now")
+    inputs = Inputs({"http://ex.org/S": [Element(1, (("<a:b>", "<a:b>", "<a:b>"),))]})
+    query = Query("SELECT ?p { GRAPH ?w { ?p ?q } }", "cqels", (), Bgp(()), (window,), ())
+    for evaluator in ("pyoxigraph", "rdflib"):
+        with pytest.raises(RunError, match=f"{evaluator} cannot evaluate the rewritten query"):
+            evaluate(query, inputs, Options(evaluator=evaluator))
+
+
+# ------------------------------------------------------------------ LIMIT, SAMPLE, GROUP_CONCAT
+def test_ties_follow_the_names_of_variables() -> None:
+    assert with_ties("SELECT ?b { ?b :at ?a } ORDER BY ?b LIMIT 2 OFFSET 1") == (
+        "SELECT ?b { ?b :at ?a } ORDER BY ?b ?a STR(?a) LANG(?a) ?b STR(?b) LANG(?b) LIMIT 2 OFFSET 1"
+    )
+    assert with_ties("SELECT ?b { ?b :at ?a } LIMIT 2") == "SELECT ?b { ?b :at ?a } ORDER BY ?b STR(?b) LANG(?b) LIMIT 2"
+    grouped = "SELECT ?b (COUNT(*) AS ?n) { ?b :at ?a } GROUP BY ?b ORDER BY DESC(?n) LIMIT 1"
+    assert with_ties(grouped).endswith("ORDER BY DESC(?n) ?b STR(?b) LANG(?b) ?n STR(?n) LANG(?n) LIMIT 1")
+    assert with_ties("SELECT * { { SELECT ?b { ?b :at ?a } LIMIT 2 } ?b :is ?c }") == (
+        "SELECT * { { SELECT ?b { ?b :at ?a } ORDER BY ?b STR(?b) LANG(?b) LIMIT 2 } ?b :is ?c }"
+    )
+
+
+def test_limit_takes_the_first_in_the_order_of_terms(ask: Ask, at: At) -> None:
+    stream = [at(1, "c", "x"), at(1, "b", "x"), at(1, "a", "y"), at(2, "a", "x")]
+    head = "SELECT ?p ?l FROM NAMED :S [RANGE 9s] AS ?w { GRAPH ?w { ?p :at ?l } }"
+    assert ask(head + " ORDER BY ?l LIMIT 2", Options(operator="rstream"), stream) == ["1 = x b", "1 = x c", "2 = x a", "2 = x b"]
+    assert ask(head + " LIMIT 1", Options(operator="rstream"), stream) == ["1 = x b", "2 = x a"]
+
+
+def test_sample_is_the_first_in_the_order_of_terms(ask: Ask, at: At) -> None:
+    stream = [at(1, "c", "x"), at(1, "b", "x")]
+    assert ask("SELECT (SAMPLE(?p) AS ?s) FROM NAMED :S [NOW] AS ?w { GRAPH ?w { ?p :at ?l } }", None, stream) == ["1 + b"]
+
+
+def test_concatenations_are_found() -> None:
+    text = (
+        'SELECT (GROUP_CONCAT(DISTINCT STR(?p); SEPARATOR=", ") AS ?all) (GROUP_CONCAT(?l) AS ?places) FROM NAMED :S [NOW] AS ?w'
+    )
+    assert concatenations(parse(f"{PREFIX}{text} {{ GRAPH ?w {{ ?p :at ?l }} }}")) == {"all": ", ", "places": " "}

@@ -1,0 +1,60 @@
+"""What all rooms' tests share: one Spark session for the whole run, and the real data where it is there."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The one skip there is: tests of the real data sets, where those are not beside the project."""
+    if SHARED_DATA.is_dir():
+        return
+    absent = pytest.mark.skip(reason="the real data sets are not beside the project")
+    for item in items:
+        if item.get_closest_marker("needs_shared_data"):
+            item.add_marker(absent)
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """The folder of the real data sets; its users are marked ``needs_shared_data``."""
+    return SHARED_DATA
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """The one small Spark session of the test run."""
+    from pyspark.sql import SparkSession
+
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.log.level": "ERROR",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.pyspark.python": sys.executable,
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.adaptive.enabled": "false",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
+    }
+    with pytest.MonkeyPatch.context() as patch:
+        # The driver sends its Python's path to the executors from this variable; the setting alone is not read in every version.
+        patch.setenv("PYSPARK_PYTHON", sys.executable)
+        builder = SparkSession.builder.master("local[2]").appName("cqels-opt tests")
+        for key, value in settings.items():
+            builder = builder.config(key, value)
+        session = builder.getOrCreate()
+        session.sparkContext.setLogLevel("ERROR")
+        yield session
+        session.stop()

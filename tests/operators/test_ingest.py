@@ -1,0 +1,128 @@
+"""The first stage: terms to ids, triples to slots by shape, late and bad ones counted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from cqels_opt.operators.ingest import ROW_SCHEMA, IngestReport, IngestTask, ingest
+from cqels_opt.operators.terms import Page
+from cqels_opt.rdf.ids import DEFAULT_SEED, encode
+from cqels_opt.windows.columns import read_columns
+from cqels_opt.windows.slots import Shape
+
+S, T = "http://ex.org/S", "http://ex.org/T"
+AT, KNOWS = "<http://ex.org/at>", "<http://ex.org/knows>"
+X, Y = "<http://ex.org/x>", "<http://ex.org/y>"
+
+
+def code(term: str) -> int:
+    return int(encode([term], DEFAULT_SEED)[0])
+
+
+EVERYTHING = Shape(S, (0, 0, 0), (0, 1, 2))
+PLACES = Shape(S, (0, code(AT), 0), (0, -1, 1))
+SELF = Shape(S, (0, code(KNOWS), 0), (0, -1, 0))
+OTHER = Shape(T, (0, code(AT), 0), (0, -1, 1))
+
+
+def row(s: str, p: str, o: str, t: int, offset: int, stream: int = 0, late: bool = False) -> dict[str, Any]:
+    return {
+        "stream": stream,
+        "partition": stream,
+        "offset": offset,
+        "s": s,
+        "p": p,
+        "o": o,
+        "g": None,
+        "t": t,
+        "late": late,
+        "line": offset + 1,
+    }
+
+
+def run(
+    folder: Path, rows: list[dict[str, Any]], *shapes: Shape, frontier: int = -1, tables: frozenset[str] = frozenset()
+) -> IngestReport:
+    (folder / "slots").mkdir(exist_ok=True)
+    task = IngestTask(str(folder), 3, (S, T), shapes, "", DEFAULT_SEED, frontier, tables)
+    return ingest(pa.Table.from_pylist(rows, schema=ROW_SCHEMA), task, "t0")
+
+
+def test_triples_go_into_the_slots_whose_shape_they_have(tmp_path: Path) -> None:
+    rows = [row(X, AT, Y, 5, 1), row(X, KNOWS, X, 3, 0), row(X, KNOWS, Y, 5, 2), row(Y, AT, X, 9, 0, stream=1)]
+    report = run(tmp_path, rows, EVERYTHING, PLACES, SELF, OTHER)
+    slots = {f.shape + f.stream: f for f in report.files if f.kind == "slot"}
+    assert {name: f.rows for name, f in slots.items()} == {
+        EVERYTHING.key + S: 3,
+        PLACES.key + S: 1,
+        SELF.key + S: 1,
+        OTHER.key + T: 1,
+    }
+    whole = read_columns(tmp_path / slots[EVERYTHING.key + S].path)
+    assert whole["t"].tolist() == [3, 5, 5]
+    assert whole["v2"].tolist() == [code(X), code(Y), code(Y)]
+    assert list(read_columns(tmp_path / slots[SELF.key + S].path)) == ["t", "e", "v0"]
+    assert (slots[EVERYTHING.key + S].least, slots[EVERYTHING.key + S].greatest) == (3, 5)
+
+
+def test_rows_of_one_element_count_once(tmp_path: Path) -> None:
+    rows = [row(X, AT, Y, 5, 0), row(Y, AT, Y, 5, 0), row(X, AT, X, 5, 1)]
+    report = run(tmp_path, rows, PLACES, tables=frozenset([S]))
+    assert report.streams[S].elements == 2
+    (table,) = (f for f in report.files if f.kind == "elements")
+    assert read_columns(tmp_path / table.path)["offset"].tolist() == [0, 1]
+    (slot,) = (f for f in report.files if f.kind == "slot")
+    assert read_columns(tmp_path / slot.path)["e"].tolist() == [0, 0, 1]
+
+
+def test_late_elements_are_dropped_and_counted(tmp_path: Path) -> None:
+    rows = [row(X, AT, Y, 9, 0), row(X, AT, X, 4, 1, late=True), row(Y, AT, X, 2, 2)]
+    report = run(tmp_path, rows, PLACES, frontier=3)
+    seen = report.streams[S]
+    assert (seen.elements, seen.late, seen.first) == (1, 2, 9)
+    assert seen.last == {0: (9, 2)}
+    assert seen.times.tolist() == [9]
+
+
+def test_bad_terms_are_told_with_their_lines(tmp_path: Path) -> None:
+    rows = [row("x", AT, Y, 1, 0), row('"a"', AT, Y, 2, 1), row(X, '"p"', Y, 3, 2), row(X, AT, "<y", 4, 3), row(X, AT, Y, 5, 4)]
+    rows.append({**row(X, AT, Y, 6, 5), "o": None})
+    report = run(tmp_path, rows, PLACES)
+    said = [(r.stream, r.line, r.reason) for r in report.rejected]
+    assert [line for _, line, _ in said] == [1, 2, 3, 4, 6]
+    assert said[0][2].startswith("the subject is not an N-Triples term")
+    assert said[1][2] == 'the subject "a" is a literal'
+    assert said[2][2] == 'the predicate "p" is not an IRI'
+    assert said[3][2].startswith("the object is not an N-Triples term")
+    assert said[4][2] == "the object is missing"
+    assert (report.streams[S].elements, report.streams[S].first) == (1, 5)
+
+
+def test_terms_have_one_canonical_form(tmp_path: Path) -> None:
+    literal = '"caf\\u00E9"^^<http://www.w3.org/2001/XMLSchema#string>'
+    report = run(tmp_path, [row(X, AT, literal, 1, 0), row(X, AT, '"café"', 2, 1)], PLACES)
+    (slot,) = (f for f in report.files if f.kind == "slot")
+    assert len(set(read_columns(tmp_path / slot.path)["v1"].tolist())) == 1
+
+
+def test_terms_that_ids_do_not_tell_are_on_a_page(tmp_path: Path) -> None:
+    number = '"7"^^<http://www.w3.org/2001/XMLSchema#integer>'
+    report = run(tmp_path, [row(X, AT, number, 1, 0), row(Y, KNOWS, X, 2, 1)], PLACES)
+    (page,) = (f for f in report.files if f.kind == "terms")
+    assert page.rows == 1  # X: 7 tells itself, and neither AT nor Y is in a slot
+    assert Page(tmp_path / page.path).terms.to_pylist() == [X]
+
+
+def test_counts_by_value(tmp_path: Path) -> None:
+    report = run(tmp_path, [row(X, AT, Y, 1, 0), row(X, AT, X, 2, 1), row(Y, AT, X, 2, 2)], PLACES)
+    parts = report.streams[S].counts[PLACES.key]
+    assert sum(p.total for p in parts) == 3
+    assert [p.times.tolist() for p in parts][-1] == [2]  # the greatest time apart
+
+
+def test_nothing(tmp_path: Path) -> None:
+    report = run(tmp_path, [], PLACES)
+    assert (report.files, report.streams, report.rejected) == ([], {}, [])

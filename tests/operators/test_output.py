@@ -1,0 +1,103 @@
+"""From rows to answers: ISTREAM, DSTREAM and RSTREAM as bag differences, JSON lines, and columns."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import cast
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cqels_opt.operators.output import SIGN, Answers, answers, columns_of, json_lines, json_term
+from cqels_opt.operators.terms import TermTable
+from cqels_opt.operators.tree import ORDER
+from cqels_opt.query.algebra import Operator
+from cqels_opt.rdf.ids import DEFAULT_SEED
+
+from .rows_by_hand import HORIZON, Plain, plain_rows, rows_of, snapshots
+
+INSTANTS = np.array([10, 20, 30, 40, 50, 60], np.int64)
+OPERATORS = ("istream", "dstream", "rstream")
+
+
+def bag(found: Answers, variables: str) -> Counter[tuple[int, tuple[int, ...]]]:
+    rows: Counter[tuple[int, tuple[int, ...]]] = Counter()
+    for i, (time, n) in enumerate(zip(found.time.tolist(), found.n.tolist())):
+        rows[time, tuple(int(found.columns[v][i]) for v in variables)] += n
+    return rows
+
+
+@given(plain_rows(2), st.sampled_from(OPERATORS), st.integers(1, 3))
+def test_each_operator_by_definition(plain: list[Plain], name: str, parts: int) -> None:
+    """The instants after the first; the parts of the answers together are all of them."""
+    operator = cast(Operator, name)
+    shown = snapshots(rows_of("xy", plain), "xy")
+    content = [Counter({row: n for (at, row), n in shown.items() if at == place}) for place in range(HORIZON)]
+    expected: Counter[tuple[int, tuple[int, ...]]] = Counter()
+    for place in range(1, HORIZON):
+        now, before = content[place], content[place - 1]
+        put = {"istream": now - before, "dstream": before - now, "rstream": now}[name]
+        expected.update({(int(INSTANTS[place]), row): n for row, n in put.items()})
+    found = [answers(rows_of("xy", plain), "xy", operator, INSTANTS, part, parts) for part in range(parts)]
+    assert sum((bag(f, "xy") for f in found), Counter()) == expected
+    assert all(f.op == SIGN[operator] for f in found)
+    assert all((np.diff(f.time) >= 0).all() for f in found)
+
+
+def test_a_row_that_ends_and_an_equal_one_that_begins_cancel_out() -> None:
+    rows = rows_of("x", [((1,), 1, 3, 1), ((1,), 3, 5, 1), ((2,), 1, 3, 1), ((2,), 3, 5, 2)])
+    assert bag(answers(rows, "x", "istream", INSTANTS), "x") == {(20, (1,)): 1, (20, (2,)): 1, (40, (2,)): 1}
+
+
+def test_what_is_not_selected_leaves_its_multiplicity() -> None:
+    rows = rows_of("xy", [((1, 1), 1, 3, 1), ((1, 2), 1, 3, 1)])
+    found = answers(rows, ["x", "unknown"], "istream", INSTANTS)
+    assert (found.columns["x"].tolist(), found.columns["unknown"].tolist(), found.n.tolist()) == ([1], [0], [2])
+
+
+def test_a_snapshot_is_in_the_order_of_order_by() -> None:
+    rows = rows_of(["x", ORDER], [((1, 2), 1, 2, 1), ((2, 0), 1, 2, 1), ((3, 1), 1, 2, 1)])
+    assert answers(rows, "x", "rstream", INSTANTS).columns["x"].tolist() == [2, 3, 1]
+
+
+@pytest.mark.parametrize(
+    ("term", "expected"),
+    [
+        ("<http://ex.org/a>", {"type": "uri", "value": "http://ex.org/a"}),
+        ("_:b0", {"type": "bnode", "value": "b0"}),
+        ('"a \\"b\\"\\n"', {"type": "literal", "value": 'a "b"\n'}),
+        ('"a"@en-gb', {"type": "literal", "value": "a", "xml:lang": "en-gb"}),
+        (
+            '"1"^^<http://www.w3.org/2001/XMLSchema#integer>',
+            {"type": "literal", "value": "1", "datatype": "http://www.w3.org/2001/XMLSchema#integer"},
+        ),
+    ],
+)
+def test_terms_as_sparql_json(term: str, expected: dict[str, str]) -> None:
+    assert json_term(term) == expected
+
+
+def some_answers() -> tuple[Answers, TermTable]:
+    terms = TermTable(DEFAULT_SEED, None)
+    a, b = terms.ids(["<http://ex.org/a>", '"Zoë \\\\ \\"x\\""']).tolist()
+    columns = {"x": np.array([a, b]), "y": np.array([0, a])}
+    return Answers(np.array([10, 20]), np.array([2, 1]), columns, "+"), terms
+
+
+def test_a_row_that_occurs_twice_is_two_lines() -> None:
+    found, terms = some_answers()
+    lines, times = json_lines(found, terms)
+    assert times.tolist() == [10, 10, 20]
+    assert lines[0] == lines[1] == '{"time": 10, "op": "+", "bindings": {"x": {"type": "uri", "value": "http://ex.org/a"}}}'
+    assert json.loads(lines[2])["bindings"]["x"]["value"] == 'Zoë \\ "x"'
+    assert found.total == 3
+
+
+def test_columns_of_terms() -> None:
+    found, terms = some_answers()
+    times, table = columns_of(found, terms)
+    assert times.tolist() == [10, 10, 20]
+    assert table["y"] == [None, None, "<http://ex.org/a>"]

@@ -1,0 +1,96 @@
+"""Query graphs and statistics for the tests of this room: the shapes of the literature, and random ones."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+from cqels_opt.plans import Filter, KnownStatistics, QueryGraph, Relation
+
+
+def relation(name: str, variables: str, dynamic: bool = False) -> Relation:
+    return Relation(name, frozenset(variables.split()), dynamic)
+
+
+def chain(n: int) -> QueryGraph:
+    return QueryGraph([relation(f"r{i}", f"x{i} x{i + 1}", i < 2) for i in range(n)])
+
+
+def cycle(n: int) -> QueryGraph:
+    return QueryGraph([relation(f"r{i}", f"x{i} x{(i + 1) % n}", i < 2) for i in range(n)])
+
+
+def star(n: int) -> QueryGraph:
+    hub = relation("r0", " ".join(f"x{i}" for i in range(1, n)), True)
+    return QueryGraph([hub, *(relation(f"r{i}", f"x{i}", i < 2) for i in range(1, n))])
+
+
+def clique(n: int) -> QueryGraph:
+    return QueryGraph([relation(f"r{i}", f"s y{i}", i < 2) for i in range(n)])
+
+
+SHAPES = {"chain": chain, "cycle": cycle, "star": star, "clique": clique}
+
+
+def q2() -> QueryGraph:
+    """Q2 of the report (Figure 2), co-authors as one pre-computed relation (§4.2)."""
+    return QueryGraph(
+        [
+            relation("lsnow", "person1 loc", True),
+            relation("ls30", "person2 loc", True),
+            relation("loc_name", "loc locName"),
+            relation("coauthor", "person1 person2"),
+            relation("name#1", "person1 author1Name"),
+            relation("name#2", "person2 author2Name"),
+        ]
+    )
+
+
+def random_graph(rng: random.Random, most: int = 6, connected: bool = True) -> QueryGraph:
+    """Two to ``most`` relations over a few variables, up to two filters."""
+    while True:
+        n = rng.randint(2, most)
+        variables = [f"v{i}" for i in range(rng.randint(1, n + 1))]
+        relations = [
+            Relation(f"r{i}", frozenset(rng.sample(variables, min(len(variables), rng.randint(1, 3)))), rng.random() < 0.5)
+            for i in range(n)
+        ]
+        bound = sorted({v for r in relations for v in r.variables})
+        filters = [
+            Filter(f"f{i}", frozenset(rng.sample(bound, min(len(bound), rng.randint(1, 2)))), rng.choice([None, 0.5]))
+            for i in range(rng.randint(0, 2))
+        ]
+        graph = QueryGraph(relations, filters)
+        if not connected or len(graph.components) == 1:
+            return graph
+
+
+def random_statistics(rng: random.Random, graph: QueryGraph, unknown: float = 0.2) -> KnownStatistics:
+    """Row counts, join sizes and selectivities over many orders of magnitude; each is missing with some probability."""
+
+    def known() -> bool:
+        return rng.random() >= unknown
+
+    names = [r.name for r in graph.relations]
+    rows = {name: rng.choice([0.0, 1.0, float(rng.randint(1, 50)), float(rng.randint(1, 100_000))]) for name in names}
+    joins = {}
+    for edge in graph.edges:
+        left, right = names[edge.left], names[edge.right]
+        joins[left, right, edge.variable] = rows[left] * rows[right] * 10 ** rng.uniform(-5, 0)
+    return KnownStatistics(
+        {name: value for name, value in rows.items() if known()},
+        {key: value for key, value in joins.items() if known()},
+        {(r.name, v): float(rng.randint(1, 1000)) for r in graph.relations for v in r.variables if known()},
+        {f.name: rng.random() for f in graph.filters if known()},
+    )
+
+
+def uniform_statistics(graph: QueryGraph, rows: Sequence[float], selectivity: float) -> KnownStatistics:
+    """Every edge with the same selectivity."""
+    names = [r.name for r in graph.relations]
+    known = dict(zip(names, rows))
+    joins = {
+        (names[e.left], names[e.right], e.variable): known[names[e.left]] * known[names[e.right]] * selectivity
+        for e in graph.edges
+    }
+    return KnownStatistics(known, joins)

@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+import pytest
+
+from cqels_opt.plans import Assumptions, Filter, KnownStatistics, QueryGraph, StatisticKey
+from cqels_opt.plans.cardinality import Estimator, anchor_ranks
+from cqels_opt.plans.leaves import Leaves
+
+from .graphs import q2, relation
+
+
+def estimator(graph: QueryGraph, source: str, statistics: KnownStatistics) -> Estimator:
+    leaves = Leaves(graph, [source])
+    leaves.read({source: statistics})
+    return Estimator(leaves)
+
+
+def test_one_relation_and_a_pair_are_exact() -> None:
+    graph = q2()
+    known = KnownStatistics({"lsnow": 7.0, "ls30": 150_001.0}, {("ls30", "lsnow", "loc"): 1234.0})
+    found = estimator(graph, "lsnow", known)
+    assert found.rows(0, 0b01) == 7.0
+    assert found.rows(0, 0b11) == 1234.0
+
+
+def test_a_variable_of_three_relations_counts_two_edges_from_the_delta() -> None:
+    graph = QueryGraph([relation("a", "x"), relation("d", "x", dynamic=True), relation("c", "x")])
+    rows = {"a": 100.0, "d": 10.0, "c": 50.0}
+    joins = {("a", "d", "x"): 20.0, ("d", "c", "x"): 40.0, ("a", "c", "x"): 999.0}
+    # each row of the delta finds 2 in a and 4 in c; the join of a and c is not needed
+    assert estimator(graph, "d", KnownStatistics(rows, joins)).rows(0, 0b111) == pytest.approx(10 * 2 * 4)
+
+
+def test_later_hops_multiply_the_fan_out_of_each() -> None:
+    graph = QueryGraph([relation("d", "x", dynamic=True), relation("a", "x y"), relation("b", "y z")])
+    known = KnownStatistics({"d": 10.0, "a": 1000.0, "b": 500.0}, {("d", "a", "x"): 30.0, ("a", "b", "y"): 2000.0})
+    assert estimator(graph, "d", known).rows(0, 0b111) == pytest.approx(30 * 2)
+
+
+def test_unknown_join_sizes_use_the_larger_distinct_count() -> None:
+    graph = QueryGraph([relation("d", "x", dynamic=True), relation("a", "x")])
+    known = KnownStatistics({"d": 10.0, "a": 1000.0}, {}, {("d", "x"): 5.0, ("a", "x"): 200.0})
+    assert estimator(graph, "d", known).rows(0, 0b11) == pytest.approx(10 * 1000 / 200)
+
+
+def test_unknown_is_not_zero_and_what_is_assumed_is_said() -> None:
+    graph = QueryGraph(
+        [relation("d", "x", dynamic=True), relation("w", "x", dynamic=True), relation("a", "x")], [Filter("f", frozenset("x"))]
+    )
+    assume = Assumptions()
+    found = estimator(graph, "d", KnownStatistics())
+    assert [found.rows(0, 1 << i, filters=0) for i in range(3)] == [assume.delta, assume.dynamic, assume.static]
+    assert found.rows(0, 1) == pytest.approx(assume.delta * assume.selectivity)
+    assert {str(key) for key in found.leaves.assumed("d")} == {
+        *("cardinality(d)", "cardinality(w)", "cardinality(a)"),
+        *("distinct(d, ?x)", "distinct(w, ?x)", "distinct(a, ?x)"),
+        "selectivity(f)",
+    }
+    known = KnownStatistics(
+        {"d": 0.0, "w": 5.0, "a": 9.0}, {("d", "w", "x"): 0.0, ("d", "a", "x"): 0.0, ("w", "a", "x"): 3.0}, {}, {"f": 1.0}
+    )
+    observed = estimator(graph, "d", known)
+    assert observed.rows(0, 0b111) == 0.0
+    assert observed.leaves.assumed("d") == ()
+
+
+def test_a_selectivity_known_beforehand_is_not_an_assumption() -> None:
+    graph = QueryGraph([relation("d", "x", dynamic=True)], [Filter("f", frozenset("x"), 0.25)])
+    found = estimator(graph, "d", KnownStatistics({"d": 8.0}))
+    assert found.rows(0, 1) == 2.0
+    assert found.leaves.assumed("d") == ()
+    assert estimator(graph, "d", KnownStatistics({"d": 8.0}, {}, {}, {"f": 0.5})).rows(0, 1) == 4.0
+
+
+def test_a_filter_multiplies_once_its_variables_are_bound() -> None:
+    graph = QueryGraph([relation("d", "x y", dynamic=True), relation("a", "x z")], [Filter("f", frozenset({"y", "z"}))])
+    known = KnownStatistics({"d": 10.0, "a": 10.0}, {("d", "a", "x"): 50.0}, {}, {"f": 0.1})
+    found = estimator(graph, "d", known)
+    assert (found.rows(0, 0b01), found.rows(0, 0b10)) == (10.0, 10.0)
+    assert found.rows(0, 0b11) == pytest.approx(5.0)
+    assert found.rows(0, 0b11, filters=0) == 50.0
+
+
+def test_figures_that_contradict_each_other_do_not_explode() -> None:
+    graph = QueryGraph([relation("d", "x", dynamic=True), relation("a", "x y"), relation("b", "y")])
+    known = KnownStatistics({"d": 1.0, "a": 1.0, "b": 1.0}, {("d", "a", "x"): 1e30, ("a", "b", "y"): 1e30})
+    assert estimator(graph, "d", known).rows(0, 0b111) == 1.0
+
+
+def test_anchors_begin_at_the_delta_and_go_outwards() -> None:
+    graph = q2()
+    names = [r.name for r in graph.relations]
+    ranks = anchor_ranks(graph, "ls30")
+    assert sorted(names, key=lambda name: ranks[names.index(name)]) == [
+        "ls30",
+        "lsnow",
+        "loc_name",
+        "coauthor",
+        "name#2",
+        "name#1",
+    ]
+
+
+def test_statistic_keys_read_and_print_themselves() -> None:
+    known = KnownStatistics({"a": 1.0}, {("a", "b", "x"): 2.0}, {("a", "x"): 3.0}, {"f": 4.0})
+    keys = {
+        StatisticKey("cardinality", ("a",)): ("cardinality(a)", 1.0),
+        StatisticKey("join_size", ("b", "a", "x")): ("join_size(b, a, ?x)", 2.0),
+        StatisticKey("distinct", ("a", "x")): ("distinct(a, ?x)", 3.0),
+        StatisticKey("selectivity", ("f",)): ("selectivity(f)", 4.0),
+        StatisticKey("cardinality", ("b",)): ("cardinality(b)", None),
+    }
+    assert {key: (str(key), key.read(known)) for key in keys} == keys

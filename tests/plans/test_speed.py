@@ -1,0 +1,57 @@
+"""How long re-planning takes (pytest-benchmark; nothing is asserted about time). A few rounds, so that it stays a test."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from pytest_benchmark.fixture import BenchmarkFixture
+
+from cqels_opt.plans import KnownStatistics, Optimizer, QueryGraph, StatisticKey
+
+from .graphs import SHAPES, star
+
+SOURCES = ["r0", "r1"]
+
+
+def drifting(graph: QueryGraph, seed: int) -> dict[str, KnownStatistics]:
+    """Statistics of which every leaf differs from one seed to the next."""
+    rng = random.Random(seed)
+    names = [r.name for r in graph.relations]
+    rows = {name: rng.uniform(1, 1e5) for name in names}
+    joins = {
+        (names[e.left], names[e.right], e.variable): rows[names[e.left]] * rows[names[e.right]] * 10 ** rng.uniform(-5, -1)
+        for e in graph.edges
+    }
+    return dict.fromkeys(SOURCES, KnownStatistics(rows, joins))
+
+
+@pytest.mark.parametrize(("shape", "n"), [("chain", 8), ("star", 8), ("cycle", 8), ("clique", 8), ("star", 12)])
+def test_choosing_after_every_leaf_changed(benchmark: BenchmarkFixture, shape: str, n: int) -> None:
+    graph = SHAPES[shape](n)
+    optimizer = Optimizer(graph, SOURCES)
+    batches = iter([drifting(graph, seed) for seed in range(40)])
+    choices = benchmark.pedantic(optimizer.choose, setup=lambda: ((next(batches),), {}), rounds=30, warmup_rounds=5)
+    assert set(choices) == set(SOURCES)
+    assert optimizer.memo.recosted == len(optimizer.memo.total)
+
+
+def test_choosing_after_one_leaf_changed(benchmark: BenchmarkFixture) -> None:
+    graph = star(12)
+    optimizer = Optimizer(graph, SOURCES)
+    base = drifting(graph, 0)["r0"]
+    optimizer.choose(dict.fromkeys(SOURCES, base))
+    sizes = iter(range(1, 1000))
+
+    def batch() -> tuple[tuple[object, ...], dict[str, object]]:
+        moved = KnownStatistics({**base.cardinalities, "r5": float(next(sizes))}, base.join_sizes)
+        return (dict.fromkeys(SOURCES, moved), [StatisticKey("cardinality", ("r5",))]), {}
+
+    benchmark.pedantic(optimizer.choose, setup=batch, rounds=30)
+    assert 0 < optimizer.memo.recosted < len(optimizer.memo.total)
+
+
+@pytest.mark.parametrize("n", [8, 12])
+def test_enumerating_a_star(benchmark: BenchmarkFixture, n: int) -> None:
+    optimizer = benchmark.pedantic(Optimizer, (star(n), SOURCES), rounds=2)
+    assert not optimizer.fallback

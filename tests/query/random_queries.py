@@ -1,0 +1,102 @@
+"""Random small queries, as text, and random small datasets for them (hypothesis strategies)."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+
+PREFIX = "PREFIX : <http://e/>\n"
+NAMES = ("x", "y", "z", "w")
+RESOURCES = ("a", "b", "c")
+PREDICATES = ("p", "q")
+GRAPHS = ("g", "h")
+
+variable = st.sampled_from(NAMES).map(lambda name: f"?{name}")
+resource = st.sampled_from(RESOURCES).map(lambda name: f":{name}")
+number = st.integers(0, 3).map(str)
+term = st.one_of(variable, variable, resource, number)
+
+
+def joined(*parts: st.SearchStrategy[str], by: str = " ") -> st.SearchStrategy[str]:
+    return st.tuples(*parts).map(by.join)
+
+
+triple = joined(st.one_of(variable, variable, resource), st.sampled_from([f":{p}" for p in PREDICATES] + ["?w"]), term)
+triples = st.lists(triple, min_size=1, max_size=3).map(lambda found: " . ".join(found) + " .")
+
+comparison = joined(term, st.sampled_from(["=", "!=", "<", ">="]), term)
+condition = st.recursive(
+    st.one_of(
+        comparison,
+        variable.map(lambda name: f"BOUND({name})"),
+        joined(variable, st.sampled_from(["IN", "NOT IN"]), number.map(lambda n: f"(:a, {n})")),
+    ),
+    lambda inner: st.one_of(joined(inner.map(lambda c: f"({c})"), st.sampled_from(["&&", "||"]), inner.map(lambda c: f"({c})")),
+                            inner.map(lambda c: f"!({c})")),
+    max_leaves=3,
+)  # fmt: skip
+summand = st.one_of(variable, number)
+sum_ = st.tuples(summand, st.sampled_from(["+", "*", " -"]), summand).map(lambda parts: "".join(parts))
+
+
+@st.composite
+def group(draw: st.DrawFn, depth: int = 2) -> str:
+    """A group graph pattern; a variable that BIND would assign twice makes it a query that both refuse."""
+    parts = [draw(triples)] if draw(st.booleans()) or not depth else []
+    for _ in range(draw(st.integers(0 if parts else 1, 2)) if depth else 0):
+        parts.append(draw(element(depth - 1)))
+    return "{ " + " ".join(parts) + " }"
+
+
+def element(depth: int) -> st.SearchStrategy[str]:
+    inner = group(depth)
+    return st.one_of(
+        triples,
+        inner.map(lambda g: f"OPTIONAL {g}"),
+        joined(inner, inner, by=" UNION "),
+        inner.map(lambda g: f"MINUS {g}"),
+        inner,
+        condition.map(lambda c: f"FILTER({c})"),
+        joined(st.sampled_from(["FILTER EXISTS", "FILTER NOT EXISTS"]), triples.map(lambda t: f"{{ {t} }}")),
+        joined(sum_, variable, by=" AS ").map(lambda b: f"BIND({b})"),
+        joined(variable, st.lists(st.one_of(resource, number, st.just("UNDEF")), max_size=2).map(" ".join), by=" { ").map(
+            lambda v: f"VALUES {v} }}"
+        ),
+        joined(st.sampled_from([f":{g}" for g in GRAPHS] + ["?w", "?g"]), triples.map(lambda t: f"{{ {t} }}")).map(
+            lambda g: f"GRAPH {g}"
+        ),
+        select(depth).map(lambda s: f"{{ {s} }}"),
+    )
+
+
+@st.composite
+def select(draw: st.DrawFn, depth: int = 2) -> str:
+    """A SELECT, plain or grouped, without LIMIT (which of equal rows it leaves is open)."""
+    where = draw(group(depth))
+    keys = draw(st.lists(variable, max_size=2, unique=True))
+    if draw(st.integers(0, 2)):
+        head = " ".join(keys) or "*"
+        return f"SELECT {draw(st.sampled_from(['', 'DISTINCT ']))}{head} {where}"
+    columns = [f"({draw(aggregate)} AS ?n{n})" for n in range(draw(st.integers(1, 2)))]
+    by = f" GROUP BY {' '.join(keys)}" if keys else ""
+    having = f" HAVING (COUNT(*) {draw(st.sampled_from(['>', '<']))} {draw(number)})" if draw(st.integers(0, 3)) == 0 else ""
+    return f"SELECT {' '.join(keys + columns)} {where}{by}{having}"
+
+
+aggregate = st.one_of(
+    st.just("COUNT(*)"),
+    st.tuples(st.sampled_from(["COUNT", "MIN", "MAX"]), st.sampled_from(["", "DISTINCT "]), variable).map(
+        lambda parts: f"{parts[0]}({parts[1]}{parts[2]})"
+    ),
+)
+
+datum = st.tuples(
+    st.sampled_from(RESOURCES).map(lambda name: f"<http://e/{name}>"),
+    st.sampled_from(PREDICATES).map(lambda name: f"<http://e/{name}>"),
+    st.one_of(
+        st.sampled_from(RESOURCES).map(lambda name: f"<http://e/{name}>"),
+        st.integers(0, 3).map(lambda n: f'"{n}"^^<http://www.w3.org/2001/XMLSchema#integer>'),
+    ),
+)
+dataset = st.fixed_dictionaries(
+    {name: st.frozensets(datum, min_size=4, max_size=10) for name in ("", *(f"<http://e/{g}>" for g in GRAPHS))}
+)

@@ -1,0 +1,95 @@
+"""Errors of queries: each names the thing, its line and column, and what to do; the caret stands under the place."""
+
+from __future__ import annotations
+
+import pytest
+
+from cqels_opt.errors import QueryError
+from cqels_opt.query.parser import parse
+
+PREFIXES = "PREFIX foaf: <http://xmlns.com/foaf/0.1/>\nPREFIX loc: <http://ex.org/loc#>\n"
+
+
+def test_a_report_shows_the_line_with_a_caret() -> None:
+    with pytest.raises(QueryError) as error:
+        parse(PREFIXES + "SELECT ?name\nWHERE {\n\t?p foaf:name ?name\n  FILTR(?name > 1) }", file="q.rq")
+    assert error.value.report() == "q.rq:6:3: unexpected FILTR; did you mean FILTER?\n  FILTR(?name > 1) }\n  ^"
+
+
+def marked(text: str) -> tuple[str, int, int]:
+    """The text without its mark ``^``, and the line and column where that stood."""
+    at = text.index("^")
+    return text[:at] + text[at + 1 :], text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        # misspelt words
+        ("^SELCT ?x { ?x ?y ?z }", "unexpected SELCT; did you mean SELECT?"),
+        ("SELECT ?x ^WHRE { ?x ?y ?z }", "unexpected WHRE; did you mean WHERE?"),
+        ("SELECT ?x ^FORM <http://g> { ?x ?y ?z }", "unexpected FORM; did you mean FROM?"),
+        ("SELECT ?x { ^OPTINAL { ?x ?y ?z } }", "unexpected OPTINAL; did you mean OPTIONAL?"),
+        ("SELECT ?x { ?x ?y ?z } ^ORDR BY ?x", "unexpected ORDR; did you mean ORDER?"),
+        ("SELECT ?x { ?x ?y ?z FILTER(^STRLNE(?z) > 1) }", "unexpected STRLNE; did you mean STRLEN?"),
+        ("SELECT (^CONUT(?x) AS ?n) { ?x ?y ?z }", "unexpected CONUT; did you mean COUNT?"),
+        ("SELECT ?x { ?x ?y ?z FILTER(?x = 1 ^AND ?y = 2) }", "unexpected AND: write &&"),
+        # prefixes
+        ("SELECT ?x { ?x ^foa:name ?z }", "the prefix 'foa:' is not declared; did you mean 'foaf:'?"),
+        (
+            "SELECT ?x { ?x ^dcterms:title ?z }",
+            "the prefix 'dcterms:' is not declared; add PREFIX dcterms: <http://purl.org/dc/terms/>",
+        ),
+        ("SELECT ?x { ?x ^:name ?z }", "the prefix ':' is not declared; add PREFIX : <…> before SELECT"),
+        ("SELECT ?x { ?x ?y ^'1'^^nix:int }", "the prefix 'nix:' is not declared; add PREFIX nix: <…> before SELECT"),
+        # unexpected tokens
+        ("SELECT ?x { ?x foaf:name ^}", "unexpected '}'; expected '(', '[', '|', a blank node, a number or a string …"),
+        ("SELECT ?x { ?x foaf:name ?z .^  ", "the query ends too early; expected '(', '[', '{', '}', a blank node or a number …"),
+        ("SELECT ?x { ?x ?y ?z } ^}", "unexpected '}'; expected the end of the query, GROUP, HAVING, LIMIT, OFFSET or ORDER …"),
+        ("SELECT ?x^, ?y { ?x ?y ?z }", "unexpected ','; expected '(', '{', a function, a variable, an IRI or an aggregate …"),
+        ("SELECT ?x { ?x ?y ?z } LIMIT ^?x", "unexpected ?x; expected a number"),
+        ("SELECT ?x { ?x ?y ?z FILTER ^?x > 2 }", "unexpected ?x; expected '(', a function, an IRI, an aggregate, EXISTS or NOT"),
+        ("SELECT ?x { ?x ?y ^'abc }", "a string is not closed"),
+        ("SELECT ?x { ?x ?y ^'''abc' }", "a string is not closed"),
+        (r"SELECT ?x { ?x ?y ^'a\qb' }", r"unknown escape \q in a string"),
+        ("SELECT ?x { ?x ?y ^<http://a b> }", "an IRI cannot contain ' '"),
+        ("SELECT ?x { ?x ?y ^<http://a }", "an IRI is not closed with '>'"),
+        (r"SELECT ?x { ?x ?y ^<http://a\u0020b> }", "an IRI cannot contain this character, escaped or not: "),
+        (r"SELECT ?x { ?x ?y ^'\ud800' }", r"\ud800 is not a character"),
+        # not supported
+        ("SELECT ?x { ^SERVICE <http://a> { ?x ?y ?z } }", "SERVICE is not supported yet"),
+        ("SELECT ?x { ?x ^foaf:knows/foaf:name ?z }", "property paths are not supported yet"),
+        ("SELECT ?x { ?x ^(foaf:knows|^foaf:knows)+ ?z }", "property paths are not supported yet"),
+        ("^CONSTRUCT { ?x ?y ?z } WHERE { ?x ?y ?z }", "CONSTRUCT is not supported yet"),
+        ("^ASK { ?x ?y ?z }", "ASK is not supported yet"),
+        ("^DESCRIBE ?x { ?x ?y ?z }", "DESCRIBE is not supported yet"),
+        ("SELECT ?x { ^<< ?x ?y ?z >> ?a ?b }", "quoted triples (SPARQL-star, SPARQL 1.2) are not supported yet"),
+        ("SELECT ?x { ?x ?y ?z {^| ?a ?b |} }", "quoted triples (SPARQL-star, SPARQL 1.2) are not supported yet"),
+        ("^INSERT DATA { <a> <b> <c> }", "INSERT changes data, and is not supported"),
+        ("SELECT ?x { ?x ?y ?z FILTER(^<http://a/f>(?x)) }", "the function <http://a/f> is not supported"),
+        # functions
+        ("SELECT ?x { ?x ?y ?z FILTER(^STRLEN(?x, 2) > 1) }", "STRLEN takes 1 argument, not 2"),
+        ("SELECT ?x { ?x ?y ?z FILTER(^BOUND(1)) }", "BOUND takes a variable"),
+        # aggregates without a name
+        ("SELECT ^max(?x) { ?x ?y ?z }", "max(?x) in SELECT needs a name: write (MAX(?x) AS ?max)"),
+        ("SELECT ^(COUNT(*)) { ?x ?y ?z }", "COUNT(*) in SELECT needs a name: write (COUNT(*) AS ?count)"),
+        ("SELECT ^(?x + 1) { ?x ?y ?z }", "?x + 1 in SELECT needs a name: write (?x + 1 AS ?value)"),
+        ("SELECT ^max(count(?x)) { ?x ?y ?z }", "max(count(?x)): aggregates do not nest"),
+    ],
+)
+def test_messages_and_places(text: str, message: str) -> None:
+    query, line, column = marked(PREFIXES + text)
+    with pytest.raises(QueryError) as error:
+        parse(query)
+    assert error.value.message.startswith(message)
+    assert (error.value.line, error.value.column) == (line, column)
+
+
+def test_too_deep_a_query_is_an_error_of_ours() -> None:
+    with pytest.raises(QueryError, match="nested too deeply"):
+        parse("SELECT * " + "{ " * 3000 + "}" * 3000)
+
+
+def test_an_empty_query() -> None:
+    with pytest.raises(QueryError, match="the query ends too early; expected BASE, PREFIX, REGISTER, SELECT or VERSION"):
+        parse("  # nothing\n")

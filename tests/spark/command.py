@@ -1,0 +1,80 @@
+"""The command line in a process group of its own, which can be killed as a whole: Java and Python workers too."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+LONGEST = 300.0
+"""Seconds after which a process that does not come to an end is a failure."""
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A process that has ended."""
+
+    code: int
+    out: str
+    err: str
+
+
+class Command:
+    """``python -m cqels_opt.cli WORDS`` in the background."""
+
+    def __init__(self, words: Sequence[str], environment: Mapping[str, str] | None = None) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "cqels_opt.cli", *words],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+            env={**os.environ, **(environment or {})},
+        )
+
+    def until(self, reached: Callable[[], bool]) -> None:
+        """Waits until something has happened, which must be before the process ends."""
+        latest = time.monotonic() + LONGEST
+        while not reached():
+            if self.process.poll() is not None:
+                raise AssertionError(f"the process has ended with {self.process.returncode}: {self.process.communicate()[1]}")
+            if time.monotonic() > latest:
+                self.kill()
+                raise AssertionError("nothing happened")
+            time.sleep(0.002)
+
+    def kill(self) -> None:
+        """kill -9 of every process of the group."""
+        self._signal(signal.SIGKILL)
+        self.process.communicate()
+
+    def interrupt(self) -> None:
+        """Ctrl-C, which a terminal sends to the whole group."""
+        self._signal(signal.SIGINT)
+
+    def _signal(self, number: signal.Signals) -> None:
+        os.killpg(self.process.pid, number)
+
+    def finish(self) -> Finished:
+        """Waits for the end."""
+        try:
+            out, err = self.process.communicate(timeout=LONGEST)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise
+        return Finished(self.process.returncode, out, err)
+
+
+def call(words: Sequence[str], environment: Mapping[str, str] | None = None) -> Finished:
+    """Runs a command to its end."""
+    return Command(words, environment).finish()
+
+
+def lines(path: Path) -> int:
+    """The whole lines that a file has now."""
+    return path.read_bytes().count(b"\n") if path.exists() else 0

@@ -1,0 +1,339 @@
+"""Python: queries registered with an engine and started over streaming DataFrames, and the function for a plain foreachBatch."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pa_parquet
+import pytest
+
+import cqels_opt as cq
+from cqels_opt.errors import CheckpointError, DataError, InputError
+from cqels_opt.query.parser import parse
+from cqels_opt.trace.records import read_trace
+from cqels_opt.verify import Answers, Element, Inputs, Options, evaluate
+
+from .small_world import CROWDS, EX, MAP, MET, STREAM, Files, rows, write_rows, write_world
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+Row4 = tuple[str, str, str, int]
+ROWS = rows(90, seed=3)
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
+    """The static data; the streams of these tests are folders of their own."""
+    return write_world(tmp_path_factory.mktemp("world"), 1)
+
+
+@pytest.fixture
+def engine(spark: SparkSession, files: Files) -> cq.Engine:
+    return cq.Engine(spark, static=files.static, graphs={MAP: files.places})
+
+
+def put(folder: Path, parts: Sequence[Sequence[Row4]], first: int = 0) -> None:
+    """Files of JSON whose times of modification tell their order."""
+    folder.mkdir(exist_ok=True)
+    for number, part in enumerate(parts, first):
+        path = folder / f".{number}"
+        write_rows(path, part)
+        os.utime(path, (1_000_000_000 + number, 1_000_000_000 + number))
+        path.rename(folder / f"{number}.json")
+
+
+def parts(of: Sequence[Row4] = ROWS, count: int = 3) -> list[Sequence[Row4]]:
+    size = -(-len(of) // count)
+    return [of[i : i + size] for i in range(0, len(of), size)]
+
+
+def reading(spark: SparkSession, folder: Path, schema: str = "s string, p string, o string, t long") -> DataFrame:
+    return spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).json(str(folder))
+
+
+class Collected:
+    """A sink that keeps what it was given, batch by batch; a batch that comes again replaces itself."""
+
+    def __init__(self) -> None:
+        self.batches: dict[int, list[dict[str, Any]]] = {}
+        self.types: list[tuple[str, str]] = []
+
+    def __call__(self, frame: DataFrame, batch: int) -> None:
+        self.types = frame.dtypes
+        found = [row.asDict() for row in frame.collect()]
+        assert frame.count() == len(found)
+        self.batches[batch] = found
+
+    def answers(self, columns: dict[str, str], query: str | None = None) -> Answers:
+        """Time in ms, op and bindings of all rows (of one query)."""
+        counted: Answers = Counter()
+        for row in [row for batch in self.batches.values() for row in batch]:
+            if query is None or row["query"] == query:
+                bound = frozenset((v, row[c]) for v, c in columns.items() if row[c] is not None)
+                counted[round(row["time"].timestamp() * 1000), row["op"], bound] += 1
+        return counted
+
+
+def expected(text: str, files: Files, of: Sequence[Row4] = ROWS, upto: int | None = None) -> Answers:
+    """What the independent evaluation says, up to an instant; by default the frontier's: 1 ms before the greatest time."""
+    inputs = files.inputs()
+    stream = [Element(t, ((s, p, o),)) for s, p, o, t in of]
+    found = evaluate(parse(text), Inputs({STREAM: stream}, inputs.default, inputs.graphs), Options())
+    last = max(t for *_, t in of) - 1 if upto is None else upto
+    return Counter({key: count for key, count in found.items() if key[0] <= last})
+
+
+# ------------------------------------------------------------------ start
+def test_a_query_over_a_stream_of_rows(spark: SparkSession, engine: cq.Engine, files: Files, tmp_path: Path) -> None:
+    query = engine.register(MET)
+    put(tmp_path / "in", parts())
+    sink = Collected()
+    run = query.start({STREAM: reading(spark, tmp_path / "in")}, sink, tmp_path / "state", tmp_path / "t.jsonl", to_the_end=True)
+    assert run.await_termination()
+    assert not run.is_active
+    wanted = expected(MET, files)
+    assert sink.answers(query.columns) == wanted
+    assert len(wanted) > 50
+    assert sink.types == [("time", "timestamp"), ("op", "string"), ("p", "string"), ("q", "string"), ("name", "string")]
+    records = list(read_trace(tmp_path / "t.jsonl"))
+    assert [r.batch for r in records] == [0, 1, 2]
+    assert all(r.jobs <= 2 for r in records)
+    assert run.switches == sum(d.switched for r in records for d in r.deltas)
+    (told,) = run.statistics()[query.id].values()
+    assert told["frontier"] == max(t for *_, t in ROWS) - 1
+    assert set(told["relations"]) == {"now", "then", "name", "knows"}
+    assert set(run.plans()[query.id]) == {"now", "then"}
+
+
+def test_timestamps_from_parquet(spark: SparkSession, engine: cq.Engine, files: Files, tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    for number, part in enumerate(parts()):
+        s, p, o, t = zip(*part)
+        table = pa.table({"s": s, "p": p, "o": o, "t": pa.array(t, pa.timestamp("ms", tz="UTC"))})
+        pa_parquet.write_table(table, tmp_path / "in" / f"{number}.parquet")
+        os.utime(tmp_path / "in" / f"{number}.parquet", (1_000_000_000 + number, 1_000_000_000 + number))
+    schema = "s string, p string, o string, t timestamp"
+    frame = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(tmp_path / "in"))
+    query, sink = engine.register(CROWDS), Collected()
+    query.start({STREAM: frame}, sink, tmp_path / "state", to_the_end=True).await_termination()
+    assert sink.answers(query.columns) == expected(CROWDS, files)
+
+
+def test_eager_reports_the_greatest_time_too(spark: SparkSession, engine: cq.Engine, files: Files, tmp_path: Path) -> None:
+    cuts = [i for i in range(1, len(ROWS)) if ROWS[i][3] > ROWS[i - 1][3]]
+    place = cuts[len(cuts) // 2]
+    put(tmp_path / "in", [ROWS[:place], ROWS[place:]])
+    query, sink = engine.register(MET), Collected()
+    frames = {f"<{STREAM}>": reading(spark, tmp_path / "in")}
+    query.start(frames, sink, tmp_path / "state", to_the_end=True, eager=True).await_termination()
+    assert sink.answers(query.columns) == expected(MET, files, upto=ROWS[-1][3])
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        "first",
+        "static",
+        "worst",
+        "fixed:now: now » then[?l] » name[?l] » knows[?p ?q]; then: then » now[?l] » knows[?p ?q] » name[?l]",
+    ],
+)
+def test_any_plan(plan: str, spark: SparkSession, engine: cq.Engine, files: Files, tmp_path: Path) -> None:
+    put(tmp_path / "in", parts(count=2))
+    query, sink = engine.register(MET), Collected()
+    run = query.start({STREAM: reading(spark, tmp_path / "in")}, sink, tmp_path / "state", to_the_end=True, plan=plan)
+    run.await_termination()
+    assert sink.answers(query.columns) == expected(MET, files)
+    if plan.startswith("fixed:"):
+        assert "; ".join(f"{source}: {text}" for source, text in run.plans()[query.id].items()) == plan.removeprefix("fixed:")
+
+
+def test_a_second_start_continues(spark: SparkSession, files: Files, tmp_path: Path) -> None:
+    """With an engine of its own, as a process that is started again has."""
+    sink = Collected()
+    for first in (0, 2):
+        put(tmp_path / "in", parts(count=4)[first : first + 2], first)
+        engine = cq.Engine(spark, static=files.static, graphs={MAP: files.places}, folder=tmp_path / "engine")
+        query = engine.register(MET)
+        run = query.start({STREAM: reading(spark, tmp_path / "in")}, sink, tmp_path / "state", to_the_end=True)
+        run.await_termination()
+    assert sorted(sink.batches) == [0, 1, 2, 3]
+    assert sink.answers(query.columns) == expected(MET, files)
+
+
+def test_several_queries_in_one_job(spark: SparkSession, engine: cq.Engine, files: Files, tmp_path: Path) -> None:
+    met, crowds = engine.register(MET, id="met"), engine.register(CROWDS, id="crowds")
+    put(tmp_path / "in", parts())
+    sink = Collected()
+    run = engine.start({STREAM: reading(spark, tmp_path / "in")}, sink, tmp_path / "state", tmp_path / "t.jsonl", to_the_end=True)
+    run.await_termination()
+    assert sink.types[:3] == [("time", "timestamp"), ("op", "string"), ("query", "string")]
+    assert sink.answers(met.columns, "met") == expected(MET, files)
+    assert sink.answers(crowds.columns, "crowds") == expected(CROWDS, files)
+    records = list(read_trace(tmp_path / "t.jsonl"))
+    assert [(r.batch, r.query) for r in records] == [(b, q) for b in range(3) for q in ("met", "crowds")]
+    assert all(r.jobs <= 3 for r in records)
+
+
+def test_names_that_clash(spark: SparkSession, engine: cq.Engine, tmp_path: Path) -> None:
+    """Spark knows no difference between ?x and ?X, and ``time``, ``op`` and ``query`` are taken."""
+    text = f"""PREFIX : <{EX}> SELECT ?x ?X ?time ?query FROM NAMED :S [NOW] AS ?w
+    WHERE {{ GRAPH ?w {{ ?x :at ?X }} BIND(1 AS ?time) BIND(?x AS ?query) }}"""
+    put(tmp_path / "in", [ROWS[:5]])
+    query, sink = engine.register(text), Collected()
+    assert query.columns == {"x": "x", "X": "X_2", "time": "time_2", "query": "query_2"}
+    query.start({STREAM: reading(spark, tmp_path / "in")}, sink, tmp_path / "state", to_the_end=True).await_termination()
+    assert [name for name, _ in sink.types] == ["time", "op", "x", "X_2", "time_2", "query_2"]
+    found = [(row["x"], row["X_2"], row["query_2"]) for row in sink.batches[0]]
+    assert sorted(found) == sorted((s, o, s) for s, _, o, t in ROWS[:5] if t < ROWS[4][3])
+
+
+def test_several_queries_share_columns(spark: SparkSession, engine: cq.Engine, tmp_path: Path) -> None:
+    """What ``columns`` tells holds in the DataFrame of all queries, too: to Spark ?X and ?x are the same column."""
+    queries = [
+        engine.register(f"PREFIX : <{EX}> SELECT {names} FROM NAMED :S [NOW] AS ?w WHERE {{ GRAPH ?w {{ {pattern} }} }}")
+        for names, pattern in (("?x ?X", "?x :at ?X"), ("?X ?y", "?X :at ?y"))
+    ]
+    assert [query.columns for query in queries] == [{"x": "x", "X": "X_2"}, {"X": "X", "y": "y"}]
+    put(tmp_path / "in", [ROWS[:5]])
+    sink = Collected()
+    engine.start({STREAM: reading(spark, tmp_path / "in")}, sink, tmp_path / "state", to_the_end=True).await_termination()
+    assert [name for name, _ in sink.types] == ["time", "op", "query", "x", "X_2", "y"]
+    seen = sorted((s, o) for s, _, o, t in ROWS[:5] if t < ROWS[4][3])
+    assert sorted((row["x"], row["X_2"]) for row in sink.batches[0] if row["query"] == "q1") == seen
+    assert sorted((row["x"], row["y"]) for row in sink.batches[0] if row["query"] == "q2") == seen
+
+
+def test_late_rows_are_dropped_and_counted(spark: SparkSession, engine: cq.Engine, files: Files, tmp_path: Path) -> None:
+    one, two, three = parts()
+    late = [(f"<{EX}p1>", f"<{EX}at>", f"<{EX}x1>", one[-1][3] - 1)]
+    put(tmp_path / "in", [one, [*late, *two], three])
+    query, sink = engine.register(MET), Collected()
+    frames = {STREAM: reading(spark, tmp_path / "in")}
+    query.start(frames, sink, tmp_path / "state", tmp_path / "t.jsonl", to_the_end=True).await_termination()
+    assert [r.late for r in read_trace(tmp_path / "t.jsonl")] == [0, 1, 0]
+    assert sink.answers(query.columns) == expected(MET, files)
+
+
+def test_an_order_of_elements_settles_lateness(spark: SparkSession, engine: cq.Engine, files: Files, tmp_path: Path) -> None:
+    """With ``order`` a row is late by those before it in its own batch, too."""
+    late = (f"<{EX}p1>", f"<{EX}at>", f"<{EX}x1>", ROWS[40][3] - 10)
+    arrived = [*ROWS[:41], late, *ROWS[41:]]
+    (tmp_path / "in").mkdir()
+    lines = [json.dumps({"s": s, "p": p, "o": o, "t": t, "n": n}) for n, (s, p, o, t) in enumerate(arrived)]
+    (tmp_path / "in" / "0.json").write_text("\n".join(lines) + "\n")
+    query, sink = engine.register(MET), Collected()
+    frames = {STREAM: reading(spark, tmp_path / "in", "s string, p string, o string, t long, n long")}
+    query.start(frames, sink, tmp_path / "state", tmp_path / "t.jsonl", to_the_end=True, order="n").await_termination()
+    assert [r.late for r in read_trace(tmp_path / "t.jsonl")] == [1]
+    assert sink.answers(query.columns) == expected(MET, files)
+
+
+def test_bad_rows(spark: SparkSession, engine: cq.Engine, files: Files, tmp_path: Path) -> None:
+    """Counted and left out, or with ``on_error="fail"`` the end of the run."""
+    bad: list[dict[str, object]] = [{"o": "x1"}, {"s": None}, {"t": None}, {"p": '"at"'}, {"s": '"p1"'}]
+    good = [{"s": s, "p": p, "o": o, "t": t} for s, p, o, t in ROWS]
+    (tmp_path / "in").mkdir()
+    lines = [*good[:50], *({**good[50], **change} for change in bad), *good[50:]]
+    (tmp_path / "in" / "0.json").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    query, sink = engine.register(MET), Collected()
+    frames = {STREAM: reading(spark, tmp_path / "in")}
+    query.start(frames, sink, tmp_path / "state", tmp_path / "t.jsonl", to_the_end=True).await_termination()
+    assert [(r.elements, r.rejected, r.late) for r in read_trace(tmp_path / "t.jsonl")] == [(len(ROWS), len(bad), 0)]
+    assert sink.answers(query.columns) == expected(MET, files)
+    other = Collected()
+    run = query.start(frames, other, tmp_path / "other", to_the_end=True, on_error="fail")
+    with pytest.raises(DataError, match=f"<{STREAM}>:50: the object is not an N-Triples term"):
+        run.await_termination()
+    assert other.batches == {}
+
+
+def test_what_start_refuses(spark: SparkSession, engine: cq.Engine, tmp_path: Path) -> None:
+    put(tmp_path / "in", parts())
+    frame = reading(spark, tmp_path / "in")
+    with pytest.raises(InputError, match="no query is registered"):
+        engine.start({STREAM: frame}, Collected(), tmp_path / "state")
+    query = engine.register(MET)
+    with pytest.raises(InputError, match=f"reads stream <{STREAM}>"):
+        query.start({f"{EX}T": frame}, Collected(), tmp_path / "state")
+    with pytest.raises(InputError, match="t is missing of"):
+        query.start({STREAM: frame.drop("t")}, Collected(), tmp_path / "state")
+    with pytest.raises(InputError, match="the column t is string"):
+        query.start({STREAM: frame.withColumn("t", frame["s"])}, Collected(), tmp_path / "state")
+    with pytest.raises(InputError, match="there is a query 'q1' already"):
+        engine.register(MET, id="q1")
+
+
+# ------------------------------------------------------------------ foreachBatch
+def follow(spark: SparkSession, folder: Path, function: Any, checkpoint: Path) -> None:
+    """An existing job: its own foreachBatch, its own checkpoint."""
+    writer = reading(spark, folder).writeStream.foreachBatch(function).option("checkpointLocation", str(checkpoint))
+    writer.trigger(availableNow=True).start().awaitTermination()
+
+
+def test_a_drop_in_for_foreach_batch(spark: SparkSession, engine: cq.Engine, files: Files, tmp_path: Path) -> None:
+    put(tmp_path / "in", parts())
+    sink = Collected()
+    adaptive = engine.adaptive(MET, sink, tmp_path / "state", trace=tmp_path / "t.jsonl")
+    follow(spark, tmp_path / "in", adaptive, tmp_path / "spark")
+    assert sink.answers(adaptive.query.columns) == expected(MET, files)
+    assert adaptive.switches == sum(d.switched for r in read_trace(tmp_path / "t.jsonl") for d in r.deltas)
+    assert set(adaptive.plans()) == {"now", "then"}
+    assert [block["frontier"] for block in adaptive.statistics().values()] == [ROWS[-1][3] - 1]  # type: ignore[index]
+
+
+def test_adaptive_goes_on_from_its_state(spark: SparkSession, files: Files, tmp_path: Path) -> None:
+    sink = Collected()
+    for first in (0, 2):
+        put(tmp_path / "in", parts(count=4)[first : first + 2], first)
+        engine = cq.Engine(spark, static=files.static, graphs={MAP: files.places})
+        adaptive = engine.adaptive(MET, sink, tmp_path / "state")
+        follow(spark, tmp_path / "in", adaptive, tmp_path / "spark")
+    assert sorted(sink.batches) == [0, 1, 2, 3]
+    assert sink.answers(adaptive.query.columns) == expected(MET, files)
+
+
+def frame_of(spark: SparkSession, part: Sequence[Row4]) -> DataFrame:
+    return spark.createDataFrame([*part], "s string, p string, o string, t long")
+
+
+def test_a_batch_that_comes_again(spark: SparkSession, engine: cq.Engine, files: Files, tmp_path: Path) -> None:
+    """The same rows under the same id, whether the process has lived on or not."""
+    sink = Collected()
+    adaptive = engine.adaptive(MET, sink, tmp_path / "state")
+    one, two, three = parts()
+    for number, part in enumerate((one, two)):
+        adaptive(frame_of(spark, part), number)
+    seen = sorted(map(str, sink.batches[1]))
+    adaptive(frame_of(spark, two), 1)
+    assert sorted(map(str, sink.batches[1])) == seen
+    again = cq.Engine(spark, static=files.static, graphs={MAP: files.places}).adaptive(MET, sink, tmp_path / "state")
+    again(frame_of(spark, two), 1)
+    assert sorted(map(str, sink.batches[1])) == seen
+    again(frame_of(spark, three), 2)
+    assert sink.answers(again.query.columns) == expected(MET, files)
+
+
+def test_adaptive_without_state_begins_at_the_beginning(spark: SparkSession, engine: cq.Engine) -> None:
+    sink = Collected()
+    adaptive = engine.adaptive(MET, sink)
+    with pytest.raises(CheckpointError, match=r"continues at batch 7, but adaptive\(\) has no state"):
+        adaptive(frame_of(spark, ROWS), 7)
+    assert sink.batches == {}
+    adaptive(frame_of(spark, ROWS[:40]), 0)
+    adaptive(frame_of(spark, ROWS[40:]), 1)
+    assert sorted(sink.batches) == [0, 1]
+
+
+def test_adaptive_of_several_streams(engine: cq.Engine) -> None:
+    text = f"""PREFIX : <{EX}> SELECT ?p FROM NAMED :S [NOW] AS ?v FROM NAMED :T [RANGE 5s] AS ?w
+    WHERE {{ GRAPH ?v {{ ?p :at ?l }} GRAPH ?w {{ ?p :at ?l }} }}"""
+    with pytest.raises(InputError, match="say with stream= which of them"):
+        engine.adaptive(text, Collected())

@@ -1,0 +1,48 @@
+"""A folder as a live source: files are read as they come, Ctrl-C ends the run, and the next start goes on where it ended."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+from cqels_opt.query.parser import parse
+from cqels_opt.trace.records import read_trace
+from cqels_opt.verify import Options, evaluate, read_answers, read_inputs
+
+from .command import Command, lines
+from .small_world import MAP, MET, STREAM, rows, write_query, write_rows, write_world
+
+ROWS = rows(80, seed=4)
+
+
+def test_files_come_while_it_runs(tmp_path: Path) -> None:
+    files = write_world(tmp_path, 1)
+    folder, out, trace = tmp_path / "live", tmp_path / "out.jsonl", tmp_path / "trace.jsonl"
+    folder.mkdir()
+    words = ["run", str(write_query(tmp_path, MET)), "--stream", STREAM, str(folder), "--static", str(files.static)]
+    words += ["--graph", MAP, str(files.places), "--out", str(out), "--trace", str(trace), "--master", "local[1]"]
+    words += ["--checkpoint", str(tmp_path / "checkpoint")]
+
+    def bring(number: int) -> None:
+        """A file appears whole; one of them has a line that cannot be read, which a live source skips."""
+        write_rows(tmp_path / "new", ROWS[20 * number : 20 * number + 20])
+        if number == 1:
+            with (tmp_path / "new").open("a") as file:
+                file.write('{"s": "nobody"}\n')
+        (tmp_path / "new").rename(folder / f"{number}.ndjson")
+
+    for first in (0, 2):
+        command = Command(words)
+        for number in (first, first + 1):
+            bring(number)
+            command.until(lambda: lines(trace) > number)  # noqa: B023
+        command.interrupt()
+        done = command.finish()
+        assert (done.code, done.out) == (0, ""), done.err
+        assert f"stopped after {first + 2} batches, {20 * (first + 2)} elements (0 late, 1 rejected)" in done.err
+    assert [r.elements for r in read_trace(trace)] == [20] * 4
+    assert "1.ndjson" in (tmp_path / "trace.jsonl.rejected").read_text()
+    write_rows(tmp_path / "all.ndjson", ROWS)
+    inputs = read_inputs([(STREAM, tmp_path / "all.ndjson")], [files.static], [(MAP, files.places)]).inputs
+    found = evaluate(parse(MET), inputs, Options())
+    assert read_answers(out) == Counter({key: count for key, count in found.items() if key[0] < ROWS[-1][3]})

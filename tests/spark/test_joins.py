@@ -1,0 +1,171 @@
+"""Spark's own joins give the answers of our operators: in the chosen order (--joins spark), and in Spark's (--plan spark)."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from local_run import Cut, Outcome, Registered, World, force_plans, register
+from pyspark.sql import SparkSession
+from random_cases import make
+
+from cqels_opt.errors import QueryError
+from cqels_opt.operators.ingest import IngestReport, IngestTask, ingest
+from cqels_opt.operators.local import LocalSink
+from cqels_opt.spark.joins import JoinRunner
+from cqels_opt.spark.stream import StreamRun, chunk_stream
+from cqels_opt.trace.records import TraceRecord
+from cqels_opt.verify import Element
+
+EX = "http://ex.org/"
+LOC = "http://deri.org/ns/loc#"
+LOCSTREAM = "http://deri.org/locstreams"
+PLACES = "http://deri.org/localization/"
+QUERIES = Path(__file__).resolve().parents[2] / "docs" / "queries"
+
+
+class Joins(JoinRunner):
+    """Rows of a batch come as a table, and this process writes the slots: the second stage alone is Spark's."""
+
+    def ingest(self, rows: pa.Table, task: IngestTask) -> list[IngestReport]:  # type: ignore[override]
+        return [ingest(rows, task, "t")]
+
+
+def ran(spark: SparkSession, query: Registered, how: Cut, by_spark: bool = False) -> tuple[Outcome, JoinRunner]:
+    sink, runner = LocalSink(), Joins(spark, 2, by_spark=by_spark)
+    driver = query.driver(how, runner=runner, sink=sink)
+    rng = random.Random(how.seed)
+    records = []
+    for number, rows in enumerate(query.chunks(how)):
+        if how.plan == "random":
+            force_plans(driver, rng)
+        records += driver.batch(number, rows)
+    return Outcome(query.answers(sink.lines), records, driver, sink.lines), runner
+
+
+def same(spark: SparkSession, query: Registered, *cuts: Cut, ask: int = 1) -> list[TraceRecord]:
+    """The answers of both kinds of Spark joins under each cut are those of our operators, at least ``ask`` of them.
+
+    Returns the records of the last run in the chosen order.
+    """
+    expected = query.run(Cut("7")).answers
+    assert len(expected) >= ask
+    records: list[TraceRecord] = []
+    for how in cuts:
+        got, _ = ran(spark, query, how)
+        assert got.answers == expected, how
+        assert all(record.jobs <= 1 for record in got.records)
+        records = got.records
+    got, runner = ran(spark, query, replace(cuts[-1], plan="spark"), by_spark=True)
+    assert got.answers == expected
+    assert {d.plan for record in got.records for d in record.deltas} == {"spark"}
+    assert set(runner.effective.values()) == {"true"}
+    return records
+
+
+# ------------------------------------------------------------------ the report's queries
+def people(count: int = 30) -> World:
+    rng = random.Random(3)
+    static, elements = [], []
+    for i in range(6):
+        static.append((f"<{EX}p{i}>", "<http://xmlns.com/foaf/0.1/name>", f'"P{i}"'))
+        for paper in rng.sample(range(5), 2):
+            static += [(f"<{EX}p{i}>", "<http://purl.org/dc/elements/1.1/creator>", f"<{EX}d{paper}>")]
+            static += [(f"<{EX}d{paper}>", "<http://purl.org/dc/elements/1.1/creator>", f"<{EX}p{i}>")]
+    static += [
+        (f"<{EX}d{a}>", "<http://purl.org/dc/terms/references>", f"<{EX}d{b}>")
+        for a in range(5)
+        for b in range(5)
+        if (a + b) % 3 == 1
+    ]
+    places = [(f"<{EX}l{i}>", f"<{LOC}name>", f'"L{i}"') for i in range(3)]
+    t = 1_000_000
+    for _ in range(count):
+        t += rng.choice([0, 1000, 3000])
+        elements.append(Element(t, ((f"<{EX}p{rng.randrange(6)}>", f"<{LOC}at>", f"<{EX}l{rng.randrange(3)}>"),)))
+    return World({LOCSTREAM: [elements]}, sorted(set(static)), {PLACES: places})
+
+
+@pytest.mark.parametrize("name", ["q1", "q2", "q3", "q4"])
+def test_the_reports_queries(spark: SparkSession, tmp_path: Path, name: str) -> None:
+    query = register((QUERIES / f"{name}.rq").read_text(encoding="utf-8"), people(), tmp_path)
+    same(spark, query, *([Cut("7")] if name == "q3" else []), Cut("100", parts=2))
+
+
+def test_the_stages_of_a_stream(spark: SparkSession, tmp_path: Path) -> None:
+    """Within foreachBatch: two jobs a batch, and settings that are really in force."""
+    query = register((QUERIES / "q4.rq").read_text(encoding="utf-8"), people(), tmp_path)
+    expected = query.run(Cut("20")).answers
+    for by_spark in (False, True):
+        how = Cut("20", plan="spark" if by_spark else "adaptive", parts=2)
+        sink, runner = LocalSink(), JoinRunner(spark, 2, by_spark=by_spark)
+        driver, records = query.driver(how, runner=runner, sink=sink), list[TraceRecord]()
+        run = StreamRun(driver, runner, records.extend)
+        run.start(chunk_stream(spark, query.replay(how).chunk_folder), tmp_path / f"spark-{by_spark}", to_the_end=True)
+        run.await_termination()
+        assert query.answers(sink.lines) == expected
+        assert runner.effective["spark.sql.adaptive.enabled"] == str(by_spark).lower()
+        assert by_spark or all(record.jobs <= 2 for record in records)
+
+
+# ------------------------------------------------------------------ what queries can say
+PREFIXES = f"PREFIX : <{EX}>\nPREFIX loc: <{LOC}>\nPREFIX foaf: <http://xmlns.com/foaf/0.1/>\n"
+WINDOW = f"FROM NAMED <{LOCSTREAM}> [{{}}] AS ?{{}}"
+BODIES = {
+    "last-n": ("TRIPLES 4", "TRIPLES 7", "GRAPH ?u {?a loc:at ?l} GRAPH ?z {?b loc:at ?l} ?b foaf:name ?n"),
+    "filters": (
+        "NOW",
+        "RANGE 20 seconds",
+        "GRAPH ?u {?a loc:at ?l} GRAPH ?z {?b loc:at ?l} ?a foaf:name ?n FILTER(?a != ?b && STRLEN(?n) = 2) FILTER(?n < 'P4')",
+    ),
+    "not exists": (
+        "RANGE 5 seconds",
+        "NOW",
+        "GRAPH ?u {?a loc:at ?l} FILTER NOT EXISTS { GRAPH ?z {?b loc:at ?l} ?b foaf:name 'P1' }",
+    ),
+    "product": ("NOW", "RANGE 2 seconds", "GRAPH ?u {?a loc:at ?l} GRAPH ?z {?A loc:at ?L} ?A foaf:name ?n"),
+    "ground": ("NOW", "RANGE 90 seconds", "GRAPH ?u {:p1 loc:at ?l} GRAPH ?z {:p1 loc:at :l1} ?a foaf:name ?n"),
+}
+
+
+@pytest.mark.parametrize("name", BODIES)
+def test_what_queries_can_say(spark: SparkSession, tmp_path: Path, name: str) -> None:
+    u, z, body = BODIES[name]
+    text = f"{PREFIXES}SELECT *\n{WINDOW.format(u, 'u')}\n{WINDOW.format(z, 'z')}\nWHERE {{ {body} }}"
+    query = register(text, people(), tmp_path)
+    records = same(spark, query, Cut("100"), Cut("15", plan="random", parts=2, seed=len(name)))
+    assert any(record.deltas for record in records)
+
+
+def test_what_operators_put_out_is_counted(spark: SparkSession, tmp_path: Path) -> None:
+    u, z, body = BODIES["filters"]
+    text = f"{PREFIXES}SELECT *\n{WINDOW.format(u, 'u')}\n{WINDOW.format(z, 'z')}\nWHERE {{ {body} }}"
+    query = register(text, people(), tmp_path)
+    how = Cut("100", plan="first")
+    got, _ = ran(spark, query, how)
+    assert [r.deltas for r in got.records] == [r.deltas for r in query.run(how).records]
+
+
+def worthwhile(folder: Path, count: int) -> Iterator[Registered]:
+    """Random queries that have answers, with joins, but not more of them than Spark can plan in a moment."""
+    seed = 0
+    while count:
+        case, seed = make(seed), seed + 1
+        try:
+            query = register(case.query(), case.world, folder / str(seed), case.settings)
+        except QueryError:  # what is not supported yet
+            continue
+        sizes = [(len(b.occurrences), len(b.statics)) for b in query.program.blocks]
+        joins = sum(streams * (streams + statics - 1) for streams, statics in sizes)
+        if 1 <= joins <= 12 and query.run(Cut("100")).answers:
+            count -= 1
+            yield query
+
+
+def test_random_queries(spark: SparkSession, tmp_path: Path) -> None:
+    for number, query in enumerate(worthwhile(tmp_path, 4)):
+        same(spark, query, Cut("20", plan="random", seed=number), Cut("100", parts=2))

@@ -1,0 +1,128 @@
+"""Invariant 7 from outside: a run that was killed and started again has put out what an undisturbed run puts out.
+
+The command line is a process; its whole group is killed with SIGKILL, or interrupted as Ctrl-C does.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cqels_opt.query.parser import parse
+from cqels_opt.verify import Options, judge, read_answers
+
+from .command import Command, Finished, call, lines
+from .small_world import CROWDS, MET, Files, write_query, write_world
+
+ELEMENTS, BATCH = 400, 20
+
+
+@dataclass(frozen=True)
+class Run:
+    """A command with its own checkpoint, answers and trace below ``folder``."""
+
+    folder: Path
+    query: Path
+    files: Files
+
+    @property
+    def out(self) -> Path:
+        return self.folder / "out.jsonl"
+
+    @property
+    def trace(self) -> Path:
+        return self.folder / "trace.jsonl"
+
+    @property
+    def words(self) -> list[str]:
+        checkpoint = str(self.folder / "checkpoint")
+        own = ["--checkpoint", checkpoint, "--out", str(self.out), "--trace", str(self.trace), "--batch", str(BATCH)]
+        return ["run", str(self.query), *self.files.words, *own, "--master", "local[2]"]
+
+    def answers(self) -> list[str]:
+        return sorted(self.out.read_text(encoding="utf-8").splitlines())
+
+    def records(self) -> list[dict[str, Any]]:
+        return [without_clock(json.loads(line)) for line in self.trace.read_text(encoding="utf-8").splitlines()]
+
+
+def without_clock(record: dict[str, Any]) -> dict[str, Any]:
+    """A trace record without what depends on the machine and on the process: milliseconds and jobs."""
+    return {key: value for key, value in record.items() if key not in ("ms", "jobs")}
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
+    return write_world(tmp_path_factory.mktemp("world"), ELEMENTS)
+
+
+def prepared(folder: Path, text: str, files: Files) -> Run:
+    folder.mkdir(parents=True)
+    return Run(folder, write_query(folder, text), files)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory, files: Files) -> dict[str, Run]:
+    """The two queries, run from beginning to end."""
+    folder = tmp_path_factory.mktemp("undisturbed")
+    runs = {name: prepared(folder / name, text, files) for name, text in (("met", MET), ("crowds", CROWDS))}
+    for name, run in runs.items():
+        done = call(run.words)
+        assert (done.code, done.out) == (0, ""), done.err
+        verdict = judge(parse(run.query.read_text()), files.inputs(), Options(), read_answers(run.out))
+        assert verdict.equal, f"{name}: {verdict.text()}"
+        assert lines(run.trace) == ELEMENTS // BATCH
+    return runs
+
+
+def one_line(done: Finished) -> str:
+    assert done.code == 2, done.err
+    assert done.out == ""
+    (line,) = done.err.splitlines()
+    return line
+
+
+@pytest.mark.parametrize(("name", "text"), [("met", MET), ("crowds", CROWDS)])
+def test_kill_in_mid_run(name: str, text: str, tmp_path: Path, files: Files, undisturbed: dict[str, Run]) -> None:
+    """Killed twice: after a few batches, and again later; the third start runs to the end."""
+    whole, run = undisturbed[name], prepared(tmp_path / name, text, files)
+    for share in (0.2, 0.6):
+        command = Command(run.words)
+        command.until(lambda: lines(run.trace) >= share * ELEMENTS / BATCH)  # noqa: B023
+        command.kill()
+        assert lines(run.trace) < ELEMENTS / BATCH
+    done = call(run.words)
+    assert done.code == 0, done.err
+    assert run.answers() == whole.answers()
+    assert run.records() == whole.records()
+
+
+def test_a_second_run_over_a_finished_checkpoint(undisturbed: dict[str, Run]) -> None:
+    run = undisturbed["met"]
+    before = run.out.read_bytes(), run.trace.read_bytes()
+    done = call(run.words)
+    assert (done.code, done.out) == (0, ""), done.err
+    assert (run.out.read_bytes(), run.trace.read_bytes()) == before
+
+
+def test_ctrl_c(tmp_path: Path, files: Files, undisturbed: dict[str, Run]) -> None:
+    """The run stops between two batches and says how far it came; the next start does the rest."""
+    run = prepared(tmp_path / "met", MET, files)
+    command = Command(run.words)
+    command.until(lambda: lines(run.trace) >= 3)
+    command.interrupt()
+    stopped = command.finish()
+    assert (stopped.code, stopped.out) == (0, ""), stopped.err
+    summary, where = stopped.err.splitlines()
+    batches = lines(run.trace)
+    assert 3 <= batches < ELEMENTS / BATCH
+    assert summary.startswith(f"stopped after {batches} batches, {batches * BATCH} elements (0 late, 0 rejected), ")
+    assert f", {lines(run.out):,} answer" in summary
+    assert where == f"trace: {run.trace}"
+    assert call(run.words).code == 0
+    assert run.answers() == undisturbed["met"].answers()
+    assert run.records() == undisturbed["met"].records()

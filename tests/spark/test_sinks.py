@@ -1,0 +1,99 @@
+"""Files of answers put together by instant, whatever the number of parts."""
+
+from __future__ import annotations
+
+import errno
+import os
+import random
+from io import StringIO
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from cqels_opt.errors import RunError
+from cqels_opt.operators.evaluate import FinishReport
+from cqels_opt.operators.program import Program
+from cqels_opt.spark import sinks
+from cqels_opt.spark.sinks import FileSink, StreamSink, in_order_of_time
+
+PROGRAM = cast(Program, None)
+
+
+def chunk(folder: Path, name: str, lines: dict[int, list[str]]) -> tuple[Program, FinishReport]:
+    """A file of answers as a task reports it."""
+    path = folder / name
+    path.write_text("".join(line + "\n" for of in lines.values() for line in of), encoding="utf-8")
+    times = [(time, sum(len(line.encode()) + 1 for line in of)) for time, of in lines.items()]
+    return PROGRAM, FinishReport(sum(map(len, lines.values())), name, times)
+
+
+def some_chunks(folder: Path, seed: int) -> tuple[list[tuple[Program, FinishReport]], list[str]]:
+    """Chunks, and the lines that they make together: by time, then by chunk."""
+    rng = random.Random(seed)
+    chunks, wanted = [], []
+    for number in range(rng.randint(0, 4)):
+        times = sorted(rng.sample(range(20), rng.randint(1, 8)))
+        lines = {time: [f"{time} {number} é{i}" for i in range(rng.randint(1, 3))] for time in times}
+        chunks.append(chunk(folder, f"{number}.jsonl", lines))
+        wanted += [(time, number, line) for time, of in lines.items() for line in of]
+    return chunks, [line for *_, line in sorted(wanted, key=lambda found: found[:2])]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_by_time_and_then_by_part(seed: int, tmp_path: Path) -> None:
+    chunks, wanted = some_chunks(tmp_path, seed)
+    sink, stream = FileSink(tmp_path / "out.jsonl"), StringIO()
+    sink.restore({})
+    first = sink.put(0, chunks, tmp_path)
+    second = sink.put(1, chunks, tmp_path)
+    assert sink.path.read_text(encoding="utf-8").splitlines() == wanted * 2
+    assert second == {"out": 2 * first["out"]} == {"out": sink.path.stat().st_size}
+    StreamSink(stream).put(0, chunks, tmp_path)
+    assert stream.getvalue().splitlines() == wanted
+
+
+def test_neighbours_are_copied_at_once(tmp_path: Path) -> None:
+    chunks = [chunk(tmp_path, "a", {1: ["x"], 2: ["y"], 5: ["z"]}), chunk(tmp_path, "b", {3: ["u"], 4: ["v"]})]
+    assert [(s.path.name, s.start, s.size) for s in in_order_of_time(chunks, tmp_path)] == [("a", 0, 4), ("b", 0, 4), ("a", 4, 2)]
+
+
+def test_back_to_the_committed_length(tmp_path: Path) -> None:
+    chunks, wanted = some_chunks(tmp_path, 3)
+    sink = FileSink(tmp_path / "new" / "out.jsonl")
+    sink.restore({})
+    length = sink.put(0, chunks, tmp_path)
+    with sink.path.open("ab") as file:
+        file.write(b"half a li")
+    sink.restore(length)
+    sink.put(1, chunks, tmp_path)
+    assert sink.path.read_text(encoding="utf-8").splitlines() == wanted * 2
+
+
+def test_where_the_system_cannot_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has no such call, or not for these files; then bytes go through this process, a piece at a time."""
+
+    def refuse(*_: object) -> int:
+        raise OSError(errno.EXDEV, "across devices")
+
+    monkeypatch.setattr(sinks, "PIECE", 7)
+    chunks, wanted = some_chunks(tmp_path, 4)
+    changes = (
+        lambda: monkeypatch.setattr(os, "copy_file_range", refuse),
+        lambda: monkeypatch.delattr(os, "copy_file_range"),
+    )
+    for name, change in zip("ab", changes):
+        change()
+        sink = FileSink(tmp_path / name)
+        sink.restore({})
+        sink.put(0, chunks, tmp_path)
+        assert sink.path.read_text(encoding="utf-8").splitlines() == wanted
+
+
+def test_a_file_that_is_cut_off(tmp_path: Path) -> None:
+    chunks: list[Any] = [chunk(tmp_path, "a", {1: ["x"]})]
+    (tmp_path / "a").write_bytes(b"")
+    sink = FileSink(tmp_path / "out.jsonl")
+    sink.restore({})
+    with pytest.raises(RunError, match="cut off"):
+        sink.put(0, chunks, tmp_path)

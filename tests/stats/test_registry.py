@@ -1,0 +1,226 @@
+"""A block's statistics against brute force over random steps, and as the optimizer reads them."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cqels_opt.plans.statistics import StatisticKey, Statistics
+from cqels_opt.stats import (
+    BlockStatistics,
+    FrozenStatistics,
+    Key,
+    Occurrence,
+    SlotCounts,
+    StaticRelation,
+    slot_counts,
+    slot_parts,
+)
+from cqels_opt.stats.counts import Ints
+
+PLACES = {0: 1, 1: 3, 2: 0}
+Span = Callable[[int], tuple[int, int]]
+
+
+def fanout(values: Ints) -> Ints:
+    return np.array([PLACES.get(int(value), 0) for value in values], np.int64)
+
+
+def block(range_ms: int = 5) -> BlockStatistics:
+    """A small Q2: who is somewhere now, who was there in the last ``range_ms``, and where that is."""
+    return BlockStatistics(
+        [
+            Occurrence("lsnow", ("person1", "loc"), lambda t: (t, t + 1)),
+            Occurrence("ls30", ("person2", "loc"), lambda t: (t, t + range_ms)),
+            StaticRelation("loc_name", ("loc", "name"), rows=4, distincts={"loc": 2}, fanouts={"loc": fanout}),
+            StaticRelation("name#1", ("person1", "n1"), rows=9),
+        ],
+        filters=["different"],
+    )
+
+
+def slot(number: int, rows: list[tuple[int, int, int]], person: str, parts: int = 1) -> tuple[SlotCounts, ...]:
+    t, who, loc = (np.array([row[i] for row in rows], np.int64) for i in range(3))
+    return slot_parts(number, t, {person: who, "loc": loc}, parts)
+
+
+BATCHES = st.lists(
+    st.lists(st.tuples(st.integers(0, 5), st.integers(0, 3), st.integers(0, 2)), max_size=6), min_size=1, max_size=6
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(BATCHES, st.permutations(["lsnow", "ls30"]), st.integers(1, 3))
+def test_join_sizes_equal_brute_force(drawn: list[list[tuple[int, int, int]]], order: list[str], lateness: int) -> None:
+    statistics, seen = block(), list[tuple[int, int, int]]()
+    spans: dict[str, Span] = {"lsnow": lambda t: (t, t + 1), "ls30": lambda t: (t, t + 5)}
+    persons = {"lsnow": "person1", "ls30": "person2"}
+    for step, batch in enumerate(drawn):
+        new = [(4 * step + t, who, loc) for t, who, loc in batch]
+        frontier = 4 * step - lateness
+        statistics.advance({name: slot(step, new, persons[name], parts=99) for name in spans}, frontier, frontier + 4)
+        old = {name: [row for row in seen if span(row[0])[1] > frontier] for name, span in spans.items()}
+        for source in spans:
+            before = order[: order.index(source)]
+            rows = {name: new if name == source else old[name] + (new if name in before else []) for name in spans}
+            view = statistics.for_source(source, order)
+            for name in spans:
+                assert view.cardinality(name) == len(rows[name])
+                assert view.distinct(name, "loc") == pytest.approx(len({row[2] for row in rows[name]}))
+                assert view.join_size(name, "loc_name", "loc") == sum(PLACES[row[2]] for row in rows[name])
+            expected = 0.0
+            pieces = {name: [new] if name == source else [old[name], *([new] if name in before else [])] for name in spans}
+            for left in pieces["lsnow"]:
+                for right in pieces["ls30"]:
+                    equal = sum(a[2] == b[2] for a in left for b in right)
+                    meet = sum(a[0] < b[0] + 5 and b[0] < a[0] + 1 for a in left for b in right)
+                    expected += equal * meet / (len(left) * len(right)) if left and right else 0
+            assert view.join_size("lsnow", "ls30", "loc") == pytest.approx(expected)
+            assert view.join_size("ls30", "lsnow", "loc") == view.join_size("lsnow", "ls30", "loc")
+        seen += new
+
+
+def test_what_is_not_observed_is_none() -> None:
+    view = block().for_source("lsnow")
+    assert view.cardinality("lsnow") == 0  # observed: nothing has come
+    assert view.cardinality("elsewhere") is None
+    assert view.distinct("name#1", "person1") is None
+    assert view.distinct("loc_name", "elsewhere") is None
+    assert view.join_size("lsnow", "name#1", "person1") is None
+    assert view.join_size("lsnow", "loc_name", "person1") is None
+    assert view.selectivity("different") is None
+
+
+def test_keys_read_as_in_the_trace() -> None:
+    assert [str(key) for key in block().keys] == [
+        "cardinality(lsnow)",
+        "cardinality(ls30)",
+        "cardinality(loc_name)",
+        "cardinality(name#1)",
+        "join_size(lsnow, ls30, ?loc)",
+        "join_size(lsnow, loc_name, ?loc)",
+        "join_size(lsnow, name#1, ?person1)",
+        "join_size(ls30, loc_name, ?loc)",
+        "distinct(lsnow, ?person1)",
+        "distinct(name#1, ?person1)",
+        "selectivity(different)",
+    ]
+
+
+def test_what_changed_since_the_last_choice() -> None:
+    statistics = block()
+    statistics.advance({"lsnow": slot(0, [(0, 1, 1)], "person1")}, -1, 0)
+    first = statistics.changed("lsnow")
+    assert first[Key("cardinality", ("lsnow",))] == (None, 1.0)
+    statistics.mark("lsnow")
+    assert statistics.changed("lsnow") == {}
+    statistics.advance({"lsnow": slot(1, [(3, 1, 1), (3, 1, 0)], "person1")}, 0, 3)
+    statistics.observe("different", 4, 1)
+    moved = {str(key): tuple(values) for key, values in statistics.changed("lsnow").items()}
+    assert moved == {
+        "cardinality(lsnow)": (1.0, 2.0),
+        "join_size(lsnow, loc_name, ?loc)": (3.0, 4.0),
+        "selectivity(different)": (None, 0.25),
+    }
+    assert "cardinality(lsnow)" not in map(str, statistics.changed("lsnow", tolerance=0.6))
+
+
+def test_the_newest_observations_weigh_most() -> None:
+    statistics = block()
+    for _ in range(8):
+        statistics.observe("different", 100, 100)
+    statistics.observe("different", 0, 0)
+    for _ in range(8):
+        statistics.observe("different", 100, 0)
+    assert statistics.for_source("lsnow").selectivity("different") == pytest.approx(1 / 3)  # half of it against all of it
+
+
+def test_wrong_names_are_errors() -> None:
+    statistics = block()
+    with pytest.raises(ValueError, match="no such occurrence: loc_name"):
+        statistics.for_source("loc_name")
+    with pytest.raises(ValueError, match="no such occurrence: other"):
+        statistics.advance({"other": slot_counts(0, np.array([1]), {})}, 0, 1)
+    with pytest.raises(ValueError, match="order"):
+        statistics.for_source("lsnow", ["lsnow"])
+    with pytest.raises(ValueError, match="one name"):
+        BlockStatistics([StaticRelation("a", (), 1), StaticRelation("a", (), 1)])
+    with pytest.raises(ValueError, match="rows in"):
+        statistics.observe("different", -1, 0)
+
+
+def test_static_joins_come_from_the_load() -> None:
+    a, b = StaticRelation("a", ("x",), 3), StaticRelation("b", ("x",), 4)
+    stream = Occurrence("w", ("y",), lambda t: (t, t + 1))
+    view = BlockStatistics([stream, a, b], static_joins={("b", "a", "x"): 7.0}).for_source("w")
+    assert view.join_size("a", "b", "x") == view.join_size("b", "a", "x") == 7.0
+
+
+@settings(max_examples=60, deadline=None)
+@given(BATCHES)
+def test_a_replayed_batch_changes_nothing(drawn: list[list[tuple[int, int, int]]]) -> None:
+    once, twice = block(), block()
+    for step, batch in enumerate(drawn):
+        rows = [(4 * step + t, who, loc) for t, who, loc in batch]
+        new = {"lsnow": slot(step, rows, "person1"), "ls30": slot(step, rows, "person2")}
+        once.advance(new, 4 * step - 2, 4 * step + 2)
+        for _ in range(2 if rows else 1):
+            twice.advance(new, 4 * step - 2, 4 * step + 2)
+        for source in ("lsnow", "ls30"):
+            assert once.for_source(source).values() == pytest.approx(twice.for_source(source).values(), nan_ok=True)
+    assert once.epoch == twice.epoch
+
+
+def test_a_view_is_what_the_optimizer_reads() -> None:
+    statistics = block()
+    rows = [(0, 1, 1), (0, 2, 1), (0, 2, 0)]
+    statistics.advance({"lsnow": slot(0, rows, "person1"), "ls30": slot(0, rows, "person2")}, -1, 0)
+    view: Statistics = statistics.for_source("lsnow", ["ls30", "lsnow"])
+    for key in statistics.keys:
+        read = StatisticKey(key.kind, key.names)
+        assert str(read) == str(key)
+        assert read.read(view) == statistics.for_source("lsnow", ["ls30", "lsnow"]).value(key)
+    assert view.join_size("lsnow", "ls30", "loc") == 5
+
+
+def test_what_a_task_is_given_and_what_it_counts_itself() -> None:
+    """The statistics travel as numbers; the task knows its delta, the driver the contents."""
+    statistics, order = block(), ["ls30", "lsnow"]
+    for step in range(3):
+        rows = [(10 * step + i, i % 3, i % 2) for i in range(10)]
+        new = {"lsnow": slot(step, rows, "person1"), "ls30": slot(step, rows, "person2")}
+        statistics.advance(new, 10 * step - 1, 10 * step + 8)
+    last = statistics.for_source("lsnow", order).freeze()
+    statistics.begin(29)
+    expected: FrozenStatistics = pickle.loads(pickle.dumps(statistics.expected("lsnow", order)))
+    assert expected.cardinality("lsnow") == last.cardinality("lsnow") == 10
+    assert expected.cardinality("ls30") == 5  # those of 25 to 29
+    assert expected.join_size("loc_name", "lsnow", "loc") == last.join_size("lsnow", "loc_name", "loc") == 5 * 1 + 5 * 3
+    assert expected.join_size("lsnow", "name#1", "person1") is None
+    assert expected.distinct("lsnow", "person1") == 3
+
+    mine = expected.counted("lsnow", 2, {("loc_name", "loc"): 6.0})
+    assert mine.cardinality("lsnow") == 2
+    assert mine.join_size("lsnow", "loc_name", "loc") == 6
+    assert mine.join_size("lsnow", "ls30", "loc") == pytest.approx((expected.join_size("lsnow", "ls30", "loc") or 0) / 5)
+    assert mine.distinct("lsnow", "person1") == 2
+    assert mine.cardinality("ls30") == 5
+    assert mine.selectivity("different") is None
+
+    rows = [(31, 1, 1), (31, 2, 1)]
+    statistics.advance({"lsnow": slot(3, rows, "person1"), "ls30": slot(3, rows, "person2")}, 29, 30)
+    assert statistics.for_source("lsnow").join_size("lsnow", "loc_name", "loc") == 6
+
+
+def test_before_any_delta_nothing_is_expected_of_it() -> None:
+    expected = block().expected("lsnow")
+    assert expected.cardinality("lsnow") is None
+    assert expected.cardinality("ls30") == 0
+    assert expected.counted("lsnow", 7).cardinality("lsnow") == 7
+    assert expected.counted("lsnow", 7).join_size("lsnow", "ls30", "loc") is None
+    assert expected.counted("lsnow", 0).join_size("lsnow", "ls30", "loc") == 0

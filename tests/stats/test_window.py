@@ -1,0 +1,161 @@
+"""The statistics of a window against a recount of its rows, over random steps."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cqels_opt.stats import SlotCounts, WindowStatistics, slot_counts, slot_parts
+from cqels_opt.stats.counts import Ints
+
+Intervals = Callable[[Ints], tuple[Ints, Ints]]
+
+
+def now(t: Ints) -> tuple[Ints, Ints]:
+    return t, t + 1
+
+
+def half(t: Ints) -> tuple[Ints, Ints]:
+    return t, t + 5
+
+
+def grid(t: Ints) -> tuple[Ints, Ints]:
+    return -(-t // 3) * 3, -(-(t + 4) // 3) * 3
+
+
+def sparse(t: Ints) -> tuple[Ints, Ints]:
+    """Windows [6k, 6k + 3): elements between them are never in one."""
+    return t, np.where(t % 6 < 3, t // 6 * 6 + 3, t)
+
+
+WINDOWS: list[Intervals] = [now, half, grid, sparse]
+
+
+@dataclass(frozen=True)
+class Row:
+    t: int
+    x: int
+
+
+BATCHES = st.lists(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 4)), max_size=8), min_size=1, max_size=6)
+
+
+def batches_of(drawn: list[list[tuple[int, int]]]) -> list[list[Row]]:
+    """Batches whose times rise by batch, with some lateness."""
+    return [[Row(4 * step + t, x) for t, x in batch] for step, batch in enumerate(drawn)]
+
+
+def told(slot: int, rows: list[Row], parts: int | None = None) -> tuple[SlotCounts, ...]:
+    times, columns = np.array([row.t for row in rows], np.int64), {"x": np.array([row.x for row in rows], np.int64)}
+    return slot_parts(slot, times, columns, parts) if parts else (slot_counts(slot, times, columns),)
+
+
+def ends(intervals: Intervals, row: Row) -> tuple[int, int]:
+    start, end = intervals(np.array([row.t]))
+    return int(start[0]), int(end[0])
+
+
+def living(intervals: Intervals, rows: list[Row], frontier: int) -> list[Row]:
+    return [row for row in rows if (span := ends(intervals, row))[0] < span[1] and span[1] > frontier]
+
+
+@settings(deadline=None)
+@given(BATCHES, st.sampled_from(WINDOWS), st.integers(-2, 6))
+def test_with_a_part_a_time_everything_is_exact(drawn: list[list[tuple[int, int]]], intervals: Intervals, behind: int) -> None:
+    window, rows = WindowStatistics(["x"], intervals), list[Row]()
+    for step, batch in enumerate(batches_of(drawn)):
+        frontier = 4 * step - behind
+        window.settle(frontier)
+        window.expire(frontier)
+        window.arrive(told(step, batch, parts=1000))
+        old, delta = living(intervals, rows, frontier), living(intervals, batch, -1)
+        probe = np.arange(6)
+        for contents, expected in ((("old",), old), (("delta",), delta), ((), old + delta)):
+            held = Counter(row.x for row in expected)
+            assert window.card(*contents) == len(expected)
+            assert window.count("x", probe, *contents).tolist() == [held[int(x)] for x in probe]
+            assert window.distinct("x", *contents) == pytest.approx(len(held))
+            if expected:
+                assert window.selectivity("x", probe, *contents).sum() == pytest.approx(1)
+        for instant in range(max(frontier, 0), frontier + 9):
+            spans = [ends(intervals, row) for row in old + delta]
+            assert window.at(instant) == sum(start <= instant < end for start, end in spans)
+        rows += batch
+
+
+@settings(deadline=None)
+@given(BATCHES, st.sampled_from(WINDOWS), st.integers(-2, 6))
+def test_with_a_slot_a_batch_rows_are_exact_and_values_are_a_share(
+    drawn: list[list[tuple[int, int]]], intervals: Intervals, behind: int
+) -> None:
+    window, slots = WindowStatistics(["x"], intervals), list[list[Row]]()
+    for step, batch in enumerate(batches_of(drawn)):
+        frontier = 4 * step - behind
+        window.settle(frontier)
+        gone = window.expire(frontier)
+        window.arrive(told(step, batch))
+        alive = [living(intervals, slot, frontier) for slot in slots]
+        assert gone >= 0
+        assert window.card("old") == sum(len(slot) for slot in alive)
+        counts = np.zeros(6)
+        for slot, left in zip(slots, alive):
+            for row in slot:
+                counts[row.x] += len(left) / len(slot)
+        assert window.count("x", np.arange(6), "old") == pytest.approx(counts)
+        assert window.count("x", np.arange(6), "old").sum() == pytest.approx(window.card("old"))
+        assert 0 <= window.distinct("x", "old") <= window.card("old")
+        slots.append(batch)
+
+
+def test_a_slot_can_be_dropped() -> None:
+    window = WindowStatistics(["x"], half)
+    window.add(told(1, [Row(0, 1), Row(2, 2)])[0])
+    window.add(told(2, [Row(2, 1)])[0])
+    window.expire(5)  # one row of slot 1
+    assert (window.card(), window.drop(1), window.card(), window.drop(1)) == (2, 1, 1, 0)
+    assert window.drop(2) == 1
+    assert window.count("x", np.array([1, 2])).tolist() == [0, 0]
+
+
+def test_moving_ends_are_asked_anew() -> None:
+    """The last two elements: an end is known when the second later element has come."""
+    times: list[int] = []
+
+    def last_two(t: Ints) -> tuple[Ints, Ints]:
+        later = [sorted(u for u in times if u > one)[1:2] or [1 << 61] for one in t.tolist()]
+        return t, np.array([end[0] for end in later], np.int64)
+
+    window = WindowStatistics(["x"], last_two, moving=True)
+    for step in range(6):
+        times.append(step)
+        window.settle(step - 1)
+        window.expire(step - 1)
+        window.arrive(told(step, [Row(step, step)]))
+        assert window.card("old") == min(step, 2)  # what ends at this step has not expired at step - 1
+        assert window.at(step) == min(step + 1, 2)
+    assert [held.slots for held in window.held("old")] == [(3,), (4,)]
+
+
+def test_a_slot_must_have_the_variables() -> None:
+    window = WindowStatistics(["x", "y"], now)
+    with pytest.raises(ValueError, match="slot 7 has no counts for y"):
+        window.arrive(told(7, [Row(0, 0)]))
+
+
+def test_the_epoch_rises_with_changes_only() -> None:
+    window = WindowStatistics(["x"], half)
+    window.arrive(told(0, [Row(0, 0)]))
+    epoch = window.epoch
+    window.settle(0)
+    assert window.epoch > epoch
+    epoch = window.epoch
+    window.expire(4)
+    assert window.epoch == epoch
+    window.expire(5)
+    assert window.epoch > epoch

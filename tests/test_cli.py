@@ -1,0 +1,289 @@
+"""The command line: what reaches the engine, what is printed where, and the exit codes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from cqels_opt import cli
+from cqels_opt.arguments import make_parser, run_options
+from cqels_opt.cli import main
+from cqels_opt.errors import DataError, InputError, QueryError, RunError
+from cqels_opt.java import Java
+from cqels_opt.options import TIME_PREDICATE, Batch, BenchOptions, DemoOptions, ExplainOptions, LoadOptions, RunOptions
+from cqels_opt.outcomes import LoadReport, Summary, VerifyReport
+from cqels_opt.windows.instants import Policy
+
+TRACE = Path(__file__).parent / "trace" / "q2.jsonl"
+COMMANDS = ("run", "explain", "verify", "load", "store", "trace", "bench", "demo")
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for file in ("q.rq", "s.ndjson", "a.nt"):
+        (tmp_path / file).write_text("")
+    (tmp_path / "live").mkdir()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(cli, "find_java", lambda: Java(Path("java"), 17))
+    return tmp_path
+
+
+def stand_in(monkeypatch: pytest.MonkeyPatch, module: str, **functions: Callable[[Any], Any]) -> list[Any]:
+    """Puts a module with these functions in the place of one of ours; gives the list of what they are called with."""
+    calls: list[Any] = []
+    made = ModuleType(module)
+    for name, function in functions.items():
+
+        def called(options: Any, function: Callable[[Any], Any] = function) -> Any:
+            calls.append(options)
+            return function(options)
+
+        setattr(made, name, called)
+    monkeypatch.setitem(sys.modules, module, made)
+    return calls
+
+
+def parsed(*words: str) -> RunOptions:
+    return run_options(make_parser().parse_args(["run", "q.rq", *words]))
+
+
+# ------------------------------------------------------------------ options
+@pytest.mark.usefixtures("folder")
+def test_what_is_not_said_has_its_default() -> None:
+    assert parsed() == RunOptions(query=Path("q.rq"))
+
+
+@pytest.mark.usefixtures("folder")
+def test_every_option_of_the_interface() -> None:
+    options = parsed(
+        *("--stream", "http://s", "s.ndjson", "--stream", "<urn:t>", "live", "--static", "a.nt", "--static", "a.nt"),
+        *("--graph", "http://g/", "a.nt", "--store", "live", "--dialect", "cqels", "--profile", "rspql"),
+        *("--report", "wc,nc", "--report", "?w=p:10s,cc", "--output-operator", "dstream", "--duplicates", "set"),
+        *("--bounds", "closed-open", "--t0", "-5", "--t0", "w2=1500", "--lateness", "2s", "--idle-timeout", "1h30m"),
+        *("--eager", "--on-error", "skip", "--time-predicate", "http://t", "--plan", "fixed:a » b[?x]; b » a[?x]"),
+        *("--joins", "partitioned", "--batch", "500ms", "--checkpoint", "ck", "--trace", "t.jsonl", "--out", "a.jsonl"),
+        *("--follow", "--master", "local-cluster[2,1,1024]", "--debug"),
+    )
+    assert options == RunOptions(
+        query=Path("q.rq"),
+        streams=(("http://s", Path("s.ndjson")), ("urn:t", Path("live"))),
+        static=(Path("a.nt"), Path("a.nt")),
+        graphs=(("http://g/", Path("a.nt")),),
+        store=Path("live"),
+        dialect="cqels",
+        profile="rspql",
+        report={"": Policy(window_close=True, non_empty=True), "w": Policy(content_change=True, period=10_000)},
+        output_operator="dstream",
+        duplicates="set",
+        bounds="closed-open",
+        t0={"": -5, "w2": 1500},
+        lateness=2000,
+        idle_timeout=5_400_000,
+        eager=True,
+        on_error="skip",
+        time_predicate="http://t",
+        plan="fixed",
+        fixed="a » b[?x]; b » a[?x]",
+        joins="partitioned",
+        batch=Batch(duration=500),
+        checkpoint=Path("ck"),
+        trace=Path("t.jsonl"),
+        out=Path("a.jsonl"),
+        follow=True,
+        master="local-cluster[2,1,1024]",
+        debug=True,
+    )
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize(
+    ("text", "batch"),
+    [("1", Batch(elements=1)), ("5000", Batch(elements=5000)), ("2s", Batch(duration=2000)), ("1m", Batch(duration=60_000))],
+)
+def test_batches(text: str, batch: Batch) -> None:
+    assert parsed("--batch", text).batch == batch
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize("plan", ["adaptive", "first", "static", "worst", "spark"])
+def test_plan_policies(plan: str) -> None:
+    assert (parsed("--plan", plan).plan, parsed("--plan", plan).fixed) == (plan, None)
+
+
+@pytest.mark.usefixtures("folder")
+def test_the_dash_is_standard_output() -> None:
+    assert parsed("--out", "-").out is None
+    assert parsed().time_predicate == TIME_PREDICATE
+
+
+# ------------------------------------------------------------------ commands
+SUMMARY = Summary(batches=12, elements=60_000, answers=1, late=2, rejected=1, switches=3, seconds=4.25, trace=Path("t.jsonl"))
+
+
+@pytest.mark.usefixtures("folder")
+def test_run_prints_its_summary_to_standard_error(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    calls = stand_in(monkeypatch, "cqels_opt.commands", run=lambda _: SUMMARY)
+    assert main(["run", "q.rq", "--drain"]) == 0
+    assert calls == [RunOptions(query=Path("q.rq"), drain=True)]
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err == "12 batches, 60,000 elements (2 late, 1 rejected), 1 answer, 3 plan switches, 4.2 s\ntrace: t.jsonl\n"
+
+
+def test_a_stopped_run_says_so() -> None:
+    summary = Summary(batches=1, elements=5, answers=0, rejects=Path("t.rejected"), stopped=True)
+    assert str(summary).splitlines() == [
+        "stopped after 1 batch, 5 elements (0 late, 0 rejected), 0 answers, 0 plan switches, 0.0 s",
+        "rejected elements and why: t.rejected",
+    ]
+
+
+@pytest.mark.usefixtures("folder")
+def test_explain(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    calls = stand_in(monkeypatch, "cqels_opt.commands", explain=lambda _: "delta w: w » a[?x]")
+    assert main(["explain", "q.rq", "--format", "json", "--all"]) == 0
+    assert calls == [ExplainOptions(RunOptions(query=Path("q.rq")), "json", all=True)]
+    assert capsys.readouterr().out == "delta w: w » a[?x]\n"
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize(
+    ("report", "code", "lines"),
+    [
+        (VerifyReport(3, 1000, 0), 0, ["1,000 answers at 3 instants compared: all are the same"]),
+        (
+            VerifyReport(1, 2, 1, ("at 5: + x is missing",)),
+            1,
+            ["2 answers at 1 instant compared: 1 difference", "at 5: + x is missing"],
+        ),
+    ],
+)
+def test_verify(
+    report: VerifyReport, code: int, lines: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stand_in(monkeypatch, "cqels_opt.commands", verify=lambda _: report)
+    assert main(["verify", "q.rq"]) == code
+    assert capsys.readouterr().out.splitlines() == lines
+
+
+@pytest.mark.usefixtures("folder")
+def test_load(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    calls = stand_in(monkeypatch, "cqels_opt.commands", load=lambda _: LoadReport(Path("st"), 1_000_000, rejected=1, seconds=2.0))
+    assert main(["load", "a.nt", "--graph", "http://g", "a.nt", "--store", "st", "--on-error", "skip"]) == 0
+    assert calls == [LoadOptions(Path("st"), (Path("a.nt"),), (("http://g", Path("a.nt")),), "skip")]
+    assert capsys.readouterr().err == "1,000,000 triples in st (1 line rejected), 2.0 s\n"
+
+
+@pytest.mark.usefixtures("folder")
+def test_demo_and_bench(monkeypatch: pytest.MonkeyPatch) -> None:
+    demos = stand_in(monkeypatch, "cqels_opt.demo", demo=lambda _: None)
+    for words in (["demo"], ["demo", "--days", "7"], ["demo", "--all", "--out", "d"]):
+        assert main(words) == 0
+    assert demos == [DemoOptions(), DemoOptions(days=7), DemoOptions(days=None, out=Path("d"))]
+    benches = stand_in(monkeypatch, "cqels_opt.bench.harness", bench=lambda _: None)
+    assert main(["bench", "q2", "q3", "--quick", "--json", "o.json"]) == 0
+    assert main(["bench", "--list"]) == 0
+    assert benches == [BenchOptions(("q2", "q3"), quick=True, json=Path("o.json")), BenchOptions(list=True)]
+
+
+def test_trace_in_the_terminal(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert main(["trace", str(TRACE)]) == 0
+    assert capsys.readouterr().out == (TRACE.parent / "goldens" / "q2.txt").read_text(encoding="utf-8")
+
+
+def test_trace_as_a_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "o.html"
+    assert main(["trace", str(TRACE), "--html", str(out)]) == 0
+    assert out.read_text(encoding="utf-8") == (TRACE.parent / "goldens" / "q2.html").read_text(encoding="utf-8")
+    assert capsys.readouterr().err == f"page: {out}\n"
+
+
+# ------------------------------------------------------------------ errors
+def failing(error: BaseException) -> Callable[[Any], Any]:
+    def fail(_: Any) -> Any:
+        raise error
+
+    return fail
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize(
+    ("error", "code", "printed"),
+    [
+        (InputError("stream http://s: nobody gives it"), 2, ["stream http://s: nobody gives it"]),
+        (DataError("a.nt:7: no full stop"), 2, ["a.nt:7: no full stop"]),
+        (
+            QueryError("undeclared window ?w", "SELECT *\n{ WINDOW ?w {} }", 2, 10, "q.rq"),
+            2,
+            ["q.rq:2:10: undeclared window ?w", "{ WINDOW ?w {} }", "         ^"],
+        ),
+        (RunError("an executor was lost\nmore"), 3, ["an executor was lost"]),
+        (ValueError("\n  odd\npages\nof stack"), 3, ["ValueError: odd (--debug shows where)"]),
+        (KeyError(), 3, ["KeyError: no reason given (--debug shows where)"]),
+        (KeyboardInterrupt(), 3, ["stopped before anything was done"]),
+    ],
+)
+def test_errors_and_their_exit_codes(
+    error: BaseException, code: int, printed: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stand_in(monkeypatch, "cqels_opt.commands", run=failing(error))
+    assert main(["run", "q.rq"]) == code
+    assert capsys.readouterr().err.splitlines() == printed
+
+
+@pytest.mark.usefixtures("folder")
+def test_the_stack_trace_only_with_debug(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    stand_in(monkeypatch, "cqels_opt.commands", run=failing(RunError("broken")))
+    assert main(["run", "q.rq"]) == 3
+    assert "Traceback" not in capsys.readouterr().err
+    assert main(["run", "q.rq", "--debug"]) == 3
+    assert "Traceback" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("folder")
+def test_without_java_there_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def none() -> Java:
+        raise InputError("Spark needs Java")
+
+    monkeypatch.setattr(cli, "find_java", none)
+    calls = stand_in(monkeypatch, "cqels_opt.commands", run=lambda _: SUMMARY)
+    assert main(["run", "q.rq"]) == 2
+    assert (capsys.readouterr().err, calls) == ("Spark needs Java\n", [])
+
+
+# ------------------------------------------------------------------ help
+@pytest.mark.parametrize("words", [["--help"], ["--version"], *([command, "--help"] for command in COMMANDS)])
+def test_help(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as done:
+        main(words)
+    assert done.value.code == 0
+    printed = capsys.readouterr()
+    assert "cqels-opt" in printed.out
+    assert printed.err == ""
+
+
+def test_help_imports_nothing_heavy() -> None:
+    program = (
+        "import sys, contextlib, io\nfrom cqels_opt.cli import main\n"
+        "with contextlib.suppress(SystemExit), contextlib.redirect_stdout(io.StringIO()):\n    main(['run', '--help'])\n"
+        "print([name for name in ('pyspark', 'numpy', 'pandas', 'pyarrow', 'rdflib', 'lark', 'networkx') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+def test_a_reader_that_leaves_is_no_failure() -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "wb") as pipe:
+        command = [sys.executable, "-m", "cqels_opt.cli", "trace", str(TRACE)]
+        done = subprocess.run(command, stdout=pipe, stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")

@@ -1,0 +1,132 @@
+"""Wrong usage and wrong input: exit code 2, one line on standard error that names the thing, nothing on standard output."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cqels_opt.cli import main
+
+STREAM = ["--stream", "http://s", "s.ndjson"]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with one of each kind of input, which is the current one."""
+    for file in ("q.rq", "s.ndjson", "a.nt"):
+        (tmp_path / file).write_text("")
+    (tmp_path / "live").mkdir()
+    (tmp_path / "t.jsonl").write_text("{}\n")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def complaint(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+    assert main(words) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    (line,) = printed.err.splitlines()
+    assert "usage" not in line
+    assert "Traceback" not in line
+    return line
+
+
+USAGE: list[tuple[list[str], str]] = [
+    ([], "required: COMMAND"),
+    (["rum"], "invalid choice: 'rum'"),
+    (["run"], "required: QUERY.rq"),
+    (["run", "q.rq", "--colour", "red"], "unrecognized arguments: --colour red"),
+    (["run", "q.rq", "--dupl", "set"], "unrecognized arguments: --dupl set"),
+    (["run", "q.rq", "other.rq"], "unrecognized arguments: other.rq"),
+    (["run", "q.rq", "--stream", "http://s"], "--stream: expected 2 arguments"),
+    (["run", "q.rq", "--stream", "no iri", "s.ndjson"], "--stream: 'no iri' is no absolute IRI"),
+    (["run", "q.rq", "--stream", "http://s{x}", "s.ndjson"], "--stream: 'http://s{x}' is no absolute IRI"),
+    (["run", "q.rq", "--graph", "g", "a.nt"], "--graph: 'g' is no absolute IRI"),
+    (["run", "q.rq", "--dialect", "sql"], "--dialect: invalid choice: 'sql'"),
+    (["run", "q.rq", "--profile", "auto"], "--profile: invalid choice: 'auto'"),
+    (["run", "q.rq", "--output-operator", "stream"], "--output-operator: invalid choice"),
+    (["run", "q.rq", "--duplicates", "list"], "--duplicates: invalid choice"),
+    (["run", "q.rq", "--bounds", "open"], "--bounds: invalid choice"),
+    (["run", "q.rq", "--on-error", "ignore"], "--on-error: invalid choice"),
+    (["run", "q.rq", "--time-predicate", "time"], "--time-predicate: 'time' is no absolute IRI"),
+    (["run", "q.rq", "--report", "xx"], "--report: 'xx' is no report policy"),
+    (["run", "q.rq", "--report", "wc,,nc"], "--report: '' is no report policy"),
+    (["run", "q.rq", "--report", "nc"], "--report: 'nc' has no instants"),
+    (["run", "q.rq", "--report", "p:0s"], "--report: '0s' is too short"),
+    (["run", "q.rq", "--report", "p:soon"], "--report: soon is not a duration"),
+    (["run", "q.rq", "--report", "=wc"], "--report: '=wc' names no window"),
+    (["run", "q.rq", "--report", "cc", "--report", "wc"], "--report: it is given twice for all windows"),
+    (["run", "q.rq", "--t0", "noon"], "--t0: 'noon' is no origin of time"),
+    (["run", "q.rq", "--t0", "=5"], "--t0: '=5' is no origin of time"),
+    (["run", "q.rq", "--t0", "w=1", "--t0", "?w=2"], "--t0: it is given twice for the window w"),
+    (["run", "q.rq", "--lateness", "5"], "--lateness: 5 has no unit"),
+    (["run", "q.rq", "--lateness", "-5s"], "--lateness: expected one argument"),
+    (["run", "q.rq", "--lateness", "5 parsecs"], "--lateness: unknown unit of time 'parsecs'"),
+    (["run", "q.rq", "--lateness", "0.5ms"], "--lateness: 0.5ms is not a whole number of milliseconds"),
+    (["run", "q.rq", "--lateness", ""], "--lateness: "),
+    (["run", "q.rq", "--idle-timeout", "0s"], "--idle-timeout: '0s' is too short"),
+    (["run", "q.rq", "--plan", "best"], "--plan: 'best' is no plan policy"),
+    (["run", "q.rq", "--plan", "fixed:"], "--plan: 'fixed:' is no plan policy"),
+    (["run", "q.rq", "--plan", "fixed"], "--plan: 'fixed' is no plan policy"),
+    (["run", "q.rq", "--joins", "hash"], "--joins: invalid choice: 'hash'"),
+    (["run", "q.rq", "--joins", "probe", "--plan", "spark"], "--joins: --plan spark leaves the joins to Spark"),
+    (["run", "q.rq", "--batch", "0"], "--batch: a micro-batch has at least 1 element"),
+    (["run", "q.rq", "--batch", "-3"], "--batch: -3 is not a duration"),
+    (["run", "q.rq", "--batch", "0s"], "--batch: '0s' is too short"),
+    (["run", "q.rq", *STREAM, "--drain", "--follow"], "--drain: a live source"),
+    (["run", "q.rq", "--stream", "http://s", "live", "--drain"], "--drain: a live source"),
+    (["explain", "q.rq", "--format", "xml"], "--format: invalid choice: 'xml'"),
+    (["load", "--store", "st"], "nothing to load"),
+    (["load", "a.nt"], "required: --store"),
+    (["store", "repair", "live"], "invalid choice: 'repair'"),
+    (["store", "info"], "required: DIR"),
+    (["bench", "--scale", "3"], "unrecognized arguments"),
+    (["demo", "--days", "0"], "--days: '0' is no number of days"),
+    (["demo", "--days", "many"], "--days: 'many' is no number of days"),
+    (["demo", "--days", "3", "--all"], "--all: not allowed with argument --days"),
+]
+
+FILES: list[tuple[list[str], str]] = [
+    (["run", "none.rq"], "the query: none.rq: No such file or directory"),
+    (["run", "live"], "the query: live: it is a folder; a file is expected"),
+    (["run", "q.rq", "--stream", "http://s", "none.csv"], "--stream http://s: none.csv: No such file or directory"),
+    (["run", "q.rq", "--stream", "http://s", "nul\0"], "--stream http://s: nul"),
+    (["run", "q.rq", "--static", "none.nt"], "--static: none.nt: No such file or directory"),
+    (["run", "q.rq", "--graph", "http://g", "none.nt"], "--graph http://g: none.nt: No such file or directory"),
+    (["run", "q.rq", "--store", "none"], "--store: none: No such file or directory"),
+    (["run", "q.rq", "--store", "a.nt"], "--store: a.nt: it is a file; a folder is expected"),
+    (["run", "q.rq", "--checkpoint", "a.nt"], "--checkpoint: a.nt: it is a file; a folder is expected"),
+    (["run", "q.rq", "--trace", "none/t.jsonl"], "--trace: none/t.jsonl: there is no folder none"),
+    (["run", "q.rq", "--trace", "live"], "--trace: live: it is a folder; a file is expected"),
+    (["run", "q.rq", "--out", "none/a.jsonl"], "--out: none/a.jsonl: there is no folder none"),
+    (["run", "q.rq", *STREAM, "--out", "s.ndjson"], "--out s.ndjson: the file is given twice"),
+    (["run", "q.rq", "--static", "a.nt", "--trace", "live/../a.nt"], "--trace live/../a.nt: the file is given twice"),
+    (["run", "q.rq", "--trace", "x", "--out", "x"], "--out x: the file is given twice"),
+    (["verify", "none.rq"], "the query: none.rq: No such file or directory"),
+    (["explain", "none.rq"], "the query: none.rq: No such file or directory"),
+    (["load", "none.nt", "--store", "st"], "load: none.nt: No such file or directory"),
+    (["load", "a.nt", "--store", "a.nt"], "--store: a.nt: it is a file; a folder is expected"),
+    (["store", "info", "none"], "store: none: No such file or directory"),
+    (["trace", "none.jsonl"], "trace: none.jsonl: No such file or directory"),
+    (["trace", "live"], "trace: live: it is a folder; a file is expected"),
+    (["trace", "t.jsonl"], "t.jsonl:1: not a trace record: the key 'batch' is absent"),
+    (["trace", "t.jsonl", "--html", "none/o.html"], "--html: none/o.html: there is no folder none"),
+    (["bench", "--json", "none/o.json"], "--json: none/o.json: there is no folder none"),
+    (["demo", "--out", "a.nt"], "--out: a.nt: it is a file; a folder is expected"),
+]
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize(("words", "expected"), [*USAGE, *FILES])
+def test_one_line_and_exit_code_2(words: list[str], expected: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert expected in complaint(words, capsys)
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize("odd", ["a\nb", "\x1b[31mred", "[bold]x[/bold]"])
+def test_odd_text_stays_one_line(odd: str, capsys: pytest.CaptureFixture[str]) -> None:
+    complaint(["run", odd], capsys)
+    complaint(["run", "q.rq", "--plan", odd], capsys)
+    complaint(["run", "q.rq", "--stream", odd, "s.ndjson"], capsys)
+    complaint(["run", "q.rq", odd], capsys)

@@ -1,0 +1,163 @@
+"""The views of a trace against goldens. ``UPDATE_GOLDENS=1 make test TESTS=tests/trace`` writes them anew."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from cqels_opt.trace.history import clock, duration, figure, histories, plural
+from cqels_opt.trace.page import trace_page
+from cqels_opt.trace.records import Delta, Milliseconds, Moved, Operator, TraceRecord, read_trace
+from cqels_opt.trace.terminal import show_trace
+
+HERE = Path(__file__).parent
+FIXTURE = HERE / "q2.jsonl"
+
+
+def terminal(records: list[TraceRecord], width: int = 80) -> str:
+    out = io.StringIO()
+    show_trace(records, Console(file=out, width=width))
+    return out.getvalue()
+
+
+def page(records: list[TraceRecord]) -> str:
+    return trace_page(records, "q2.jsonl")
+
+
+@pytest.mark.parametrize(("golden", "render"), [("q2.txt", terminal), ("q2.html", page)])
+def test_goldens(golden: str, render: Callable[[list[TraceRecord]], str]) -> None:
+    text = render(list(read_trace(FIXTURE)))
+    file = HERE / "goldens" / golden
+    if os.environ.get("UPDATE_GOLDENS"):
+        file.write_text(text, encoding="utf-8")
+    assert text == file.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("width", [40, 80, 200])
+def test_no_line_is_wider_than_the_terminal(width: int) -> None:
+    assert max(len(line) for line in terminal(list(read_trace(FIXTURE)), width).splitlines()) <= width
+
+
+def test_a_pipe_gets_no_colours() -> None:
+    assert "\x1b" not in terminal(list(read_trace(FIXTURE)))
+
+
+def test_square_brackets_of_plans_survive() -> None:
+    assert "loc_name[?loc]" in terminal(list(read_trace(FIXTURE)))
+
+
+def test_an_empty_trace_says_so() -> None:
+    assert "empty" in terminal([])
+    assert "empty" in page([])
+
+
+RECORD = TraceRecord(0, "q", (1000, 2000), 1999, 10, deltas=(Delta("w", "w » a[?x]", 1.0),))
+
+
+def test_a_plan_that_comes_back_keeps_its_letter_and_its_time() -> None:
+    plans = ["w » a[?x]", "w » b[?x]", "w » a[?x]"]
+    records = [
+        replace(RECORD, batch=number, deltas=(Delta("w", plan, switched=number > 0),), ms=Milliseconds(execute=10.0))
+        for number, plan in enumerate(plans)
+    ]
+    (history,) = histories(records)
+    (source,) = history.sources
+    assert [(use.letter, use.batches, use.ms) for use in source.plans] == [("A", 2, 20.0), ("B", 1, 10.0)]
+    assert [(reign.first, reign.last, source.letter(reign.plan)) for reign in source.reigns] == [
+        (0, 0, "A"),
+        (1, 1, "B"),
+        (2, 2, "A"),
+    ]
+    assert [(switch.batch, switch.before, switch.after) for switch in history.switches] == [
+        (1, "w » a[?x]", "w » b[?x]"),
+        (2, "w » b[?x]", "w » a[?x]"),
+    ]
+
+
+def test_the_first_plan_is_no_switch() -> None:
+    (history,) = histories([RECORD, replace(RECORD, batch=1)])
+    assert history.switches == ()
+
+
+def test_queries_of_one_trace_stay_apart() -> None:
+    found = histories([RECORD, replace(RECORD, query="other"), replace(RECORD, batch=1)])
+    assert [(history.query, history.batches) for history in found] == [("q", 2), ("other", 1)]
+    assert terminal([RECORD, replace(RECORD, query="other")]).count("query ") == 2
+
+
+def test_q_errors_are_known_only_where_both_sides_are() -> None:
+    operators = tuple(
+        Operator("probe", "a", ("x",), estimated, observed)
+        for estimated, observed in [(None, 3), (4.0, None), (2.0, 8), (0.0, 0)]
+    )
+    (history,) = histories([replace(RECORD, deltas=(Delta("w", "w » a[?x]", operators=operators),))])
+    (estimates,) = history.estimates
+    assert (estimates.known, estimates.median, estimates.greatest) == (2, 2.5, 4.0)
+
+
+class Tags(HTMLParser):
+    """Collects a page's tags and checks that they nest."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.seen: set[str] = set()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.add(tag)
+        if tag not in {"meta", "br", "polyline"}:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag != "polyline":
+            assert self.open.pop() == tag
+
+
+def test_the_page_escapes_what_the_trace_says() -> None:
+    evil = "<script>alert('x')</script>"
+    reason = (Moved(evil, None, 1.0),)
+    deltas = (Delta(evil, evil, operators=(Operator(evil, evil, (evil,), 1.0, 2),)), Delta("w", "w"))
+    records = [
+        replace(RECORD, query=evil, deltas=deltas, fallback=evil),
+        replace(RECORD, query=evil, batch=1, deltas=(Delta(evil, evil + "2", switched=True, reason=reason),)),
+    ]
+    text = trace_page(records, evil)
+    tags = Tags()
+    tags.feed(text)
+    assert "script" not in tags.seen
+    assert tags.open == []
+    assert evil not in text
+
+
+def test_the_page_loads_nothing() -> None:
+    assert not re.search(r"https?://|<script|<link|@import|url\(", page(list(read_trace(FIXTURE))))
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        (clock(None), "-"),
+        (clock(0), "1970-01-01 00:00:00"),
+        (clock(1198800000007), "2007-12-28 00:00:00.007"),
+        (clock(10**18), f"{10**18} ms"),
+        (duration(85.4), "85 ms"),
+        (duration(2400), "2.4 s"),
+        (duration(185_000), "3 min 05 s"),
+        (figure(None), "-"),
+        (figure(3.14159), "3.14"),
+        (figure(1234567.5), "1,234,568"),
+        (plural(1, "switch"), "1 switch"),
+        (plural(2000, "batch"), "2,000 batches"),
+        (plural(0, "element"), "0 elements"),
+    ],
+)
+def test_figures_for_people(written: str, expected: str) -> None:
+    assert written == expected
