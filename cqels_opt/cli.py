@@ -6,6 +6,7 @@ needs it, so that ``--help`` and wrong usage answer at once.
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import traceback
@@ -23,6 +24,8 @@ def main(words: Sequence[str] | None = None) -> int:
     """Runs one command; the returned number is the exit code of the process."""
     words = sys.argv[1:] if words is None else words
     debug = "--debug" in words
+    if not debug:
+        logging.basicConfig(level=logging.CRITICAL)  # what libraries log about a failure, we say in one line
     try:
         options = arguments.make_parser().parse_args(words)
         code = _COMMANDS[options.command](options)

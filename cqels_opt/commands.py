@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import shutil
+import signal
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import FrameType
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn, TimeElapsedColumn
@@ -153,13 +156,35 @@ def _finite(plan: ReplayPlan, options: RunOptions) -> Frontier:
 
 def _wait(handle: StreamRun) -> bool:
     """Waits for the end; Ctrl-C stops cleanly (True): what was not committed is not there."""
-    try:
-        handle.await_termination()
-    except KeyboardInterrupt:
-        handle.stop()
-        handle.settle()
-        return True
+    with _interruptions() as interrupted:
+        while not handle.await_termination(timeout=1):
+            if interrupted.is_set():
+                handle.stop()
+                handle.settle()
+                return True
     return False
+
+
+@contextmanager
+def _interruptions() -> Iterator[threading.Event]:
+    """Ctrl-C sets the event, and raises nothing: an exception in the middle of a call to Java leaves a broken connection.
+
+    A second one interrupts as usual.
+    """
+    interrupted = threading.Event()
+    if threading.current_thread() is not threading.main_thread():  # signals are the main thread's
+        yield interrupted
+        return
+
+    def on_signal(number: int, frame: FrameType | None) -> None:
+        interrupted.set()
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    before = signal.signal(signal.SIGINT, on_signal)
+    try:
+        yield interrupted
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _batch_size(options: RunOptions) -> BatchSize:

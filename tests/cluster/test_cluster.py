@@ -43,7 +43,7 @@ def run(folder: Path, world: Path, *doomed: str) -> Done:
     environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
     command = [sys.executable, str(SCRIPT), str(folder), str(world), CLUSTER, *doomed]
     done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300, check=False)
-    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.returncode == 0, done.stderr
     return Done(json.loads(done.stdout.splitlines()[-1]), folder)
 
 

@@ -18,7 +18,7 @@ from cqels_opt.verify import Options, judge, read_answers
 from .command import Command, Finished, call, lines
 from .small_world import CROWDS, MET, Files, write_query, write_world
 
-ELEMENTS, BATCH = 400, 20
+ELEMENTS, BATCH = 240, 20
 
 
 @dataclass(frozen=True)
