@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-__all__ = ["SparkSession", "make_session"]
+__all__ = ["IN_A_BATCH", "SparkSession", "make_session"]
 
 SETTINGS = {
     "spark.ui.enabled": "false",
@@ -24,6 +24,12 @@ SETTINGS = {
     "spark.sql.streaming.metricsEnabled": "false",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
+}
+IN_A_BATCH = {
+    "spark.sql.adaptive.enabled": "false",  # it would make a job of each stage
+    # A task that is done again reports files with other names. Spark would take that for data that is not to be trusted, and end the job.
+    "spark.sql.shuffle.orderIndependentChecksum.enabled": "false",
+    "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch": "false",
 }
 
 

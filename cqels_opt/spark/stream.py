@@ -16,6 +16,7 @@ from cqels_opt.errors import CqelsOptError, InputError, RunError
 from cqels_opt.operators.driver import Driver
 from cqels_opt.spark.files import ELEMENT_BITS, FILE_BITS, FileBatch, OrderedBatch, Reading
 from cqels_opt.spark.runner import SparkRunner
+from cqels_opt.spark.session import IN_A_BATCH
 from cqels_opt.stats import summary
 from cqels_opt.trace.records import TraceRecord
 
@@ -117,7 +118,8 @@ class StreamRun:
         with self._lock:
             try:
                 self.runner.spark = frame.sparkSession
-                self.runner.spark.conf.set("spark.sql.adaptive.enabled", "false")  # it would make a job of each stage
+                for key, value in IN_A_BATCH.items():
+                    self.runner.spark.conf.set(key, value)
                 records = self.driver.batch(number, self._rows(frame, number))
             except BaseException as failure:
                 self._failure = failure

@@ -75,6 +75,14 @@ def test_the_reports_queries_on_the_generator(name: str, tmp_path: Path) -> None
     assert registered.judged(outcome.answers).equal
 
 
+@pytest.mark.needs_shared_data
+def test_a_switch_that_matters_on_real_data(shared_data: Path, tmp_path: Path) -> None:
+    """At a workshop of 2016 people stand in twos and threes, and then nearly all of them together: groups of fifty."""
+    files = shared_world(shared_data, tmp_path, event="WS16")
+    world = world_of(files.static, files.places, files.stream, slice(10_000, 11_250))
+    assert forced_gain(register(text("q2"), world, tmp_path / "run"), "250") >= 1.5
+
+
 def test_a_switch_that_matters_under_drift(tmp_path: Path) -> None:
     """Idle people crowd in few rooms, then busy authors spread over many: the plan of before would make more than 1.5 times the rows."""
     files = social(tmp_path, authors=300, papers=300, coauthor_pairs=3000, places=100, elements=1200, rate=20, phases=DRIFT)
