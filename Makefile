@@ -45,7 +45,7 @@ demo: setup
 	@$(VENV)/bin/cqels-opt demo $(DEMO)
 
 test: setup
-	@$(PY) -m pytest $(TESTS)
+	@$(PY) -m pytest -n 2 --dist loadgroup $(TESTS)
 
 lint: $(STAMP)
 	$(VENV)/bin/ruff check .

@@ -1,4 +1,7 @@
-"""What all rooms' tests share: one Spark session for the whole run, and the real data where it is there."""
+"""What all rooms' tests share: one Spark session for the whole run, and the real data where it is there.
+
+``make test`` runs them in two processes: one has the Spark session and every test that starts a JVM, the other all else.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,10 @@ SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The one skip there is: tests of the real data sets, where those are not beside the project."""
+    """One of the two processes takes all of Spark; and the one skip there is: tests of the real data sets, where those are absent."""
+    for item in items:
+        if "spark" in getattr(item, "fixturenames", ()) or item.path.parent.name in ("spark", "cluster"):
+            item.add_marker(pytest.mark.xdist_group("spark"))
     if SHARED_DATA.is_dir():
         return
     absent = pytest.mark.skip(reason="the real data sets are not beside the project")

@@ -21,6 +21,7 @@ from cqels_opt.stats import summary
 from cqels_opt.trace.records import TraceRecord
 
 CHUNK_SCHEMA = "stream int, partition int, offset long, s string, p string, o string, g string, t long, late boolean, line long"
+FILE_SCHEMA = "path string, modificationTime timestamp, length long, content binary"
 __all__ = ["DataFrame", "SparkSession", "StreamRun", "as_rows", "chunk_stream", "folder_stream", "row_stream"]
 
 Progress = Callable[[Sequence[TraceRecord]], None]
@@ -35,7 +36,7 @@ def folder_stream(spark: SparkSession, folders: Sequence[tuple[int, Path]]) -> D
     """The names of new files in live folders. ``folders`` pairs a stream's number with its folder."""
     whole: DataFrame | None = None
     for number, folder in folders:
-        files = spark.readStream.format("binaryFile").option("pathGlobFilter", "[!._]*").load(str(folder))
+        files = spark.readStream.format("binaryFile").schema(FILE_SCHEMA).option("pathGlobFilter", "[!._]*").load(str(folder))
         named = files.select(f.lit(number).alias("stream"), "path", "modificationTime")
         whole = named if whole is None else whole.union(named)
     assert whole is not None

@@ -1,22 +1,30 @@
 """Invariant 7 from outside: a run that was killed and started again has put out what an undisturbed run puts out.
 
-The command line is a process; its whole group is killed with SIGKILL, or interrupted as Ctrl-C does.
+The command line is a process; its whole group is killed with SIGKILL, or interrupted as Ctrl-C does. Runs that nothing happens to
+take place in the session of the tests.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from cqels_opt import commands
+from cqels_opt.arguments import make_parser, run_options
 from cqels_opt.query.parser import parse
 from cqels_opt.verify import Options, judge, read_answers
 
-from .command import Command, Finished, call, lines
+from .command import Command, lines
 from .small_world import CROWDS, MET, Files, write_query, write_world
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 ELEMENTS, BATCH = 240, 20
 
@@ -66,50 +74,56 @@ def prepared(folder: Path, text: str, files: Files) -> Run:
 
 
 @pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory, files: Files) -> dict[str, Run]:
+def to_the_end(spark: SparkSession) -> Iterator[Callable[[Run], None]]:
+    """Runs a command until there is no more to do."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(commands, "_session", lambda *_: nullcontext(spark))
+        yield lambda run: print(commands.run(run_options(make_parser().parse_args(run.words))))
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory, files: Files, to_the_end: Callable[[Run], None]) -> dict[str, Run]:
     """The two queries, run from beginning to end."""
     folder = tmp_path_factory.mktemp("undisturbed")
     runs = {name: prepared(folder / name, text, files) for name, text in (("met", MET), ("crowds", CROWDS))}
     for name, run in runs.items():
-        done = call(run.words)
-        assert (done.code, done.out) == (0, ""), done.err
+        to_the_end(run)
         verdict = judge(parse(run.query.read_text()), files.inputs(), Options(), read_answers(run.out))
         assert verdict.equal, f"{name}: {verdict.text()}"
         assert lines(run.trace) == ELEMENTS // BATCH
     return runs
 
 
-def one_line(done: Finished) -> str:
-    assert done.code == 2, done.err
-    assert done.out == ""
-    (line,) = done.err.splitlines()
-    return line
-
-
-@pytest.mark.parametrize(("name", "text"), [("met", MET), ("crowds", CROWDS)])
-def test_kill_in_mid_run(name: str, text: str, tmp_path: Path, files: Files, undisturbed: dict[str, Run]) -> None:
-    """Killed twice: after a few batches, and again later; the third start runs to the end."""
+@pytest.mark.parametrize(("name", "text", "kills"), [("met", MET, (0.2, 0.6)), ("crowds", CROWDS, (0.4,))])
+def test_kill_in_mid_run(
+    name: str,
+    text: str,
+    kills: tuple[float, ...],
+    tmp_path: Path,
+    files: Files,
+    undisturbed: dict[str, Run],
+    to_the_end: Callable[[Run], None],
+) -> None:
+    """Killed when a share of the batches is done, and started again; the last start runs to the end."""
     whole, run = undisturbed[name], prepared(tmp_path / name, text, files)
-    for share in (0.2, 0.6):
+    for share in kills:
         command = Command(run.words)
         command.until(lambda: lines(run.trace) >= share * ELEMENTS / BATCH)  # noqa: B023
         command.kill()
         assert lines(run.trace) < ELEMENTS / BATCH
-    done = call(run.words)
-    assert done.code == 0, done.err
+    to_the_end(run)
     assert run.answers() == whole.answers()
     assert run.records() == whole.records()
 
 
-def test_a_second_run_over_a_finished_checkpoint(undisturbed: dict[str, Run]) -> None:
+def test_a_second_run_over_a_finished_checkpoint(undisturbed: dict[str, Run], to_the_end: Callable[[Run], None]) -> None:
     run = undisturbed["met"]
     before = run.out.read_bytes(), run.trace.read_bytes()
-    done = call(run.words)
-    assert (done.code, done.out) == (0, ""), done.err
+    to_the_end(run)
     assert (run.out.read_bytes(), run.trace.read_bytes()) == before
 
 
-def test_ctrl_c(tmp_path: Path, files: Files, undisturbed: dict[str, Run]) -> None:
+def test_ctrl_c(tmp_path: Path, files: Files, undisturbed: dict[str, Run], to_the_end: Callable[[Run], None]) -> None:
     """The run stops between two batches and says how far it came; the next start does the rest."""
     run = prepared(tmp_path / "met", MET, files)
     command = Command(run.words)
@@ -123,6 +137,6 @@ def test_ctrl_c(tmp_path: Path, files: Files, undisturbed: dict[str, Run]) -> No
     assert summary.startswith(f"stopped after {batches} batches, {batches * BATCH} elements (0 late, 0 rejected), ")
     assert f", {lines(run.out):,} answer" in summary
     assert where == f"trace: {run.trace}"
-    assert call(run.words).code == 0
+    to_the_end(run)
     assert run.answers() == undisturbed["met"].answers()
     assert run.records() == undisturbed["met"].records()
