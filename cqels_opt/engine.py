@@ -296,7 +296,8 @@ def explained(programs: Sequence[Program], mode: PlanMode, format: Literal["text
         planner.choose()
         for block in planner.blocks.values():
             retained = {s: block.optimizer.alternatives(s, alternatives) for s in block.sources} if alternatives else None
-            described = explaining.deltas(block.choices, None, retained)
+            validity = {s: block.optimizer.validity(s) for s in block.sources}
+            described = explaining.deltas(block.choices, None, retained, validity)
             if format == "text":
                 parts.append(explaining.text(described, block.optimizer.model, planner.epoch))
             elif format == "dot":

@@ -28,6 +28,7 @@ from cqels_opt.plans.query_graph import Filter, GraphError, JoinEdge, QueryGraph
 from cqels_opt.plans.ranking import Ranked
 from cqels_opt.plans.reasons import Reason
 from cqels_opt.plans.statistics import KnownStatistics, StatisticKey, Statistics
+from cqels_opt.plans.validity import Hinge
 
 __all__ = [
     "MODES",
@@ -38,6 +39,7 @@ __all__ = [
     "CostModel",
     "Filter",
     "GraphError",
+    "Hinge",
     "Join",
     "JoinEdge",
     "KnownStatistics",

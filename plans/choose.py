@@ -30,6 +30,7 @@ from cqels_opt.plans.ranking import Ranked
 from cqels_opt.plans.reasons import Reason, reasons
 from cqels_opt.plans.relation_set import RelationSet, of
 from cqels_opt.plans.statistics import Key, StatisticKey, Statistics
+from cqels_opt.plans.validity import Hinge, hinges
 
 MODES = ("adaptive", "static", "first", "worst")
 
@@ -128,6 +129,12 @@ class Optimizer:
     def alternatives(self, source: str, k: int = 10) -> list[Ranked]:
         """The ``k`` cheapest retained plans of a delta source under the last statistics, cheapest first."""
         return list(islice(ranking.ranked(self._memo, source), k))
+
+    def validity(self, source: str) -> tuple[Hinge, ...]:
+        """What the current plan of a delta source hinges on; nothing where a plan is kept whatever it costs, or was found greedily."""
+        if self.fallback or self.mode != "adaptive":
+            return ()
+        return hinges(self._memo, source, self._current[source], NEAR_TIE)
 
     def observe(self, source: str, rows: Sequence[float | None]) -> None:
         """Take in the rows that the operators of the source's last plan gave, in their order (None: not counted).

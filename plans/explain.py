@@ -13,6 +13,7 @@ from cqels_opt.plans.choose import Choice
 from cqels_opt.plans.cost import CostModel
 from cqels_opt.plans.plan import Plan, Scan, right_side
 from cqels_opt.plans.ranking import Ranked
+from cqels_opt.plans.validity import Hinge
 
 Description: TypeAlias = "dict[str, Any]"
 Observed: TypeAlias = Mapping[str, Sequence[float | None]]
@@ -26,21 +27,29 @@ def q_error(estimated: float, observed: float) -> float:
 
 
 def deltas(
-    choices: Mapping[str, Choice], observed: Observed | None = None, alternatives: Mapping[str, Sequence[Ranked]] | None = None
+    choices: Mapping[str, Choice],
+    observed: Observed | None = None,
+    alternatives: Mapping[str, Sequence[Ranked]] | None = None,
+    validity: Mapping[str, Sequence[Hinge]] | None = None,
 ) -> list[Description]:
     """The ``deltas`` of the trace and of ``explain --format json``, one entry a delta source.
 
-    ``alternatives`` (``explain --all``) adds the retained plans with their costs, cheapest first.
+    For ``explain``, ``alternatives`` adds the retained plans with their costs, cheapest first, and ``validity`` what each plan hinges on.
     """
-    return [
-        _delta(choice, (observed or {}).get(source), None if alternatives is None else alternatives[source])
-        for source, choice in choices.items()
-    ]
+    described = [_delta(choice, (observed or {}).get(source)) for source, choice in choices.items()]
+    for source, description in zip(choices, described):
+        if validity is not None:
+            description["hinges"] = [
+                {"statistic": h.statistic, "is": h.now, "below": h.below, "above": h.above} for h in validity[source]
+            ]
+        if alternatives is not None:
+            description["alternatives"] = [_ranked(other) for other in alternatives[source]]
+    return described
 
 
-def _delta(choice: Choice, observed: Sequence[float | None] | None, alternatives: Sequence[Ranked] | None) -> Description:
+def _delta(choice: Choice, observed: Sequence[float | None] | None) -> Description:
     counted = [None] * len(choice.operators) if observed is None else observed
-    description: Description = {
+    return {
         "source": choice.source,
         "plan": str(choice.plan),
         "cost": choice.cost,
@@ -63,9 +72,6 @@ def _delta(choice: Choice, observed: Sequence[float | None] | None, alternatives
         "retained": choice.retained,
         "fallback": choice.fallback,
     }
-    if alternatives is not None:
-        description["alternatives"] = [_ranked(other) for other in alternatives]
-    return description
 
 
 def _ranked(plan: Ranked) -> Description:
@@ -92,6 +98,9 @@ def _delta_lines(delta: Description, model: CostModel) -> Iterator[str]:
             yield f"    because {reason['statistic']} was {rows(reason['was'])} and is {rows(reason['is'])}"
     if delta["assumed"]:
         yield f"  assumed: {', '.join(delta['assumed'])}"
+    for hinge in delta.get("hinges", ()):
+        ends = [f"{side} {rows(hinge[side])}" for side in ("below", "above") if hinge[side] is not None]
+        yield f"  hinges on {hinge['statistic']}, which is {rows(hinge['is'])}: another plan {' or '.join(ends)}"
     if "alternatives" in delta:
         yield "  retained plans, cheapest first:"
         yield from (f"    {cost(other['cost'], model):>10}  {other['plan']}" for other in delta["alternatives"])

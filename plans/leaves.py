@@ -106,6 +106,10 @@ class Leaves:
                     row[position] = _number(self.keys[position].read(known))
                     for end in self._ends.get(position, ()) if np.isnan(row[position]) else ():
                         row[end] = _number(self.keys[end].read(known))
+        return self.replace(raw)
+
+    def replace(self, raw: NDArray[np.float64]) -> NDArray[np.bool_]:
+        """Take other values for ``raw`` and say which factors are different now."""
         before, self.raw = self.factors, raw
         self.factors = self._derive()
         different: NDArray[np.bool_] = self.factors != before
@@ -154,6 +158,27 @@ class Leaves:
             read[selectivity.start + i] = condition.selectivity is None
         read[cardinality] = True
         return tuple(self.keys[i] for i in np.flatnonzero(missing & read))
+
+    def read_now(self, source: str) -> tuple[StatisticKey, ...]:
+        """The statistics of a source that its estimates are made from, observed or assumed."""
+        known = ~np.isnan(self.raw[self.sources.index(source)])
+        return (*(self.keys[i] for i in np.flatnonzero(known)), *self.assumed(source))
+
+    def value(self, source: str, key: StatisticKey) -> float:
+        """What a statistic is, or is assumed to be."""
+        number, position = self.sources.index(source), self.column[key]
+        if not np.isnan(self.raw[number, position]):
+            return float(self.raw[number, position])
+        index = next(position - part.start for part in self._slices if part.start <= position < part.stop)
+        match key.kind:
+            case "cardinality":
+                return float(self.factors[number, self.rows_factor(index)])
+            case "join_size":
+                return float(self.factors[number, self.pair_factor(index)])
+            case "selectivity":
+                return float(self.factors[number, self.filter_factor(index)])
+        rows = float(self.factors[number, self.rows_factor(int(self._owner[index]))])
+        return max(1.0, rows * self.assumptions.distinct_share)
 
     def statistics_of(self, factor: int) -> tuple[StatisticKey, ...]:
         """The leaf statistics that a factor is derived from."""

@@ -36,6 +36,11 @@ def cheapest(memo: Memo, source: str) -> Ranked:
     return Ranked(_plan(memo, root, {}), float(memo.psi[root]))
 
 
+def cheapest_cost(memo: Memo, source: str) -> float:
+    """Ψ of the whole block."""
+    return float(memo.psi[memo.root(source)])
+
+
 def runner_up(memo: Memo, source: str) -> Ranked | None:
     """The cheapest plan but one; None where there is only one plan."""
     root = memo.root(source)

@@ -1,0 +1,88 @@
+"""How far a statistic must move before another plan takes over: what EXPLAIN says is what choosing then does."""
+
+from __future__ import annotations
+
+import math
+import random
+from dataclasses import replace
+
+import pytest
+
+from cqels_opt.plans import KnownStatistics, Optimizer, StatisticKey
+
+from .graphs import q2, random_graph, random_statistics
+from .test_choose import figure_3, figure_3_graph
+
+
+def with_value(known: KnownStatistics, key: StatisticKey, value: float) -> KnownStatistics:
+    """The same statistics but for one."""
+    match key.kind, key.names:
+        case "cardinality", (relation,):
+            return replace(known, cardinalities={**known.cardinalities, relation: value})
+        case "distinct", (relation, variable):
+            return replace(known, distincts={**known.distincts, (relation, variable): value})
+        case "join_size", (left, right, variable):
+            return replace(known, join_sizes={**known.join_sizes, (left, right, variable): value})
+        case "selectivity", (name,):
+            return replace(known, selectivities={**known.selectivities, name: value})
+    raise AssertionError(key)
+
+
+def test_figure_3_hinges_on_the_papers_of_who_arrives() -> None:
+    """The two orders of the report's Figure 3 cost the same where the author has 40 co-author pairs, as many as people are near."""
+    optimizer = Optimizer(figure_3_graph(), ["lsnow"], cost_model="paper")
+    optimizer.choose({"lsnow": figure_3(1.0)})
+    found = {hinge.statistic: hinge for hinge in optimizer.validity("lsnow")}
+    papers = found["join_size(lsnow, coauthor, ?person1)"]
+    # log2(5000) + p · log2(1000) = (log2(1000) + 40 · log2(5000)) · 1.01: the sides of a near tie, see NEAR_TIE
+    crossing = (1.01 * (math.log2(1000) + 40 * math.log2(5000)) - math.log2(5000)) / math.log2(1000)
+    assert papers.now == 1.0
+    assert papers.below is None
+    assert papers.above == pytest.approx(crossing, rel=2e-3)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_at_the_end_of_its_range_the_plan_is_left(seed: int) -> None:
+    rng = random.Random(seed)
+    graph = random_graph(rng, most=5)
+    known = random_statistics(rng, graph)
+    optimizer = Optimizer(graph, ["r0"])
+    first = optimizer.choose({"r0": known})["r0"]
+    psi = optimizer.memo.psi.copy()
+    keys = {str(key): key for key in optimizer.leaves.keys}
+    for hinge in optimizer.validity("r0"):
+        for end in (hinge.below, hinge.above):
+            if end is not None:
+                other = Optimizer(graph, ["r0"])
+                assert other.choose({"r0": known})["r0"].plan == first.plan
+                assert other.choose({"r0": with_value(known, keys[hinge.statistic], end)})["r0"].switched, hinge
+    assert (optimizer.memo.psi == psi).all()
+    assert not optimizer.choose({"r0": known})["r0"].switched
+
+
+def test_hinges_are_found_at_all_and_the_nearest_come_first() -> None:
+    found = []
+    for seed in range(20):
+        rng = random.Random(seed)
+        graph = random_graph(rng, most=5)
+        optimizer = Optimizer(graph, ["r0"])
+        optimizer.choose({"r0": random_statistics(rng, graph)})
+        hinges = optimizer.validity("r0")
+        distances = [hinge.distance for hinge in hinges]
+        assert distances == sorted(distances)
+        found += hinges
+    assert len(found) >= 10
+
+
+def test_what_cannot_move_is_no_hinge() -> None:
+    """Statistics of static relations are facts: q2's plans hinge on windows, whatever the rest looks like."""
+    optimizer = Optimizer(q2(), ["lsnow"])
+    optimizer.choose({"lsnow": KnownStatistics({"loc_name": 40.0, "coauthor": 8000.0, "name#1": 1000.0})})
+    assert optimizer.validity("lsnow")
+    assert all("ls" in hinge.statistic for hinge in optimizer.validity("lsnow"))
+
+
+def test_a_plan_that_is_kept_hinges_on_nothing() -> None:
+    optimizer = Optimizer(q2(), ["lsnow"], mode="first")
+    optimizer.choose({"lsnow": KnownStatistics()})
+    assert optimizer.validity("lsnow") == ()
