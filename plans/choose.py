@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +32,9 @@ from cqels_opt.plans.reasons import Reason, reasons
 from cqels_opt.plans.relation_set import RelationSet, of
 from cqels_opt.plans.statistics import Key, StatisticKey, Statistics
 from cqels_opt.plans.validity import Hinge, hinges
+
+State: TypeAlias = "tuple[str, list[float], bool, list[tuple[RelationSet, float]]]"
+"""What a restart needs to know of one delta source."""
 
 MODES = ("adaptive", "static", "first", "worst")
 
@@ -152,13 +156,24 @@ class Optimizer:
         self._memo.table.correct(self.sources.index(source), self._feedback[source].corrections())
 
     # ------------------------------------------------------------------ a restart
-    def state(self) -> dict[str, tuple[str, list[float], bool]]:
-        """Each source's current plan, the statistics it was chosen from (NaN: not observed), and whether it is kept for ever."""
-        return {source: (str(plan), self._seen[source].tolist(), source in self._kept) for source, plan in self._current.items()}
+    def state(self) -> dict[str, State]:
+        """Each source's current plan, the statistics it was chosen from (NaN: not observed), whether it is kept for ever, and feedback."""
+        return {
+            source: (
+                str(plan),
+                self._seen[source].tolist(),
+                source in self._kept,
+                self._feedback[source].state() if self._feedback else [],
+            )
+            for source, plan in self._current.items()
+        }
 
-    def resume(self, state: Mapping[str, tuple[str, Sequence[float], bool]]) -> None:
+    def resume(self, state: Mapping[str, State]) -> None:
         """Goes on from the :meth:`state` of an optimizer of the same block; a plan that this one does not retain is forgotten."""
-        for source, (text, seen, kept) in state.items():
+        for source, (text, seen, kept, learnt) in state.items():
+            if self._feedback and not self.fallback:
+                self._feedback[source] = Feedback.of(learnt)
+                self._memo.table.correct(self.sources.index(source), self._feedback[source].corrections())
             plan = planning.parse_plan(text)
             if self.fallback or ranking.cost_of(self._memo, source, plan) is not None:
                 self._current[source], self._seen[source] = plan, np.array(seen, np.float64)

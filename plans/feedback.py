@@ -2,8 +2,9 @@
 
 After a batch the rows that each operator gave are compared with what the statistics alone had said of that sub-pattern.
 The ratio, smoothed over batches, multiplies the estimate of the sub-pattern and of every larger one without a correction of
-its own. A sub-pattern that the current plan does not compute is not observed any more, so its correction fades: a plan
-that was once disappointing gets another chance.
+its own. A sub-pattern that the current plan does not compute is not observed any more, so its correction fades, into that
+of the largest sub-pattern inside it: a plan that was once disappointing gets another chance, and what is old news does not
+tell equal plans apart.
 """
 
 from __future__ import annotations
@@ -12,16 +13,16 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from cqels_opt.plans.relation_set import RelationSet
+from cqels_opt.plans.relation_set import RelationSet, contains, size
 
 WEIGHT = 0.5
 """The weight of the newest observation, in the logarithm."""
 
 FADE = 0.9
-"""What is left, in the logarithm, of a correction after a batch that did not observe it."""
+"""What is left, in the logarithm, of the difference between a correction and the inherited one, after a batch that did not observe it."""
 
 NEGLIGIBLE = 0.01
-"""A correction closer to 1 than this, in the logarithm, is dropped."""
+"""A correction closer to the inherited one than this, in the logarithm, is dropped."""
 
 
 @dataclass(slots=True)
@@ -33,10 +34,30 @@ class Feedback:
     def observe(self, observations: Iterable[tuple[RelationSet, float, float]]) -> None:
         """Take in one batch: (relations, estimated from the statistics alone, observed); counts below 1 are taken as 1."""
         seen = {relations: math.log(max(observed, 1.0) / max(estimated, 1.0)) for relations, estimated, observed in observations}
-        faded = {relations: log * FADE for relations, log in self._logs.items() if relations not in seen}
-        fresh = {relations: (1 - WEIGHT) * self._logs.get(relations, log) + WEIGHT * log for relations, log in seen.items()}
-        self._logs = {relations: log for relations, log in (faded | fresh).items() if abs(log) >= NEGLIGIBLE or relations in seen}
+        before, self._logs = self._logs, {}
+        for relations in sorted({*before, *seen}, key=lambda s: (size(s), s)):
+            inherited = self._inherited(relations)
+            if relations in seen:
+                log = (1 - WEIGHT) * before.get(relations, seen[relations]) + WEIGHT * seen[relations]
+            else:
+                log = inherited + (before[relations] - inherited) * FADE
+                if abs(log - inherited) < NEGLIGIBLE:
+                    continue
+            self._logs[relations] = log
+
+    def _inherited(self, relations: RelationSet) -> float:
+        """The correction that a sub-pattern would have without one of its own: that of the largest inside it."""
+        return next((log for inner, log in reversed(self._logs.items()) if contains(relations, inner)), 0.0)
 
     def corrections(self) -> dict[RelationSet, float]:
         """The factor of each sub-pattern that has one."""
         return {relations: math.exp(log) for relations, log in self._logs.items()}
+
+    def state(self) -> list[tuple[RelationSet, float]]:
+        """The logarithms, for a file."""
+        return list(self._logs.items())
+
+    @classmethod
+    def of(cls, state: Iterable[tuple[RelationSet, float]]) -> Feedback:
+        """What :meth:`state` gave."""
+        return cls(dict(state))

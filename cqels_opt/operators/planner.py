@@ -84,7 +84,7 @@ class BlockPlanner:
         chosen: str | Mapping[str, Plan] = "first" if self.elsewhere else mode.mode
         if mode.fixed is not None:
             chosen = {source: mode.fixed[source] for source in self.sources if source in mode.fixed}
-        self.optimizer = Optimizer(graph, self.sources, mode.cost_model, chosen)
+        self.optimizer = Optimizer(graph, self.sources, mode.cost_model, chosen, feedback=True)
         self.order: tuple[str, ...] = tuple(self.sources)
         self.choices: dict[str, Choice] = {}
 
@@ -107,9 +107,12 @@ class BlockPlanner:
         self.choices = self.optimizer.choose(views)
 
     def observe(self, observed: Observed) -> None:
-        """What the filters kept."""
+        """What the filters kept, and what the operators of each source gave."""
         for name, (before, after) in observed.filters.items():
             self.statistics.observe(name, before, after)
+        for source, counts in observed.operators.items():
+            if not self.elsewhere and len(counts) == len(self.choices[source].operators):
+                self.optimizer.observe(source, counts)
 
     def deltas(self, observed: Observed | None) -> list[Delta]:
         """The trace's account of the plans."""

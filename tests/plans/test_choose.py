@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import random
 
 import pytest
@@ -17,6 +18,7 @@ from cqels_opt.plans import (
     occurrence_order,
     parse_plans,
 )
+from cqels_opt.plans.feedback import Feedback
 from cqels_opt.plans.plan import pairs
 
 from .graphs import clique, q2, random_graph, random_statistics, relation, star, uniform_statistics
@@ -260,6 +262,32 @@ def test_what_was_observed_corrects_what_is_estimated() -> None:
     plain.choose(statistics)
     plain.observe("r0", [1000.0, 500.0, 30_000.0, 30_000.0])
     assert plain.choose(statistics)["r0"].estimated == first.estimated
+
+
+def test_a_correction_that_is_old_news_tells_no_equal_plans_apart() -> None:
+    """What nobody computes any more fades into the correction of the largest sub-pattern inside it."""
+    feedback = Feedback()
+    feedback.observe([(0b0011, 10.0, 1000.0), (0b0111, 10.0, 10.0)])
+    for _ in range(80):
+        feedback.observe([(0b0011, 10.0, 1000.0)])
+    assert feedback.corrections() == {0b0011: pytest.approx(100.0)}
+
+
+def test_feedback_survives_a_restart() -> None:
+    rng = random.Random(5)
+    graph = q2()
+    statistics = [{"lsnow": random_statistics(rng, graph)} for _ in range(6)]
+    one, other = (Optimizer(graph, ["lsnow"], feedback=True) for _ in range(2))
+    for batch, known in enumerate(statistics):
+        if batch == 3:
+            other.resume(json.loads(json.dumps(one.state())))
+        choice = one.choose(known)["lsnow"]
+        if batch >= 3:
+            assert other.choose(known)["lsnow"] == choice
+        observed = [rng.uniform(1, 1e4) for _ in choice.operators]
+        for optimizer in (one, other)[: 1 if batch < 3 else 2]:
+            optimizer.observe("lsnow", observed)
+    assert one.state()["lsnow"][3]
 
 
 def test_the_largest_content_comes_first_in_the_delta_rule() -> None:
