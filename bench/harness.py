@@ -20,6 +20,8 @@ from cqels_opt.errors import InputError, RunError
 from cqels_opt.options import BenchOptions
 from cqels_opt.spark.session import make_session
 
+JOIN_ORDERS = "join-orders"
+
 
 @dataclass(frozen=True, slots=True)
 class Result:
@@ -33,17 +35,28 @@ class Result:
 
 def bench(options: BenchOptions) -> None:
     """Runs the scenarios that are named, all without names; prints a table each, and writes ``--json``."""
+    titles = {**{name: scenario.title for name, scenario in SCENARIOS.items()}, JOIN_ORDERS: "Join orders next to DuckDB's"}
     if options.list:
-        for scenario in SCENARIOS.values():
-            print(f"{scenario.name}: {scenario.title}")
+        for name, title in titles.items():
+            print(f"{name}: {title}")
         return
-    names = options.scenarios or tuple(SCENARIOS)
+    names = options.scenarios or tuple(titles)
     for name in names:
-        if name not in SCENARIOS:
-            raise InputError(f"there is no scenario {name!r}; there are {', '.join(SCENARIOS)}")
-    reports = [_run(SCENARIOS[name], options.quick) for name in names]
+        if name not in titles:
+            raise InputError(f"there is no scenario {name!r}; there are {', '.join(titles)}")
+    reports = [_join_orders(options.quick) if name == JOIN_ORDERS else _run(SCENARIOS[name], options.quick) for name in names]
     if options.json:
         options.json.write_text(json.dumps(reports[0] if len(reports) == 1 else reports, indent=1), encoding="utf-8")
+
+
+def _join_orders(quick: bool) -> dict[str, Any]:
+    try:
+        from cqels_opt.bench.join_orders import show, study
+    except ImportError as error:
+        raise InputError(f"{JOIN_ORDERS} needs DuckDB: pip install 'cqels-opt[bench]'") from error
+    found = study(50 if quick else 250)
+    show(found)
+    return {**_circumstances("cqels-opt", "duckdb", "numpy"), "scenario": JOIN_ORDERS, "parameters": {"quick": quick}, **found}
 
 
 def _run(scenario: Scenario, quick: bool) -> dict[str, Any]:
@@ -97,10 +110,16 @@ def _show(scenario: Scenario, description: str, results: list[Result]) -> None:
         print(f"spark contender: {name} = {value}")
 
 
-def _as_json(scenario: Scenario, quick: bool, results: list[Result]) -> dict[str, Any]:
+def _circumstances(*packages: str) -> dict[str, Any]:
     return {
         "machine": {"cores": os.cpu_count(), "python": platform.python_version(), "system": platform.system()},
-        "versions": {name: version(name) for name in ("cqels-opt", "pyspark", "pyarrow", "numpy")},
+        "versions": {name: version(name) for name in packages},
+    }
+
+
+def _as_json(scenario: Scenario, quick: bool, results: list[Result]) -> dict[str, Any]:
+    return {
+        **_circumstances("cqels-opt", "pyspark", "pyarrow", "numpy"),
         "seed": scenario.seed,
         "scenario": scenario.name,
         "results": [

@@ -1,0 +1,227 @@
+"""Join orders next to DuckDB's: the same random relations, the rows that both orders really make.
+
+C_out of an order is the sum of the rows of all its joins (Leis et al. 2015, *How good are query optimizers, really?*). Both optimizers see
+what they usually see: ours exact sizes of relations and of joins of two, DuckDB its own statistics. The relations are skewed, and columns
+of one may depend on each other, so that sets of three and more are estimated by both.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import duckdb
+import numpy as np
+from numpy.typing import NDArray
+from rich.console import Console
+from rich.table import Table
+
+from cqels_opt.plans import KnownStatistics, Operator, Optimizer, QueryGraph, Relation
+from cqels_opt.plans.cost import JoinShape, Rows
+from cqels_opt.plans.enumerate import join_pairs
+from cqels_opt.plans.plan import pairs
+from cqels_opt.plans.relation_set import RelationSet, members, size
+
+Tables = list[dict[str, NDArray[np.int64]]]
+"""The columns of each relation, by variable."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowsCost:
+    """C_out: a join costs the rows that it makes."""
+
+    name: str = "rows"
+    unit: str = "rows"
+    static_is_free: bool = False
+
+    def operators(self, shape: JoinShape) -> tuple[Operator, ...]:
+        """One for each kind of join: which one does not matter."""
+        return (Operator.HASH,) if shape.connected else (Operator.LOOP,)
+
+    def scan(self, rows: Rows, filtered: Rows) -> Rows:
+        """Nothing."""
+        return np.zeros_like(rows)
+
+    def join(self, operator: Operator, left: Rows, right: Rows, produced: Rows, filtered: Rows) -> Rows:
+        """What it makes."""
+        return produced
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """True C_out of three orders of the same relations: the best one without cross products, ours, DuckDB's."""
+
+    relations: int
+    optimum: float
+    ours: float
+    duckdb: float
+
+
+def random_tables(rng: np.random.Generator, most: int) -> Tables:
+    """Three to ``most`` connected relations. A value comes up to some four times in a column, a few much more often."""
+    count = int(rng.integers(3, most + 1))
+    variables: list[list[str]] = [["x0"]]
+    fresh = 1
+    for i in range(1, count):
+        shared = variables[int(rng.integers(i))]
+        mine = {shared[int(rng.integers(len(shared)))]}
+        if rng.random() < 0.3:  # a cycle
+            other = variables[int(rng.integers(i))]
+            mine.add(other[int(rng.integers(len(other)))])
+        for _ in range(int(rng.integers(0, 3))):
+            mine.add(f"x{fresh}")
+            fresh += 1
+        variables.append(sorted(mine))
+    domain = {f"x{i}": int(10 ** rng.uniform(1.5, 3)) for i in range(fresh)}
+    return [_columns(rng, names, domain) for names in variables]
+
+
+def _columns(rng: np.random.Generator, names: list[str], domain: Mapping[str, int]) -> dict[str, NDArray[np.int64]]:
+    rows = max(5, int(min(domain[name] for name in names) * 10 ** rng.uniform(-1, 0.6)))
+    columns: dict[str, NDArray[np.int64]] = {}
+    for name in names:
+        if columns and rng.random() < 0.4:  # depends on the column before it
+            before = next(reversed(columns.values()))
+            columns[name] = (before * 7 + rng.integers(0, 2, rows)) % domain[name]
+        else:
+            columns[name] = np.minimum(rng.zipf(rng.uniform(1.8, 4), rows) * rng.integers(1, 97, rows), 10**6) % domain[name]
+    return columns
+
+
+def statistics(tables: Tables, graph: QueryGraph) -> KnownStatistics:
+    """What our optimizer is told: sizes, and those of joins of two on a variable."""
+    names = [relation.name for relation in graph.relations]
+    joins = {}
+    for edge in graph.edges:
+        (left, left_rows), (right, right_rows) = (
+            np.unique(tables[side][edge.variable], return_counts=True) for side in (edge.left, edge.right)
+        )
+        _, of_left, of_right = np.intersect1d(left, right, assume_unique=True, return_indices=True)
+        joins[names[edge.left], names[edge.right], edge.variable] = float(left_rows[of_left] @ right_rows[of_right])
+    rows = {name: float(len(next(iter(columns.values())))) for name, columns in zip(names, tables)}
+    return KnownStatistics(rows, joins)
+
+
+class Database:
+    """The relations in DuckDB: the rows of every set of them, and the order that it would take."""
+
+    def __init__(self, tables: Tables) -> None:
+        self.tables = tables
+        self._connection = duckdb.connect()
+        self._connection.execute("SET threads = 1")
+        for i, columns in enumerate(tables):
+            self._connection.register("given", dict(columns))
+            self._connection.execute(f"CREATE TABLE r{i} AS SELECT * FROM given")
+            self._connection.execute(f"ANALYZE r{i}")
+            self._connection.unregister("given")
+        self._rows: dict[RelationSet, float] = {}
+
+    def rows(self, relations: RelationSet) -> float:
+        """How many rows a set of relations joins to."""
+        if relations not in self._rows:
+            found = self._connection.execute(self._query(relations)).fetchone()
+            assert found is not None
+            self._rows[relations] = float(found[0])
+        return self._rows[relations]
+
+    def _query(self, relations: RelationSet) -> str:
+        first: dict[str, int] = {}
+        conditions = []
+        for i in members(relations):
+            for variable in self.tables[i]:
+                if variable in first:
+                    conditions.append(f"r{first[variable]}.{variable} = r{i}.{variable}")
+                first.setdefault(variable, i)
+        where = " WHERE " + " AND ".join(conditions) if conditions else ""
+        return f"SELECT count(*) FROM {', '.join(f'r{i}' for i in members(relations))}{where}"
+
+    def order(self) -> list[RelationSet]:
+        """The sets that DuckDB's plan joins up to, one a join."""
+        found = self._connection.execute("EXPLAIN (FORMAT JSON) " + self._query((1 << len(self.tables)) - 1)).fetchone()
+        assert found is not None
+        joined: list[RelationSet] = []
+
+        def walk(node: Mapping[str, Any]) -> RelationSet:
+            inside = [walk(child) for child in node["children"]]
+            if "Table" in node["extra_info"]:
+                return 1 << int(node["extra_info"]["Table"].rpartition(".r")[2])
+            both = sum(inside)
+            if len(inside) == 2:
+                joined.append(both)
+            return both
+
+        everything = walk(json.loads(found[1])[0])
+        assert everything == (1 << len(self.tables)) - 1, "not a plan of all relations"
+        return joined
+
+
+def compared(seed: int, most: int = 7) -> Compared:
+    """One random set of relations."""
+    tables = random_tables(np.random.default_rng(seed), most)
+    graph = QueryGraph([Relation(f"r{i}", frozenset(columns), i == 0) for i, columns in enumerate(tables)])
+    optimizer = Optimizer(graph, ["r0"], RowsCost())
+    choice = optimizer.choose({"r0": statistics(tables, graph)})["r0"]
+    database = Database(tables)
+    ours = sum(database.rows(left | right) for left, right in pairs(choice.plan, graph))
+    theirs = sum(map(database.rows, database.order()))
+    return Compared(len(tables), _optimum(graph, database), ours, theirs)
+
+
+def _optimum(graph: QueryGraph, database: Database) -> float:
+    """The least true C_out of any bushy tree without cross products."""
+    least: dict[RelationSet, float] = {1 << i: 0.0 for i in range(len(graph.relations))}
+    for left, right in sorted(join_pairs(graph) or (), key=lambda pair: size(pair[0] | pair[1])):
+        both = left | right
+        least[both] = min(least.get(both, math.inf), least[left] + least[right] + database.rows(both))
+    return least[graph.everything]
+
+
+def study(count: int) -> dict[str, Any]:
+    """``count`` random sets of relations that join to something: C_out over the optimum, ours and DuckDB's."""
+    found = list(_worthwhile(count))
+    return {
+        "graphs": count,
+        "relations": [min(one.relations for one in found), max(one.relations for one in found)],
+        "over the optimum": {
+            "ours": _summary(np.array([one.ours / one.optimum for one in found])),
+            "duckdb": _summary(np.array([one.duckdb / one.optimum for one in found])),
+        },
+    }
+
+
+def _summary(ratios: NDArray[np.float64]) -> dict[str, float]:
+    return {
+        "optimal": float((ratios < 1 + 1e-9).mean()),
+        "geometric mean": float(np.exp(np.log(ratios).mean())),
+        "median": float(np.median(ratios)),
+        "95th percentile": float(np.quantile(ratios, 0.95)),
+        "worst": float(ratios.max()),
+    }
+
+
+def show(found: Mapping[str, Any]) -> None:
+    """A study as a table."""
+    low, high = found["relations"]
+    table = Table(
+        title=f"Join orders of {found['graphs']} random sets of {low} to {high} relations: rows of all joins over the optimum's"
+    )
+    rows = found["over the optimum"]
+    table.add_column("")
+    for heading in rows["ours"]:
+        table.add_column(heading, justify="right")
+    for name, summary in rows.items():
+        table.add_row(name, *(f"{v:.0%}" if heading == "optimal" else f"{v:.2f}×" for heading, v in summary.items()))
+    Console().print(table)
+
+
+def _worthwhile(count: int) -> Iterator[Compared]:
+    seed = 0
+    while count:
+        one = compared(seed)
+        seed += 1
+        if one.optimum > 0:
+            count -= 1
+            yield one
