@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -100,14 +101,15 @@ def build(graph: QueryGraph, sources: tuple[str, ...], pairs: Iterable[Pair], mo
     states: dict[State, int] = {}
     for state in (*covered.items(), *((relations, 0) for relations in singles)):
         states.setdefault(state, len(states))
+    around = {relations: graph.neighbourhood(relations) for relations in everywhere}
+    operators = cache(lambda *shape: model.operators(JoinShape(*shape)))
     rows: list[tuple[int, ...]] = []
     for number, (left, right) in enumerate(ordered):
-        both, single = left | right, size(right) == 1
+        both, single = left | right, not right & (right - 1)
         using = [s for s, start in enumerate(starts) if not start & right and left in derived[s] and right in derived[s]]
         if not using:
             continue
-        shape = JoinShape(bool(graph.neighbourhood(left) & right), single, static[right])
-        for operator in model.operators(shape):
+        for operator in operators(bool(around[left] & right), single, static[right]):
             probed = operator is Operator.PROBE
             inside = 0 if probed and single else covered[right]
             before = covered[left] | inside

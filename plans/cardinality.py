@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from cqels_opt.plans.leaves import Leaves
 from cqels_opt.plans.query_graph import QueryGraph
-from cqels_opt.plans.relation_set import RelationSet, contains, members, size
+from cqels_opt.plans.relation_set import RelationSet, members, size
 
 State: TypeAlias = "tuple[RelationSet, int]"
 """A set of relations, and the filters (as bits) that have been evaluated on its rows."""
@@ -87,7 +87,8 @@ class StateTable:
             padded[: len(found), position] = found
         self._factors = padded
         self._leaves = leaves
-        self._sets = [relations for relations, _ in states]
+        sets = [relations for relations, _ in states]
+        self._sets = np.array(sets, np.int64 if max(sets, default=0) < 1 << 63 else object)
         self._correction = np.ones(len(lists))
         self._corrected = np.zeros(len(lists), bool)
         self.rows: NDArray[np.float64] = self.uncorrected(slice(None))
@@ -117,7 +118,7 @@ class StateTable:
         count = len(self._sets)
         fresh = np.ones(count)
         for relations in sorted(corrections, key=lambda s: (size(s), s)):
-            fresh[[contains(larger, relations) for larger in self._sets]] = corrections[relations]
+            fresh[self._sets & relations == relations] = corrections[relations]
         span = slice(source * count, (source + 1) * count)
         self._corrected[span] |= fresh != self._correction[span]
         self._correction[span] = fresh

@@ -36,6 +36,27 @@ def test_choosing_after_every_leaf_changed(benchmark: BenchmarkFixture, shape: s
     assert optimizer.memo.recosted == len(optimizer.memo.total)
 
 
+@pytest.mark.parametrize(("shape", "n"), [("chain", 8), ("star", 12)])
+def test_choosing_after_every_leaf_changed_with_feedback(benchmark: BenchmarkFixture, shape: str, n: int) -> None:
+    """As the driver does it: what the operators gave corrects the estimates first."""
+    graph = SHAPES[shape](n)
+    optimizer = Optimizer(graph, SOURCES, feedback=True)
+    batches = iter([drifting(graph, seed) for seed in range(40)])
+    rng = random.Random(1)
+
+    def batch() -> tuple[tuple[object, ...], dict[str, object]]:
+        choices = optimizer.choose(next(batches))
+        return ({s: [rng.uniform(1, 1e5) for _ in c.operators] for s, c in choices.items()}, next(batches)), {}
+
+    def step(observed: dict[str, list[float]], statistics: dict[str, KnownStatistics]) -> None:
+        for source, rows in observed.items():
+            optimizer.observe(source, rows)
+        optimizer.choose(statistics)
+
+    benchmark.pedantic(step, setup=batch, rounds=15, warmup_rounds=3)
+    assert optimizer.memo.recosted == len(optimizer.memo.total)
+
+
 def test_choosing_after_one_leaf_changed(benchmark: BenchmarkFixture) -> None:
     graph = star(12)
     optimizer = Optimizer(graph, SOURCES)
@@ -51,7 +72,7 @@ def test_choosing_after_one_leaf_changed(benchmark: BenchmarkFixture) -> None:
     assert 0 < optimizer.memo.recosted < len(optimizer.memo.total)
 
 
-@pytest.mark.parametrize("n", [8, 12])
+@pytest.mark.parametrize("n", [8, 12, 14])
 def test_enumerating_a_star(benchmark: BenchmarkFixture, n: int) -> None:
     optimizer = benchmark.pedantic(Optimizer, (star(n), SOURCES), rounds=2)
     assert not optimizer.fallback
