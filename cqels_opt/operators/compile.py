@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import NoReturn
 
 import numpy as np
 
@@ -38,6 +39,7 @@ from cqels_opt.operators.subresults import Part, choose_parts, join_all, name_of
 from cqels_opt.operators.terms import TermTable, write_page
 from cqels_opt.operators.tree import Scope, evaluate
 from cqels_opt.query import algebra as a
+from cqels_opt.query.reading import line_and_column
 from cqels_opt.query.scope import uses_now
 from cqels_opt.query.scope import variables as read_by
 from cqels_opt.query.visible import visible
@@ -110,9 +112,10 @@ class Compiler:
 
     def _normal(self, node: a.Algebra) -> Normal:
         match node:
-            case a.Bgp(_, a.Merged()):
-                raise QueryError(
-                    f"patterns over merged windows ({self.query.dialect}) are not supported yet: write WINDOW or GRAPH"
+            case a.Bgp(_, a.Merged(windows)):
+                place = next((c.start for c in self.query.clauses if c.window in windows), 0)
+                self._refuse(
+                    f"patterns over merged windows ({self.query.dialect}) are not supported yet: write WINDOW or GRAPH", place
                 )
             case a.Bgp((), a.NamedGraph(name)):
                 return Draft(statics=[self._named_graphs(name)])
@@ -128,8 +131,8 @@ class Compiler:
                 below, expression = self._exists(self.normal(inner), expression)
                 return Above(p.ExtendNode(_HOLE, variable.name, expression), [below])
             case a.LeftJoin(left, right, condition):
-                if condition is not None and exists_in(condition):
-                    raise QueryError("EXISTS in a FILTER of OPTIONAL is not supported yet", self.query.text)
+                if condition is not None and (found := exists_in(condition)):
+                    self._refuse("EXISTS in a FILTER of OPTIONAL is not supported yet", found.place)
                 return Above(p.LeftJoinNode(_HOLE, _HOLE, condition), [self.normal(left), self.normal(right)])
             case a.Minus(left, right):
                 return Above(p.MinusNode(_HOLE, _HOLE), [self.normal(left), self.normal(right)])
@@ -152,7 +155,11 @@ class Compiler:
             case a.Slice(inner, offset, limit):
                 self._tell(inner)
                 return Above(p.OrderNode(_HOLE, (), offset, limit, written_in(inner)), [self.normal(inner)])
-        raise QueryError(f"{type(node).__name__} is not supported yet", self.query.text)
+        self._refuse(f"{type(node).__name__} is not supported yet", 0)
+
+    def _refuse(self, message: str, place: int) -> NoReturn:
+        """QueryError at a character of the text."""
+        raise QueryError(message, self.query.text, *line_and_column(self.query.text, place), self.query.file)
 
     def _tell(self, node: a.Algebra) -> None:
         """The order of this part's rows shows: in a snapshot, or in what LIMIT and OFFSET leave."""
@@ -195,8 +202,8 @@ class Compiler:
                 while isinstance(pattern, a.Filter):
                     conditions.append(pattern.condition)
                     pattern = pattern.input
-                if any(map(exists_in, conditions)):
-                    raise QueryError("EXISTS in a FILTER of EXISTS is not supported yet", self.query.text)
+                if found := next(filter(None, map(exists_in, conditions)), None):
+                    self._refuse("EXISTS in a FILTER of EXISTS is not supported yet", found.place)
                 flag = f"{HIDDEN}exists{self.fresh}"
                 self.fresh += 1
                 condition = conjunction(conditions)

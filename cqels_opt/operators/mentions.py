@@ -46,9 +46,12 @@ def moves(node: object) -> bool:
     return is_dataclass(node) and any(moves(getattr(node, f.name)) for f in fields(node))
 
 
-def exists_in(expression: a.Expression) -> bool:
-    """Whether EXISTS occurs in an expression."""
-    return isinstance(expression, a.Exists) or (isinstance(expression, a.Call) and any(map(exists_in, expression.arguments)))
+def exists_in(expression: a.Expression) -> a.Exists | None:
+    """The first EXISTS of an expression, if there is one."""
+    if isinstance(expression, a.Exists):
+        return expression
+    inside = expression.arguments if isinstance(expression, a.Call) else ()
+    return next(filter(None, map(exists_in, inside)), None)
 
 
 def conjunction(conditions: Sequence[a.Expression]) -> a.Expression | None:

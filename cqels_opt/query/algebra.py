@@ -6,7 +6,7 @@ All nodes are frozen. A term is its canonical N-Triples text (``<http://a>``, ``
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 
@@ -78,10 +78,11 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Exists:
-    """``EXISTS { … }`` and ``NOT EXISTS { … }``."""
+    """``EXISTS { … }`` and ``NOT EXISTS { … }``, and the character of the text at which it stands."""
 
     pattern: Algebra
     negated: bool
+    place: int = field(default=0, compare=False, repr=False)
 
 
 Expression: TypeAlias = Variable | Constant | Call | Exists
@@ -256,6 +257,7 @@ class WindowClause:
 class Query:
     """A parsed query: the answer's variables in order, the body, its windows by name, and what its text says of output.
 
+    ``file`` is what errors call the text.
     ``operator`` is None where the text does not say ISTREAM, DSTREAM or RSTREAM; the profile then decides.
     """
 
@@ -267,3 +269,4 @@ class Query:
     clauses: tuple[WindowClause, ...]
     operator: Operator | None = None
     base: str | None = None
+    file: str = field(default="query", compare=False, repr=False)

@@ -10,7 +10,7 @@ from cqels_opt.errors import QueryError
 from cqels_opt.query.algebra import Aggregate, Call, Constant, Exists, Expression, Variable
 from cqels_opt.query.functions import check_call
 from cqels_opt.query.names import UnresolvedError, literal_term, number_term, string_value
-from cqels_opt.query.reading import Aggregates, Branch, Reading, Scope, branches, only, tokens
+from cqels_opt.query.reading import Aggregates, Branch, Reading, Scope, branches, only, span, tokens
 
 _SAME: Final = {"ISURI": "ISIRI", "URI": "IRI"}
 
@@ -106,7 +106,7 @@ def _checked(reading: Reading, tree: Branch, call: Call) -> Call:
 
 
 def _exists(reading: Reading, tree: Branch, scope: Scope) -> Expression:
-    return Exists(reading.read_group(reading, branches(tree)[0], scope.source), tree.data == "not_exists")
+    return Exists(reading.read_group(reading, branches(tree)[0], scope.source), tree.data == "not_exists", span(tree)[0])
 
 
 def _aggregate(reading: Reading, tree: Branch, scope: Scope) -> Expression:

@@ -71,6 +71,7 @@ def _read(text: str, dialect: Dialect, file: str) -> Query:
         clauses=tuple(reading.clauses),
         operator=reading.operator,
         base=reading.names.base,
+        file=reading.file,
     )
 
 

@@ -160,8 +160,8 @@ def test_an_order_that_nobody_can_tell_is_left_out(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        ("GRAPH ?n { ?a :p ?b } OPTIONAL { ?b :p ?c FILTER EXISTS { ?c :p ?d } }", "EXISTS in a FILTER of OPTIONAL"),
-        ("GRAPH ?n { ?a :p ?b } FILTER EXISTS { ?b :p ?c FILTER EXISTS { ?c :p ?d } }", "EXISTS in a FILTER of EXISTS"),
+        ("GRAPH ?n { ?a :p ?b }\nOPTIONAL { ?b :p ?c FILTER EXISTS { ?c :p ?d } }", "2:28: EXISTS in a FILTER of OPTIONAL"),
+        ("GRAPH ?n { ?a :p ?b }\nFILTER EXISTS { ?b :p ?c FILTER EXISTS { ?c :p ?d } }", "2:33: EXISTS in a FILTER of EXISTS"),
     ],
 )
 def test_what_is_not_supported_is_named(body: str, message: str, tmp_path: Path) -> None:
