@@ -5,15 +5,21 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+# The same examples in every run, so that a change is judged by what it changes; HYPOTHESIS_PROFILE=default looks for new ones.
+settings.register_profile("same", derandomize=True, deadline=None)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 

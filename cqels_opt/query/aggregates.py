@@ -5,8 +5,8 @@ enter and leave (:class:`Total`) gives the same term as summing anew.
 
 A member is a term, or None where the argument is unbound or an error (SPARQL 1.1 §18.5.1):
 
-- COUNT skips None; MIN, MAX and SAMPLE ignore it and are unbound of nothing. (pyoxigraph ignores it or is unbound,
-  depending on the order of rows.)
+- COUNT skips None; MIN, MAX and SAMPLE ignore it and are unbound of nothing. (pyoxigraph's MIN and MAX ignore it or are
+  unbound, depending on its version and the order of rows.)
 - SUM, AVG and GROUP_CONCAT are unbound if a member is None or not a number (not a string); of no members 0, 0 and ``""``.
 - MIN, MAX and SAMPLE (the least term) follow :func:`~cqels_opt.query.values.order_key`, GROUP_CONCAT lists in that order. Its
   result keeps a language tag that all members share, as pyoxigraph's does.
