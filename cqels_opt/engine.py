@@ -295,13 +295,14 @@ def explained(programs: Sequence[Program], mode: PlanMode, format: Literal["text
         planner = Planner(program, mode)
         planner.choose()
         for block in planner.blocks.values():
+            if format == "dot":  # draws the chosen plans alone
+                parts.append(explaining.dot(block.choices))
+                continue
             retained = {s: block.optimizer.alternatives(s, alternatives) for s in block.sources} if alternatives else None
             validity = {s: block.optimizer.validity(s) for s in block.sources}
             described = explaining.deltas(block.choices, None, retained, validity)
             if format == "text":
                 parts.append(explaining.text(described, block.optimizer.model, planner.epoch))
-            elif format == "dot":
-                parts.append(explaining.dot(block.choices))
             else:
                 parts.extend(described)
     if format == "json":

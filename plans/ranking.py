@@ -32,8 +32,7 @@ class Ranked:
 
 def cheapest(memo: Memo, source: str) -> Ranked:
     """The plan whose cost is Ψ of the whole block."""
-    root = memo.root(source)
-    return Ranked(_plan(memo, root, {}), float(memo.psi[root]))
+    return Ranked(_plan(memo, memo.root(source), {}), cheapest_cost(memo, source))
 
 
 def cheapest_cost(memo: Memo, source: str) -> float:
