@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
 import numpy as np
 
@@ -29,9 +30,15 @@ from cqels_opt.trace.records import Delta, Moved, Operator, RunnerUp
 from cqels_opt.windows.intervals import FOREVER, validity
 
 
+Estimates: TypeAlias = Literal["bindings", "pairwise", "feedback", "walks", "all"]
+"""What rows are estimated from: the rows and distinct values of each relation, as the report has them (``bindings``); join sizes of
+pairs, which are exact (``pairwise``); those with what operators gave before (``feedback``), or with sampled walks of the delta through the
+indexes (``walks``); or with both (``all``)."""
+
+
 @dataclass(frozen=True, slots=True)
 class PlanMode:
-    """``--plan``: a mode of the optimizer, or the plans that are kept; and the cost model.
+    """``--plan``: a mode of the optimizer, or the plans that are kept; the cost model; and what rows are estimated from.
 
     The mode ``spark`` says that the runner's own planner decides: ours is idle, and takes the order written.
     """
@@ -39,6 +46,7 @@ class PlanMode:
     mode: str = "adaptive"
     fixed: Mapping[str, Plan] | None = None
     cost_model: str = "default"
+    estimates: Estimates = "all"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +73,29 @@ class BeforeElements:
         return None
 
 
+@dataclass(frozen=True, slots=True)
+class PerBinding:
+    """Statistics without the join sizes of pairs: what the report keeps (§5), for comparison."""
+
+    view: Statistics
+
+    def cardinality(self, relation: str) -> float | None:
+        """As it is."""
+        return self.view.cardinality(relation)
+
+    def distinct(self, relation: str, variable: str) -> float | None:
+        """As it is."""
+        return self.view.distinct(relation, variable)
+
+    def join_size(self, left: str, right: str, variable: str) -> float | None:
+        """Not kept."""
+        return None
+
+    def selectivity(self, filter_name: str) -> float | None:
+        """As it is."""
+        return self.view.selectivity(filter_name)
+
+
 class BlockPlanner:
     """Statistics and optimizer of one block."""
 
@@ -84,7 +115,8 @@ class BlockPlanner:
         chosen: str | Mapping[str, Plan] = "first" if self.elsewhere else mode.mode
         if mode.fixed is not None:
             chosen = {source: mode.fixed[source] for source in self.sources if source in mode.fixed}
-        self.optimizer = Optimizer(graph, self.sources, mode.cost_model, chosen, feedback=True)
+        self.estimates = mode.estimates
+        self.optimizer = Optimizer(graph, self.sources, mode.cost_model, chosen, feedback=mode.estimates in ("feedback", "all"))
         self.order: tuple[str, ...] = tuple(self.sources)
         self.choices: dict[str, Choice] = {}
 
@@ -104,6 +136,8 @@ class BlockPlanner:
         views: dict[str, Statistics] = {s: self.statistics.for_source(s, self.order) for s in self.sources}
         if not self.statistics.epoch:
             views = {s: BeforeElements(view, frozenset(self.sources)) for s, view in views.items()}
+        if self.estimates == "bindings":
+            views = {s: PerBinding(view) for s, view in views.items()}
         self.choices = self.optimizer.choose(views)
 
     def observe(self, observed: Observed) -> None:
