@@ -29,7 +29,6 @@ from cqels_opt.stats import Occurrence as StatisticsOccurrence
 from cqels_opt.trace.records import Delta, Moved, Operator, RunnerUp
 from cqels_opt.windows.intervals import FOREVER, validity
 
-
 Estimates: TypeAlias = Literal["bindings", "pairwise", "feedback", "walks", "all"]
 """What rows are estimated from: the rows and distinct values of each relation, as the report has them (``bindings``); join sizes of
 pairs, which are exact (``pairwise``); those with what operators gave before (``feedback``), or with sampled walks of the delta through the
