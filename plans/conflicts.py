@@ -1,0 +1,254 @@
+"""Which reorderings of joins, outer joins and anti joins give the same answers: conflict rules (Moerkotte, Fender & Eich 2013, §5).
+
+An operator tree is what was written. From it each operator gets what it needs on either side (the syntactic eligibility set, SES)
+and its *conflict rules* T1 → T2: where a relation of T1 is joined, those of T2 must be as well. A pair of sets may be joined by an
+operator that is :func:`applicable` to it; everything that can be built from such pairs is a legal plan (their algorithm CD-C).
+
+Two things are SPARQL's own. A join compares all variables that both sides bind, so what an operator needs is said by variables:
+*some* relation that binds each of them on every row. And a variable that is unbound is compatible with anything, so no predicate
+rejects nulls: where only the optional side binds a variable, whoever is joined on it needs that side as it was written, and
+assoc(⟕, ⟕) never holds. An unbound variable is also *filled* by what it is joined with, so two operators that compare a variable
+which may be unbound keep their order, unless both are inner joins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import TypeAlias
+
+from cqels_opt.plans.query_graph import JoinKind, QueryGraph
+from cqels_opt.plans.relation_set import RelationSet, contains, members, size
+
+Needs: TypeAlias = "tuple[RelationSet, ...]"
+"""A set satisfies it that has a relation of each of these sets."""
+
+Rule: TypeAlias = "tuple[RelationSet, Needs]"
+"""Where one of the first is joined, the second must be satisfied."""
+
+ASSOC: frozenset[tuple[JoinKind, JoinKind]] = frozenset(
+    {("inner", "inner"), ("inner", "optional"), ("inner", "anti"), ("inner", "semi"), ("inner", "filter")}
+)
+"""(e1 a e2) b e3 = e1 a (e2 b e3), where b looks at e2 and e3 alone."""
+
+R_ASSCOM: frozenset[tuple[JoinKind, JoinKind]] = frozenset({("inner", "inner")})
+"""e1 a (e2 b e3) = e2 b (e1 a e3), where a looks at e1 and e3 alone."""
+
+# l-asscom, (e1 a e2) b e3 = (e1 b e3) a e2 where b looks at e1 and e3 alone, holds for all of these operators: none is a full join.
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """A relation: its index, the variables that it can bind, and those among them that it binds on every row."""
+
+    index: int
+    variables: frozenset[str]
+    certain: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """An operator over two parts. It compares the variables of both; ``reads`` of the left side are looked at besides."""
+
+    kind: JoinKind
+    left: OperatorTree
+    right: OperatorTree
+    reads: frozenset[str] = frozenset()
+
+
+OperatorTree: TypeAlias = Leaf | Node
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """What an operator of the tree needs on its left and right, its conflict rules, and the variables that it compares.
+
+    ``loose`` has, for each variable that may be unbound on one of its sides, the relations there that can bind it.
+    """
+
+    kind: JoinKind
+    left: Needs
+    right: Needs
+    rules: tuple[Rule, ...]
+    on: frozenset[str]
+    loose: tuple[tuple[RelationSet, RelationSet], ...] = ()
+
+
+def relations(tree: OperatorTree) -> RelationSet:
+    """T: the relations of a tree."""
+    return 1 << tree.index if isinstance(tree, Leaf) else relations(tree.left) | relations(tree.right)
+
+
+def visible(tree: OperatorTree) -> frozenset[str]:
+    """The variables that a tree can bind."""
+    if isinstance(tree, Leaf):
+        return tree.variables
+    return visible(tree.left) | visible(tree.right) if tree.kind in ("inner", "optional") else visible(tree.left)
+
+
+def carriers(tree: OperatorTree, variable: str) -> tuple[RelationSet, RelationSet]:
+    """The relations that bind a variable on every row of the tree, and all that can bind it."""
+    if isinstance(tree, Leaf):
+        return (1 << tree.index) * (variable in tree.certain), (1 << tree.index) * (variable in tree.variables)
+    certain, possible = carriers(tree.left, variable)
+    if tree.kind in ("inner", "optional"):
+        other, more = carriers(tree.right, variable)
+        possible |= more
+        certain |= other if tree.kind == "inner" else 0
+    return certain, possible
+
+
+def operators(tree: OperatorTree) -> tuple[Operator, ...]:
+    """The operators of a tree. An inner join on several variables, bound on both sides, is an operator for each of them."""
+    return tuple(operator for node in _nodes(tree) for operator in _of_node(node))
+
+
+def _nodes(tree: OperatorTree) -> Iterator[Node]:
+    if isinstance(tree, Node):
+        yield from _nodes(tree.left)
+        yield from _nodes(tree.right)
+        yield tree
+
+
+def _needed(tree: OperatorTree, variable: str) -> tuple[Needs, bool]:
+    """What must be there for a variable to have the value that it has in the tree; and whether it is always bound."""
+    certain, possible = carriers(tree, variable)
+    return ((certain,), True) if certain else (tuple(1 << i for i in members(possible)), False)
+
+
+def _sides(node: Node) -> tuple[Needs, Needs]:
+    """SES(o) ∩ T(left(o)) and SES(o) ∩ T(right(o)); of a product, all of both."""
+    on = visible(node.left) & visible(node.right)
+    if not on:
+        return tuple(1 << i for i in members(relations(node.left))), tuple(1 << i for i in members(relations(node.right)))
+    left = [need for x in sorted(on | node.reads) for need in _needed(node.left, x)[0]]
+    right = [need for x in sorted(on) for need in _needed(node.right, x)[0]]
+    return tuple(dict.fromkeys(left)), tuple(dict.fromkeys(right))
+
+
+def _rules(node: Node) -> tuple[Rule, ...]:
+    """CD-C, for all operators below this one (Figure 11 of the paper)."""
+    found: list[Rule] = []
+    for below in (*_nodes(node.left), *_nodes(node.right)):
+        if _fills(below, node):
+            everything = tuple(1 << i for i in members(relations(below)))
+            found.append((relations(below), everything))
+    for below in _nodes(node.left):
+        left, right = _sides(below)
+        if (below.kind, node.kind) not in ASSOC:
+            found.append((relations(below.right), left))
+    for below in _nodes(node.right):
+        left, right = _sides(below)
+        if (node.kind, below.kind) not in ASSOC:
+            found.append((relations(below.left), right))
+        if (node.kind, below.kind) not in R_ASSCOM:
+            found.append((relations(below.right), left))
+    return tuple(dict.fromkeys(found))
+
+
+def _fills(below: Node, node: Node) -> bool:
+    """Whether one of two operators may bind a variable that the other compares and may find unbound."""
+    if below.kind == node.kind == "inner":
+        return False
+    on = visible(node.left) & visible(node.right)
+    compared = visible(below.left) & visible(below.right)
+    added = visible(below.right) if below.kind == "optional" else frozenset[str]()
+    return any(not _needed(below.left, x)[1] for x in on & (compared | added)) or any(
+        not _needed(node.left, x)[1] for x in on & compared
+    )
+
+
+def _of_node(node: Node) -> Iterator[Operator]:
+    left, right = _sides(node)
+    rules, on = _rules(node), visible(node.left) & visible(node.right)
+    unbound = [x for x in sorted(on) if not (_needed(node.left, x)[1] and _needed(node.right, x)[1])]
+    if node.kind != "inner" or not on or unbound:
+        loose = tuple((carriers(node.left, x)[1], carriers(node.right, x)[1]) for x in unbound)
+        yield Operator(node.kind, left, right, rules, on, loose)
+        return
+    for x in sorted(on):
+        yield Operator("inner", _needed(node.left, x)[0], _needed(node.right, x)[0], rules, frozenset([x]))
+
+
+# ------------------------------------------------------------------ legal pairs
+def _satisfied(needs: Needs, by: RelationSet) -> bool:
+    return all(need & by for need in needs)
+
+
+def applicable(operator: Operator, left: RelationSet, right: RelationSet) -> bool:
+    """Whether an operator of the tree may join these two sets, each a plan of its own (CD-C's test).
+
+    An operator is used once: where one side has what it needs on both of its sides, it was used there.
+    """
+    if not _satisfied(operator.left, left) or not _satisfied(operator.right, right):
+        return False
+    both = left | right
+    if not all(_satisfied(needs, both) for first, needs in operator.rules if first & both):
+        return False
+    return not any(
+        _satisfied(operator.left, side) and _satisfied(operator.right, side) for side in (left, right)
+    )
+
+
+def joining(found: Sequence[Operator], left: RelationSet, right: RelationSet) -> Operator | None:
+    """The operator that joins ``left`` with ``right`` in this orientation; None where none may.
+
+    A join compares all that both sides bind: a variable that may be unbound only where the operator is used that compares it.
+    """
+    inner: Operator | None = None
+    others: list[Operator] = []
+    for operator in found:
+        here, there = applicable(operator, left, right), applicable(operator, right, left)
+        if operator.kind == "inner" and (here or there):
+            inner = inner or operator
+        elif here:
+            others.append(operator)
+        elif there or any((a & left and b & right) or (a & right and b & left) for a, b in operator.loose):
+            return None
+    if others:
+        return others[0] if len(others) == 1 and inner is None else None
+    return inner
+
+
+def legal(found: Sequence[Operator], pairs: Iterable[tuple[RelationSet, RelationSet]]) -> list[tuple[RelationSet, RelationSet]]:
+    """The ordered pairs that plans may be made of, from csg-cmp pairs in any orientation; of an inner join both orders."""
+    built: set[RelationSet] = set()
+    kept = []
+    for one, other in sorted(pairs, key=lambda pair: size(pair[0] | pair[1])):
+        if all(size(side) == 1 or side in built for side in (one, other)):
+            oriented = [(a, b) for a, b in ((one, other), (other, one)) if joining(found, a, b) is not None]
+            kept += oriented
+            if oriented:
+                built.add(one | other)
+    return kept
+
+
+def hyperedges(found: Iterable[Operator]) -> list[tuple[RelationSet, RelationSet]]:
+    """For the enumeration (DPhyp): the least sets that satisfy what each operator needs on its left and its right."""
+    return list(dict.fromkeys((a, b) for operator in found for a in _least(operator.left) for b in _least(operator.right)))
+
+
+def _least(needs: Needs) -> list[RelationSet]:
+    sets = {0}
+    for need in needs:
+        sets = {found | (0 if found & need else 1 << i) for found in sets for i in members(need)}
+    return sorted(found for found in sets if not any(other != found and contains(found, other) for other in sets))
+
+
+# ------------------------------------------------------------------ a query graph as written
+def written(graph: QueryGraph, component: RelationSet) -> OperatorTree:
+    """A component of a query graph as an operator tree: its inner joins, connected ones one after the other, then its units."""
+    waiting, bound, ordered = list(members(component & graph.inner)), frozenset[str](), list[int]()
+    while waiting:
+        chosen = next((i for i in waiting if graph.relations[i].variables & bound), waiting[0])
+        waiting.remove(chosen)
+        ordered.append(chosen)
+        bound |= graph.relations[chosen].variables
+    leaves: list[OperatorTree] = [Leaf(i, graph.relations[i].variables, graph.relations[i].variables) for i in ordered]
+    tree = reduce(lambda left, right: Node("inner", left, right), leaves)
+    units = sorted(members(component & graph.units), key=lambda i: (graph.relations[i].kind == "filter", i))
+    for i in units:
+        unit = graph.relations[i]
+        tree = Node(unit.kind, tree, Leaf(i, unit.variables, unit.variables), unit.requires)
+    return tree
