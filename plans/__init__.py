@@ -5,7 +5,7 @@ occurrence whose new rows are joined with the content of all others) :meth:`Opti
 under the :class:`Statistics` of now.
 """
 
-from cqels_opt.plans.choose import MODES, NEAR_TIE, Choice, Optimizer
+from cqels_opt.plans.choose import MODES, NEAR_TIE, Choice, Optimizer, Walk
 from cqels_opt.plans.cost import Constants, CostModel, Operator, PaperCost, SecondsCost
 from cqels_opt.plans.delta import occurrence_order
 from cqels_opt.plans.explain import deltas, dot, q_error, text
@@ -58,6 +58,7 @@ __all__ = [
     "SecondsCost",
     "StatisticKey",
     "Statistics",
+    "Walk",
     "check",
     "deltas",
     "dot",

@@ -8,7 +8,7 @@ dearest retained join order, and given plans are kept as they are.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import TypeAlias
@@ -33,10 +33,16 @@ from cqels_opt.plans.relation_set import RelationSet, of
 from cqels_opt.plans.statistics import Key, StatisticKey, Statistics
 from cqels_opt.plans.validity import Hinge, hinges
 
+Walk: TypeAlias = Callable[[str, Plan], Sequence["float | None"]]
+"""Says of a delta source and a plan what its operators would give for the delta at hand, from a sample; None where it does not know."""
+
 State: TypeAlias = "tuple[str, list[float], bool, list[tuple[RelationSet, float]]]"
 """What a restart needs to know of one delta source."""
 
 MODES = ("adaptive", "static", "first", "worst")
+
+WALKS = 4
+"""Plans of a delta source that are walked before one is taken as it is."""
 
 NEAR_TIE = 0.01
 """The current plan is kept unless the cheapest is cheaper by more than this share of its own cost."""
@@ -117,17 +123,23 @@ class Optimizer:
         """What is retained, as of the last choice."""
         return self._memo
 
-    def choose(self, statistics: Mapping[str, Statistics], changed: Collection[Key] | None = None) -> dict[str, Choice]:
+    def choose(
+        self, statistics: Mapping[str, Statistics], changed: Collection[Key] | None = None, walk: Walk | None = None
+    ) -> dict[str, Choice]:
         """The plan of every delta source now, given the statistics of each.
 
         ``changed`` may name the only statistics that can have moved since the last call; otherwise all are read. Either way
-        just the alternatives that depend on what moved are priced again.
+        just the alternatives that depend on what moved are priced again. With ``walk`` the cheapest plan is tried on a sample of the
+        delta, what that gives corrects the estimates for this delta alone, and the cheapest plan is looked for again, until
+        it is one that was tried (sampling-based re-optimization, Wu, Naughton & Singh 2016).
         """
         moved = self.leaves.read(statistics, changed if self._current else None)
         if self.fallback:
             self._memo = self._greedy_memo()
         else:
             self._memo.refresh(moved)
+            if walk is not None and self.mode == "adaptive" and len(self.graph.relations) > 2:
+                self._try(walk)
         return {source: self._choose(source) for source in self.sources}
 
     def alternatives(self, source: str, k: int = 10) -> list[Ranked]:
@@ -139,6 +151,33 @@ class Optimizer:
         if self.fallback or self.mode != "adaptive":
             return ()
         return hinges(self._memo, source, self._current[source], NEAR_TIE)
+
+    def _try(self, walk: Walk) -> None:
+        """Walk the cheapest plans until they are known, correcting estimates on the way."""
+        nothing = np.zeros_like(self.leaves.factors, bool)
+        known = [self._learnt(source) for source in self.sources]
+        for number, corrections in enumerate(known):
+            self._memo.table.correct(number, corrections)
+        self._memo.refresh(nothing)
+        walked: set[tuple[str, str]] = set()
+        for _ in range(WALKS):
+            before = len(walked)
+            for number, source in enumerate(self.sources):
+                plan = self._select(source, ranking.cheapest(self._memo, source)).plan
+                if self._has_rows(source) and (source, str(plan)) not in walked:
+                    walked.add((source, str(plan)))
+                    for step, rows in zip(planning.operators(plan), walk(source, plan), strict=True):
+                        estimated = self._memo.uncorrected_rows(source, self._covers(step))
+                        if rows is not None and estimated > 0:
+                            known[number][self._covers(step)] = rows / estimated
+                    self._memo.table.correct(number, known[number])
+            if len(walked) == before:
+                return
+            self._memo.refresh(nothing)
+
+    def _learnt(self, source: str) -> dict[RelationSet, float]:
+        """The corrections of a source from earlier batches."""
+        return self._feedback[source].corrections() if self._feedback else {}
 
     def observe(self, source: str, rows: Sequence[float | None]) -> None:
         """Take in the rows that the operators of the source's last plan gave, in their order (None: not counted).
