@@ -5,7 +5,7 @@ occurrence whose new rows are joined with the content of all others) :meth:`Opti
 under the :class:`Statistics` of now.
 """
 
-from cqels_opt.plans.choose import MODES, NEAR_TIE, Choice, Optimizer, Walk
+from cqels_opt.plans.choose import MODES, NEAR_TIE, Choice, Optimizer
 from cqels_opt.plans.cost import Constants, CostModel, Operator, PaperCost, SecondsCost
 from cqels_opt.plans.delta import occurrence_order
 from cqels_opt.plans.explain import deltas, dot, q_error, text
@@ -29,6 +29,7 @@ from cqels_opt.plans.ranking import Ranked
 from cqels_opt.plans.reasons import Reason
 from cqels_opt.plans.statistics import KnownStatistics, StatisticKey, Statistics
 from cqels_opt.plans.validity import Hinge
+from cqels_opt.plans.walks import Walk, Walked
 
 __all__ = [
     "MODES",
@@ -59,6 +60,7 @@ __all__ = [
     "StatisticKey",
     "Statistics",
     "Walk",
+    "Walked",
     "check",
     "deltas",
     "dot",

@@ -8,7 +8,7 @@ dearest retained join order, and given plans are kept as they are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import TypeAlias
@@ -32,17 +32,12 @@ from cqels_opt.plans.reasons import Reason, reasons
 from cqels_opt.plans.relation_set import RelationSet, of
 from cqels_opt.plans.statistics import Key, StatisticKey, Statistics
 from cqels_opt.plans.validity import Hinge, hinges
-
-Walk: TypeAlias = Callable[[str, Plan], Sequence["float | None"]]
-"""Says of a delta source and a plan what its operators would give for the delta at hand, from a sample; None where it does not know."""
+from cqels_opt.plans.walks import WALKS, Corrections, Walk
 
 State: TypeAlias = "tuple[str, list[float], bool, list[tuple[RelationSet, float]]]"
 """What a restart needs to know of one delta source."""
 
 MODES = ("adaptive", "static", "first", "worst")
-
-WALKS = 4
-"""Plans of a delta source that are walked before one is taken as it is."""
 
 NEAR_TIE = 0.01
 """The current plan is kept unless the cheapest is cheaper by more than this share of its own cost."""
@@ -155,9 +150,9 @@ class Optimizer:
     def _try(self, walk: Walk) -> None:
         """Walk the cheapest plans until they are known, correcting estimates on the way."""
         nothing = np.zeros_like(self.leaves.factors, bool)
-        known = [self._learnt(source) for source in self.sources]
-        for number, corrections in enumerate(known):
-            self._memo.table.correct(number, corrections)
+        learnt = [Corrections(self._feedback[source].corrections() if self._feedback else {}) for source in self.sources]
+        for number, corrections in enumerate(learnt):
+            self._memo.table.correct(number, corrections.known)
         self._memo.refresh(nothing)
         walked: set[tuple[str, str]] = set()
         for _ in range(WALKS):
@@ -166,18 +161,14 @@ class Optimizer:
                 plan = self._select(source, ranking.cheapest(self._memo, source)).plan
                 if self._has_rows(source) and (source, str(plan)) not in walked:
                     walked.add((source, str(plan)))
-                    for step, rows in zip(planning.operators(plan), walk(source, plan), strict=True):
-                        estimated = self._memo.uncorrected_rows(source, self._covers(step))
-                        if rows is not None and estimated > 0:
-                            known[number][self._covers(step)] = rows / estimated
-                    self._memo.table.correct(number, known[number])
+                    for step, found in zip(planning.operators(plan), walk(source, plan), strict=True):
+                        if found is not None:
+                            relations = self._covers(step)
+                            learnt[number].learn(relations, self._memo.uncorrected_rows(source, relations), found)
+                    self._memo.table.correct(number, learnt[number].known)
             if len(walked) == before:
                 return
             self._memo.refresh(nothing)
-
-    def _learnt(self, source: str) -> dict[RelationSet, float]:
-        """The corrections of a source from earlier batches."""
-        return self._feedback[source].corrections() if self._feedback else {}
 
     def observe(self, source: str, rows: Sequence[float | None]) -> None:
         """Take in the rows that the operators of the source's last plan gave, in their order (None: not counted).

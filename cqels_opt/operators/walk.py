@@ -19,11 +19,14 @@ from cqels_opt.operators.program import Block
 from cqels_opt.operators.rows import Ints, Rows, concat
 from cqels_opt.operators.step import Step
 from cqels_opt.operators.terms import TermTable
-from cqels_opt.plans import Join, Plan, Scan
+from cqels_opt.plans import Join, Plan, Scan, Walked
 from cqels_opt.plans.plan import operators
 
 SAMPLE = 4096
 """Rows that go on from an operator to the next."""
+
+VERIFIED = 16
+"""For a row that goes on so many matches may be looked at, where they must be verified on a second variable."""
 
 HELD = 4_000_000
 """A window with more rows is not walked into: the driver does not hold it. Feedback corrects what is estimated there."""
@@ -40,9 +43,9 @@ class Walks:
         self._sides: dict[tuple[str, bool], list[Indexed] | None] = {}
         self._walked: dict[tuple[str, str], tuple[Rows, float]] = {}
 
-    def __call__(self, source: str, plan: Plan) -> list[float | None]:
-        """The rows after each of :func:`cqels_opt.plans.operators`; None from the first bushy part or window that is too large on."""
-        found: list[float | None] = []
+    def __call__(self, source: str, plan: Plan) -> list[Walked | None]:
+        """What came out of each of :func:`cqels_opt.plans.operators`; None from a bushy part, a window that is too large, or no rows on."""
+        found: list[Walked | None] = []
         path: list[Plan] = [plan]
         while not isinstance(path[-1], Scan):
             path.append(path[-1].input)
@@ -51,7 +54,7 @@ class Walks:
             if step is None:
                 break
             rows, scale = step
-            found.append(len(rows) * scale if len(rows) or scale == 1 else scale / 2)
+            found.append(Walked(len(rows), scale))
             if not len(rows):
                 break
         return [*found, *[None] * (len(operators(plan)) - len(found))]
@@ -64,8 +67,8 @@ class Walks:
         bound = self._run.bound(plan)
         if isinstance(plan, Scan):
             delta = content(self._run.occurrences[source], self.step).new
-            picked = self._pick(len(delta))
-            self._walked[key] = self._run.filtered(delta.take(picked), frozenset(), bound), len(delta) / max(len(picked), 1)
+            picked = self._pick(len(delta), self.sample)
+            self._walked[key] = self._run.filtered(delta.take(picked), frozenset(), bound), _each(len(delta), picked)
             return self._walked[key]
         assert not isinstance(plan, Join)
         before = self._step(source, plan.input)
@@ -76,21 +79,23 @@ class Walks:
         matches = [side.matches(left, plan.on) for side in sides]
         ends = np.cumsum([m.total for m in matches])
         total = int(ends[-1]) if len(ends) else 0
-        places = self._pick(total)
+        places = self._pick(total, self.sample * (VERIFIED if len(plan.on) > 1 else 1))
         cuts = np.searchsorted(places, ends)
         starts = [0, *cuts[:-1].tolist()]
         parts = [m.rows(places[a:b] - (end - m.total)) for m, a, b, end in zip(matches, starts, cuts.tolist(), ends.tolist())]
         joined = concat(parts) if parts else left.take(np.empty(0, np.int64))
         rows = self._run.filtered(joined, self._run.bound(plan.input), bound)
-        self._walked[key] = rows, scale * (total / len(places) if len(places) else 1.0)
+        kept = self._pick(len(rows), self.sample)
+        scale *= _each(total, places) * _each(len(rows), kept)
+        self._walked[key] = rows.take(kept) if len(kept) < len(rows) else rows, scale
         return self._walked[key]
 
-    def _pick(self, total: int) -> Ints:
+    def _pick(self, total: int, sample: int) -> Ints:
         """Places of a sample among ``total``: all of them, or at equal distances."""
-        if total <= self.sample:
+        if total <= sample:
             return np.arange(total)
         start = np.random.default_rng((self.step.batch, total)).random()
-        return ((np.arange(self.sample) + start) * (total / self.sample)).astype(np.int64)
+        return ((np.arange(sample) + start) * (total / sample)).astype(np.int64)
 
     def _indexed(self, source: str, name: str) -> list[Indexed] | None:
         with_new = name in self.order[: self.order.index(source)]
@@ -101,3 +106,8 @@ class Walks:
             held = sum(slot.rows for slot in slots) <= HELD
             self._sides[key] = indexed_sides(self.block, self.store, self.step, name, with_new) if held else None
         return self._sides[key]
+
+
+def _each(total: int, places: Ints) -> float:
+    """How many of ``total`` each of the picked places stands for."""
+    return total / len(places) if len(places) else 1.0
