@@ -12,6 +12,9 @@ from cqels_opt.operators import cache
 from cqels_opt.operators.block import Observed
 from cqels_opt.operators.program import Block, Occurrence, Program, Static
 from cqels_opt.operators.rows import Ints
+from cqels_opt.operators.step import Step
+from cqels_opt.operators.terms import TermTable
+from cqels_opt.operators.walk import Walks
 from cqels_opt.plans import (
     Choice,
     Filter,
@@ -99,7 +102,7 @@ class BlockPlanner:
     """Statistics and optimizer of one block."""
 
     def __init__(self, block: Block, store: str, mode: PlanMode, elements: Mapping[str, Ints]) -> None:
-        self.block = block
+        self.block, self.store = block, store
         self.statistics = BlockStatistics(
             [*(_occurrence(o, elements) for o in block.occurrences), *(_static(s, store) for s in block.statics)],
             filters=[f.name for f in block.filters],
@@ -127,8 +130,8 @@ class BlockPlanner:
             arrived[o.name] = [c.renamed(names) for c in new.get(o.shape.stream + o.shape.key, ())]
         self.statistics.advance(arrived, before, frontier)
 
-    def choose(self) -> None:
-        """The plans of now."""
+    def choose(self, step: Step | None, terms: TermTable | None) -> None:
+        """The plans of now; for a step with a delta, which may be walked."""
         widest = sorted(self.block.occurrences, key=lambda o: -_extent(o.window))
         contents: dict[str, float | None] = {o.name: float(self.statistics.windows[o.name].card("old")) for o in widest}
         self.order = tuple(occurrence_order(contents))
@@ -137,7 +140,10 @@ class BlockPlanner:
             views = {s: BeforeElements(view, frozenset(self.sources)) for s, view in views.items()}
         if self.estimates == "bindings":
             views = {s: PerBinding(view) for s, view in views.items()}
-        self.choices = self.optimizer.choose(views)
+        walk = None
+        if step is not None and terms is not None and self.estimates in ("walks", "all"):
+            walk = Walks(self.block, self.store, step, self.order, terms)
+        self.choices = self.optimizer.choose(views, walk=walk)
 
     def observe(self, observed: Observed) -> None:
         """What the filters kept, and what the operators of each source gave."""
@@ -199,6 +205,7 @@ class Planner:
     Raises :class:`PlanError` for a fixed plan of a source that the program does not have."""
 
     def __init__(self, program: Program, mode: PlanMode) -> None:
+        self.program = program
         self.elements: dict[str, Ints] = {}
         self.blocks = {b.name: BlockPlanner(b, program.store, mode, self.elements) for b in program.blocks}
         sources = [source for block in self.blocks.values() for source in block.sources]
@@ -211,10 +218,11 @@ class Planner:
         for block in self.blocks.values():
             block.advance(new, before, frontier)
 
-    def choose(self) -> tuple[dict[str, dict[str, str]], dict[str, tuple[str, ...]]]:
-        """(plans by block and source, orders by block), as a step carries them."""
+    def choose(self, step: Step | None = None) -> tuple[dict[str, dict[str, str]], dict[str, tuple[str, ...]]]:
+        """(plans by block and source, orders by block), as a step carries them. ``step`` is what they are for, where it has a delta."""
+        terms = None if step is None else cache.term_table(self.program.store, self.program.seed, step)
         for block in self.blocks.values():
-            block.choose()
+            block.choose(step, terms)
         plans = {name: {s: str(c.plan) for s, c in block.choices.items()} for name, block in self.blocks.items()}
         return plans, {name: block.order for name, block in self.blocks.items()}
 
