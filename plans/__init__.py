@@ -24,7 +24,7 @@ from cqels_opt.plans.plan import (
     parse_plans,
     plans_text,
 )
-from cqels_opt.plans.query_graph import Filter, GraphError, JoinEdge, QueryGraph, Relation
+from cqels_opt.plans.query_graph import Filter, GraphError, JoinEdge, JoinKind, QueryGraph, Relation
 from cqels_opt.plans.ranking import Ranked
 from cqels_opt.plans.reasons import Reason
 from cqels_opt.plans.statistics import KnownStatistics, StatisticKey, Statistics
@@ -43,6 +43,7 @@ __all__ = [
     "Hinge",
     "Join",
     "JoinEdge",
+    "JoinKind",
     "KnownStatistics",
     "Operator",
     "Optimizer",

@@ -30,8 +30,9 @@ class Alternatives:
     """The retained alternatives, structure of arrays; those of a node are neighbours.
 
     ``left`` and ``right`` are nodes, ``right`` the null node where it is probed; ``right_set`` is the node of the right side
-    also then. The ``*_rows`` are positions in the state table (``produced_rows`` is before the ``filters`` that the join
-    evaluates on each of its rows, by weight; a filter that is an operator is evaluated on each row of its left side). ``pair`` numbers the sides of a node, which several operators may join.
+    also then. The ``*_rows`` are positions in the state table (``produced_rows`` is before the ``filters``, by weight, that the
+    join evaluates on each of its rows; a filter that is an operator is evaluated on each row of its left side). ``pair``
+    numbers the sides of a node, which several operators may join.
     """
 
     node: Ints

@@ -64,7 +64,7 @@ OperatorTree: TypeAlias = Leaf | Node
 class Operator:
     """What an operator of the tree needs on its left and right, its conflict rules, and the variables that it compares.
 
-    ``loose`` has, for each variable that may be unbound on one of its sides, the relations there that can bind it.
+    ``loose`` has, for each variable, the relations on one side that may leave it unbound, and all that can bind it on the other.
     """
 
     kind: JoinKind
@@ -97,6 +97,22 @@ def carriers(tree: OperatorTree, variable: str) -> tuple[RelationSet, RelationSe
         possible |= more
         certain |= other if tree.kind == "inner" else 0
     return certain, possible
+
+
+def weak(tree: OperatorTree, variable: str) -> RelationSet:
+    """The relations of a tree that may bind a variable which was unbound before, or leave it unbound."""
+    if isinstance(tree, Leaf):
+        return (1 << tree.index) * (variable in tree.variables - tree.certain)
+    found = weak(tree.left, variable)
+    if tree.kind == "inner" or (tree.kind == "optional" and carriers(tree.left, variable)[0]):
+        return found | weak(tree.right, variable)
+    return found | carriers(tree.right, variable)[1] if tree.kind == "optional" else found
+
+
+def _loose(node: Node, variable: str) -> Iterator[tuple[RelationSet, RelationSet]]:
+    for side, other in ((node.left, node.right), (node.right, node.left)):
+        if found := weak(side, variable):
+            yield found, carriers(other, variable)[1]
 
 
 def operators(tree: OperatorTree) -> tuple[Operator, ...]:
@@ -148,8 +164,11 @@ def _rules(node: Node) -> tuple[Rule, ...]:
 
 
 def _fills(below: Node, node: Node) -> bool:
-    """Whether one of two operators may bind a variable that the other compares and may find unbound."""
-    if below.kind == node.kind == "inner":
+    """Whether the upper of two operators may bind a variable that the lower one compares and may find unbound, or both bind it.
+
+    An operator that binds nothing needs what binds its variables to be there, and that is enough.
+    """
+    if below.kind == node.kind == "inner" or node.kind not in ("inner", "optional"):
         return False
     on = visible(node.left) & visible(node.right)
     compared = visible(below.left) & visible(below.right)
@@ -162,13 +181,14 @@ def _fills(below: Node, node: Node) -> bool:
 def _of_node(node: Node) -> Iterator[Operator]:
     left, right = _sides(node)
     rules, on = _rules(node), visible(node.left) & visible(node.right)
-    unbound = [x for x in sorted(on) if not (_needed(node.left, x)[1] and _needed(node.right, x)[1])]
-    if node.kind != "inner" or not on or unbound:
-        loose = tuple((carriers(node.left, x)[1], carriers(node.right, x)[1]) for x in unbound)
-        yield Operator(node.kind, left, right, rules, on, loose)
+    bound = all(_needed(side, x)[1] for side in (node.left, node.right) for x in on)
+    if node.kind != "inner" or not on or not bound:
+        yield Operator(node.kind, left, right, rules, on, tuple(pair for x in sorted(on) for pair in _loose(node, x)))
         return
     for x in sorted(on):
-        yield Operator("inner", _needed(node.left, x)[0], _needed(node.right, x)[0], rules, frozenset([x]))
+        yield Operator(
+            "inner", _needed(node.left, x)[0], _needed(node.right, x)[0], rules, frozenset([x]), tuple(_loose(node, x))
+        )
 
 
 # ------------------------------------------------------------------ legal pairs
@@ -186,9 +206,7 @@ def applicable(operator: Operator, left: RelationSet, right: RelationSet) -> boo
     both = left | right
     if not all(_satisfied(needs, both) for first, needs in operator.rules if first & both):
         return False
-    return not any(
-        _satisfied(operator.left, side) and _satisfied(operator.right, side) for side in (left, right)
-    )
+    return not any(_satisfied(operator.left, side) and _satisfied(operator.right, side) for side in (left, right))
 
 
 def joining(found: Sequence[Operator], left: RelationSet, right: RelationSet) -> Operator | None:

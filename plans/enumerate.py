@@ -96,7 +96,9 @@ def _legal_pairs(graph: QueryGraph, budget: int) -> list[Pair] | None:
     return found
 
 
-def hyper_pairs(edges: Iterable[Pair], rules: Sequence[Operator], relations: RelationSet, budget: int = PAIR_BUDGET) -> list[Pair]:
+def hyper_pairs(
+    edges: Iterable[Pair], rules: Sequence[Operator], relations: RelationSet, budget: int = PAIR_BUDGET
+) -> list[Pair]:
     """The ordered pairs of some relations of a hypergraph that the conflict rules allow. Raises TooManyPairsError."""
     found: list[Pair] = []
 

@@ -1,8 +1,9 @@
 """Greedy operator ordering, for blocks with too many pairs to enumerate (GOO, Fegaras 1998).
 
 The two parts whose join has the fewest rows are joined, until one part is left; parts without a shared variable are
-multiplied only when nothing else remains. Units wait until what they require is bound. Beside that bushy tree a greedy left-deep order from the delta is proposed.
-The pairs of both become a small memo, which orients each join and picks the cheaper tree.
+multiplied only when nothing else remains. Units wait until what they require is bound. Beside that bushy tree a greedy
+left-deep order from the delta is proposed. The pairs of both become a small memo, which orients each join and picks the
+cheaper tree.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 ``raw`` holds what was observed (NaN: not observed). ``factors`` is derived from it, with the assumptions filled in, and
 is what estimates multiply: a row count for each relation, a selectivity for each edge (of a unit's: rows a left row,
-``units.py``), the size of each pairwise join, the selectivity of each filter, and rows a left row of units on several variables. Column 0 is the constant 1, so that lists of factors can be padded.
+``units.py``), the size of each pairwise join, the selectivity of each filter, and rows a left row of units on several
+variables. Column 0 is the constant 1, so that lists of factors can be padded.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from cqels_opt.plans.query_graph import QueryGraph
+from cqels_opt.plans.query_graph import Filter, QueryGraph
 from cqels_opt.plans.statistics import Key, StatisticKey, Statistics
 from cqels_opt.plans.units import UnitRatios
 
@@ -45,7 +46,10 @@ class Leaves:
         self._cardinality = [StatisticKey("cardinality", (name,)) for name in names]
         self._join_size = [StatisticKey("join_size", (names[e.left], names[e.right], e.variable)) for e in graph.edges]
         self._distinct = [StatisticKey("distinct", (names[i], x)) for i, x in bound]
-        conditions = [*graph.filters, *(relation for relation in graph.relations if relation.kind == "filter")]
+        conditions = [
+            *graph.filters,
+            *(Filter(r.name, r.variables, r.selectivity) for r in graph.relations if r.kind == "filter"),
+        ]
         self._selectivity = [StatisticKey("selectivity", (f.name,)) for f in conditions]
         self._condition = {f.name: i for i, f in enumerate(conditions)}
         self._units = UnitRatios(graph)
@@ -72,7 +76,7 @@ class Leaves:
         )
         self._rows = self._rows.reshape(len(self.sources), n)
         self._kept = np.array([assume.selectivity if c.selectivity is None else c.selectivity for c in conditions])
-        self._unknown_before = np.array([c.selectivity is None for c in conditions], bool)
+        self._unknown_before = [c.selectivity is None for c in conditions]
         self.raw: NDArray[np.float64] = np.full((len(self.sources), len(self.keys)), np.nan)
         self.factors: NDArray[np.float64] = self._derive()
 

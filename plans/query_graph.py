@@ -108,7 +108,9 @@ class QueryGraph:
         for relation in self.relations:
             if relation.kind == "inner":
                 continue
-            if relation.kind == "optional" and (known := sorted(x for x in relation.binds if self.carriers[x] & self.carriers[x] - 1)):
+            if relation.kind == "optional" and (
+                known := sorted(x for x in relation.binds if self.carriers[x] & self.carriers[x] - 1)
+            ):
                 raise GraphError(f"optional {relation.name!r} adds ?{known[0]}, which another relation binds")
             if relation.kind != "filter" and any(self.carriers[x] & self.units for x in relation.requires & bound):
                 raise GraphError(f"{relation.kind} {relation.name!r} requires what may be unbound")

@@ -156,8 +156,6 @@ def every_split(relations: RelationSet) -> Iterator[tuple[RelationSet, RelationS
                 part = (part - whole) & whole
 
 
-
-
 def every_plan(tree: OperatorTree) -> Iterator[Plan]:
     """Every tree of the relations with the operators' kinds, each used as often as in the tree, whatever its answers."""
     bound = {leaf.index: leaf.variables for leaf in leaves(tree)}
@@ -185,5 +183,8 @@ def every_plan(tree: OperatorTree) -> Iterator[Plan]:
 def is_well_designed(tree: OperatorTree) -> bool:
     """Whether every operator compares only variables that are bound on every row of both its sides."""
     return all(
-        carriers(side, x)[0] for node in nodes(tree) for x in visible(node.left) & visible(node.right) for side in (node.left, node.right)
+        carriers(side, x)[0]
+        for node in nodes(tree)
+        for x in visible(node.left) & visible(node.right)
+        for side in (node.left, node.right)
     )
