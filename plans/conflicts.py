@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from operator import or_
 from typing import TypeAlias
 
 from cqels_opt.plans.query_graph import JoinKind, QueryGraph
@@ -64,7 +65,8 @@ OperatorTree: TypeAlias = Leaf | Node
 class Operator:
     """What an operator of the tree needs on its left and right, its conflict rules, and the variables that it compares.
 
-    ``loose`` has, for each variable, the relations on one side that may leave it unbound, and all that can bind it on the other.
+    ``loose`` has, for each variable, the relations on one side that may leave it unbound, and all that can bind it on the other;
+    ``reach`` all relations in which what it needs can be found, left and right.
     """
 
     kind: JoinKind
@@ -72,7 +74,8 @@ class Operator:
     right: Needs
     rules: tuple[Rule, ...]
     on: frozenset[str]
-    loose: tuple[tuple[RelationSet, RelationSet], ...] = ()
+    loose: tuple[tuple[RelationSet, RelationSet], ...]
+    reach: tuple[RelationSet, RelationSet]
 
 
 def relations(tree: OperatorTree) -> RelationSet:
@@ -183,17 +186,17 @@ def _of_node(node: Node) -> Iterator[Operator]:
     rules, on = _rules(node), visible(node.left) & visible(node.right)
     bound = all(_needed(side, x)[1] for side in (node.left, node.right) for x in on)
     if node.kind != "inner" or not on or not bound:
-        yield Operator(node.kind, left, right, rules, on, tuple(pair for x in sorted(on) for pair in _loose(node, x)))
+        loose = tuple(pair for x in sorted(on) for pair in _loose(node, x))
+        yield Operator(node.kind, left, right, rules, on, loose, (reduce(or_, left), reduce(or_, right)))
         return
     for x in sorted(on):
-        yield Operator(
-            "inner", _needed(node.left, x)[0], _needed(node.right, x)[0], rules, frozenset([x]), tuple(_loose(node, x))
-        )
+        (one,), (other,) = _needed(node.left, x)[0], _needed(node.right, x)[0]
+        yield Operator("inner", (one,), (other,), rules, frozenset([x]), tuple(_loose(node, x)), (one, other))
 
 
 # ------------------------------------------------------------------ legal pairs
 def _satisfied(needs: Needs, by: RelationSet) -> bool:
-    return all(need & by for need in needs)
+    return all(need & by for need in needs) if len(needs) > 1 else bool(needs[0] & by)
 
 
 def applicable(operator: Operator, left: RelationSet, right: RelationSet) -> bool:
@@ -214,19 +217,26 @@ def joining(found: Sequence[Operator], left: RelationSet, right: RelationSet) ->
 
     A join compares all that both sides bind: a variable that may be unbound only where the operator is used that compares it.
     """
-    inner: Operator | None = None
-    others: list[Operator] = []
+    used: Operator | None = None
     for operator in found:
-        here, there = applicable(operator, left, right), applicable(operator, right, left)
-        if operator.kind == "inner" and (here or there):
-            inner = inner or operator
-        elif here:
-            others.append(operator)
+        on_left, on_right = operator.reach
+        here = on_left & left and on_right & right and applicable(operator, left, right)
+        there = on_left & right and on_right & left and applicable(operator, right, left)
+        if here or (there and operator.kind == "inner"):
+            if used is not None and not used.kind == operator.kind == "inner":
+                return None
+            used = used or operator
         elif there or any((a & left and b & right) or (a & right and b & left) for a, b in operator.loose):
             return None
-    if others:
-        return others[0] if len(others) == 1 and inner is None else None
-    return inner
+    return used
+
+
+def orientations(found: Sequence[Operator], one: RelationSet, other: RelationSet) -> list[tuple[RelationSet, RelationSet]]:
+    """The orders in which two sets may be joined."""
+    operator = joining(found, one, other)
+    if operator is not None and operator.kind == "inner":
+        return [(one, other), (other, one)]
+    return [(one, other)] if operator else [(other, one)] if joining(found, other, one) else []
 
 
 def legal(found: Sequence[Operator], pairs: Iterable[tuple[RelationSet, RelationSet]]) -> list[tuple[RelationSet, RelationSet]]:
@@ -234,11 +244,9 @@ def legal(found: Sequence[Operator], pairs: Iterable[tuple[RelationSet, Relation
     built: set[RelationSet] = set()
     kept = []
     for one, other in sorted(pairs, key=lambda pair: size(pair[0] | pair[1])):
-        if all(size(side) == 1 or side in built for side in (one, other)):
-            oriented = [(a, b) for a, b in ((one, other), (other, one)) if joining(found, a, b) is not None]
-            kept += oriented
-            if oriented:
-                built.add(one | other)
+        if all(not side & (side - 1) or side in built for side in (one, other)) and (ways := orientations(found, one, other)):
+            kept += ways
+            built.add(one | other)
     return kept
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeAlias
 
-from cqels_opt.plans.conflicts import Operator, joining, legal, operators, written
+from cqels_opt.plans.conflicts import Operator, legal, operators, orientations, written
 from cqels_opt.plans.hyper import HyperSearch, TooManyPairsError
 from cqels_opt.plans.query_graph import QueryGraph
 from cqels_opt.plans.relation_set import RelationSet, below, contains, members, size, subsets
@@ -103,7 +103,7 @@ def hyper_pairs(
     found: list[Pair] = []
 
     def accept(one: RelationSet, other: RelationSet) -> bool:
-        oriented = [(a, b) for a, b in ((one, other), (other, one)) if joining(rules, a, b) is not None]
+        oriented = orientations(rules, one, other)
         found.extend(oriented)
         return bool(oriented)
 
