@@ -347,13 +347,13 @@ class Driver:
         totals = dict(self.state.totals)
         streams = [seen for report in reports for seen in report.streams.values()]
         chunks = [f for finished in done.finished.values() for f in finished]
-        choices = [c for p in self.planners.values() for b in p.blocks.values() for c in b.choices.values()]
+        decisions = [d for p in self.planners.values() for b in p.blocks.values() for d in b.decisions.values()]
         for name, amount in (
             ("elements", sum(s.elements for s in streams)),
             ("late", sum(s.late for s in streams)),
             ("rejected", len(rejected)),
             ("answers", sum(f.answers for f in chunks)),
-            ("switches", sum(c.switched for c in choices)),
+            ("switches", sum(d.switched for d in decisions)),
             ("batches", 1),
         ):
             totals[name] = totals.get(name, 0) + amount

@@ -8,7 +8,7 @@ estimated. Samples are systematic: at equal distances, from a start that is draw
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -33,12 +33,23 @@ HELD = 4_000_000
 
 
 class Walks:
-    """Walks along plans of one block in one step. ``order`` is the delta rule's order of the occurrences."""
+    """Walks along plans of one block in one step.
+
+    ``order`` is the delta rule's order of the occurrences; ``only`` has the part of a source's delta that is meant, where it is not all.
+    """
 
     def __init__(
-        self, block: Block, store: str, step: Step, order: Sequence[str], terms: TermTable, sample: int = SAMPLE
+        self,
+        block: Block,
+        store: str,
+        step: Step,
+        order: Sequence[str],
+        terms: TermTable,
+        sample: int = SAMPLE,
+        only: Mapping[str, Rows] | None = None,
     ) -> None:
         self.block, self.store, self.step, self.order, self.sample = block, store, step, tuple(order), sample
+        self._only = only or {}
         self._run = BlockStep(block, store, step, terms)
         self._sides: dict[tuple[str, bool], list[Indexed] | None] = {}
         self._walked: dict[tuple[str, str], tuple[Rows, float]] = {}
@@ -66,7 +77,7 @@ class Walks:
             return self._walked[key]
         bound = self._run.bound(plan)
         if isinstance(plan, Scan):
-            delta = content(self._run.occurrences[source], self.step).new
+            delta = self._only[source] if source in self._only else content(self._run.occurrences[source], self.step).new
             picked = self._pick(len(delta), self.sample)
             self._walked[key] = self._run.filtered(delta.take(picked), frozenset(), bound), _each(len(delta), picked)
             return self._walked[key]

@@ -47,7 +47,9 @@ def _walk_beside(block: BlockPlanner, sample: int, found: list[tuple[str, list[W
             walks.update({source: walker(source, choice.plan) for source, choice in block.choices.items()})
 
     def observe(observed: Observed) -> None:
-        found.extend((str(block.choices[s].plan), walks[s], counts) for s, counts in observed.operators.items())
+        for source, counts in observed.operators.items():
+            if block.decisions[source].split is None:
+                found.append((str(block.choices[source].plan), walks[source], counts))
 
     block.choose, block.observe = choose, observe  # type: ignore[method-assign]
 
