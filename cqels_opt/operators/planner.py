@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 import numpy as np
 
 from cqels_opt.operators import cache
 from cqels_opt.operators.block import Observed
+from cqels_opt.operators.machine import Calibration
 from cqels_opt.operators.program import Block, Occurrence, Program, Static
 from cqels_opt.operators.rows import Ints
 from cqels_opt.plans import (
@@ -20,9 +21,11 @@ from cqels_opt.plans import (
     PlanError,
     QueryGraph,
     Relation,
+    SecondsCost,
     Statistics,
     occurrence_order,
 )
+from cqels_opt.plans.cost import CostModel, Shuffled, model_named
 from cqels_opt.query.algebra import Window
 from cqels_opt.stats import BlockStatistics, SlotCounts, StaticRelation
 from cqels_opt.stats import Occurrence as StatisticsOccurrence
@@ -37,7 +40,9 @@ indexes (``walks``); or with both (``all``)."""
 
 @dataclass(frozen=True, slots=True)
 class PlanMode:
-    """``--plan``: a mode of the optimizer, or the plans that are kept; the cost model; and what rows are estimated from.
+    """``--plan``: a mode of the optimizer, or the plans that are kept; the cost model and its constants; and what rows are estimated from.
+
+    ``shuffled``: the sides of a join that the runner sends through a shuffle.
 
     The mode ``spark`` says that the runner's own planner decides: ours is idle, and takes the order written.
     """
@@ -46,6 +51,15 @@ class PlanMode:
     fixed: Mapping[str, Plan] | None = None
     cost_model: str = "default"
     estimates: Estimates = "all"
+    calibration: Calibration = field(default_factory=Calibration)
+    shuffled: Shuffled = "nothing"
+
+    @property
+    def model(self) -> CostModel:
+        """The cost model, with its constants."""
+        if self.cost_model == "default":
+            return SecondsCost(self.calibration.constants, self.shuffled)
+        return model_named(self.cost_model)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +129,7 @@ class BlockPlanner:
         if mode.fixed is not None:
             chosen = {source: mode.fixed[source] for source in self.sources if source in mode.fixed}
         self.estimates = mode.estimates
-        self.optimizer = Optimizer(graph, self.sources, mode.cost_model, chosen, feedback=mode.estimates in ("feedback", "all"))
+        self.optimizer = Optimizer(graph, self.sources, mode.model, chosen, feedback=mode.estimates in ("feedback", "all"))
         self.order: tuple[str, ...] = tuple(self.sources)
         self.choices: dict[str, Choice] = {}
 
@@ -223,6 +237,12 @@ class Planner:
         """Why the optimizer fell back to a greedy order, where it did."""
         found = [name for name, block in self.blocks.items() if block.optimizer.fallback]
         return f"block {', '.join(found)}: more join pairs than the budget; greedy order" if found else None
+
+    @property
+    def seconds(self) -> float:
+        """What the chosen plans cost together, where that is estimated in seconds; else 0."""
+        blocks = [b for b in self.blocks.values() if b.optimizer.model.unit == "s" and not b.elsewhere]
+        return sum(choice.cost for block in blocks for choice in block.choices.values())
 
     @property
     def epoch(self) -> int:
