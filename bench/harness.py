@@ -14,6 +14,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from cqels_opt.bench import calibration
 from cqels_opt.bench.contenders import CONTENDERS, Task, Timing, empty_folder, median
 from cqels_opt.bench.scenarios import SCENARIOS, Scenario
 from cqels_opt.errors import InputError, RunError
@@ -21,6 +22,7 @@ from cqels_opt.options import BenchOptions
 from cqels_opt.spark.session import make_session
 
 JOIN_ORDERS = "join-orders"
+CALIBRATION = "calibration"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +37,11 @@ class Result:
 
 def bench(options: BenchOptions) -> None:
     """Runs the scenarios that are named, all without names; prints a table each, and writes ``--json``."""
-    titles = {**{name: scenario.title for name, scenario in SCENARIOS.items()}, JOIN_ORDERS: "Join orders next to DuckDB's"}
+    titles = {
+        **{name: scenario.title for name, scenario in SCENARIOS.items()},
+        JOIN_ORDERS: "Join orders next to DuckDB's",
+        CALIBRATION: "Estimated next to measured seconds of joins, with default and with measured constants",
+    }
     if options.list:
         for name, title in titles.items():
             print(f"{name}: {title}")
@@ -44,7 +50,8 @@ def bench(options: BenchOptions) -> None:
     for name in names:
         if name not in titles:
             raise InputError(f"there is no scenario {name!r}; there are {', '.join(titles)}")
-    reports = [_join_orders(options.quick) if name == JOIN_ORDERS else _run(SCENARIOS[name], options.quick) for name in names]
+    studies = {JOIN_ORDERS: _join_orders, CALIBRATION: _calibration}
+    reports = [studies[n](options.quick) if n in studies else _run(SCENARIOS[n], options.quick) for n in names]
     if options.json:
         options.json.write_text(json.dumps(reports[0] if len(reports) == 1 else reports, indent=1), encoding="utf-8")
 
@@ -57,6 +64,13 @@ def _join_orders(quick: bool) -> dict[str, Any]:
     found = study(50 if quick else 250)
     show(found)
     return {**_circumstances("cqels-opt", "duckdb", "numpy"), "scenario": JOIN_ORDERS, "parameters": {"quick": quick}, **found}
+
+
+def _calibration(quick: bool) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory(prefix="cqels-opt-bench-") as scratch:
+        found = calibration.study(Path(scratch), quick)
+    calibration.show(found)
+    return {**_circumstances("cqels-opt", "numpy"), "scenario": CALIBRATION, "parameters": {"quick": quick}, **found}
 
 
 def _run(scenario: Scenario, quick: bool) -> dict[str, Any]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
 import numpy as np
 
 from cqels_opt.operators import cache
 from cqels_opt.operators.block import Observed
+from cqels_opt.operators.machine import Calibration
 from cqels_opt.operators.program import Block, Occurrence, Program, Static
 from cqels_opt.operators.rows import Ints
 from cqels_opt.operators.splitting import SplitChoice, Splitter
@@ -26,12 +27,14 @@ from cqels_opt.plans import (
     QueryGraph,
     Ranked,
     Relation,
+    SecondsCost,
     Split,
     Statistics,
     check,
     occurrence_order,
 )
 from cqels_opt.plans import operators as plan_operators
+from cqels_opt.plans.cost import CostModel, Shuffled, model_named
 from cqels_opt.query.algebra import Window
 from cqels_opt.stats import BlockStatistics, SlotCounts, StaticRelation
 from cqels_opt.stats import Occurrence as StatisticsOccurrence
@@ -46,10 +49,10 @@ indexes (``walks``); or with both (``all``)."""
 
 @dataclass(frozen=True, slots=True)
 class PlanMode:
-    """``--plan``: a mode of the optimizer, or the plans that are kept; the cost model; and what rows are estimated from.
+    """``--plan``: a mode of the optimizer, or the plans that are kept; the cost model and its constants; and what rows are estimated from.
 
-    ``split`` allows a skewed delta to be split (``splitting.py``).
-    The mode ``spark`` says that the runner's own planner decides: ours is idle, and takes the order written.
+    ``split`` allows a skewed delta to be split (``splitting.py``). ``shuffled``: the sides of a join that the runner sends through a
+    shuffle. The mode ``spark`` says that the runner's own planner decides: ours is idle, and takes the order written.
     """
 
     mode: str = "adaptive"
@@ -57,6 +60,15 @@ class PlanMode:
     cost_model: str = "default"
     estimates: Estimates = "all"
     split: bool = True
+    calibration: Calibration = field(default_factory=Calibration)
+    shuffled: Shuffled = "nothing"
+
+    @property
+    def model(self) -> CostModel:
+        """The cost model, with its constants."""
+        if self.cost_model == "default":
+            return SecondsCost(self.calibration.constants, self.shuffled)
+        return model_named(self.cost_model)
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +195,7 @@ class BlockPlanner:
                 check(split, graph, source)
             chosen = {source: plan.few if isinstance(plan, Split) else plan for source, plan in fixed.items()}
         self.estimates = mode.estimates
-        self.optimizer = Optimizer(graph, self.sources, mode.cost_model, chosen, feedback=mode.estimates in ("feedback", "all"))
+        self.optimizer = Optimizer(graph, self.sources, mode.model, chosen, feedback=mode.estimates in ("feedback", "all"))
         self.order: tuple[str, ...] = tuple(self.sources)
         self.splitter: Splitter | None = None
         if mode.split and mode.mode == "adaptive" and mode.fixed is None and mode.estimates in ("walks", "all"):
@@ -302,6 +314,12 @@ class Planner:
         """Why the optimizer fell back to a greedy order, where it did."""
         found = [name for name, block in self.blocks.items() if block.optimizer.fallback]
         return f"block {', '.join(found)}: more join pairs than the budget; greedy order" if found else None
+
+    @property
+    def seconds(self) -> float:
+        """What the chosen plans cost together, where that is estimated in seconds; else 0."""
+        blocks = [b for b in self.blocks.values() if b.optimizer.model.unit == "s" and not b.elsewhere]
+        return sum(choice.cost for block in blocks for choice in block.choices.values())
 
     @property
     def epoch(self) -> int:
