@@ -16,7 +16,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from cqels_opt.bench.local import check_same, load, prepare
+from cqels_opt.bench.local import check_same, joins_of, load, prepare
 from cqels_opt.bench.scenarios import QUERIES
 from cqels_opt.bench.social import DRIFT, PLACES_GRAPH, STEADY, STREAM, Phase, social
 from cqels_opt.operators.planner import Estimates, PlanMode
@@ -75,7 +75,7 @@ def errors(records: Iterable[TraceRecord]) -> list[tuple[int, float, bool]]:
         (number, operator.q_error, max(operator.estimated or 0.0, operator.observed or 0) > 1)
         for number, record in enumerate(records)
         for delta in record.deltas
-        for operator in delta.operators[1:]
+        for operator in joins_of(delta)
         if operator.q_error is not None
     ]
 
