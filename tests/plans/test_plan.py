@@ -70,7 +70,7 @@ def test_a_delta_is_split_by_what_it_joins_with() -> None:
     plan = parse_plan("s » a[?x] » b[?y]")
     check(Split(plan, "a", "x", 2, plan), graph, "s")
     for name, variable in (("b", "y"), ("a", "y"), ("s", "x"), ("c", "x")):
-        with pytest.raises(PlanError, match="a delta is split by a relation that it joins with"):
+        with pytest.raises(PlanError, match="a split is by a relation that s joins with"):
             check(Split(plan, name, variable, 2, plan), graph, "s")
 
 
