@@ -17,12 +17,21 @@ from cqels_opt.arguments import make_parser, run_options
 from cqels_opt.cli import main
 from cqels_opt.errors import DataError, InputError, QueryError, RunError
 from cqels_opt.java import Java
-from cqels_opt.options import TIME_PREDICATE, Batch, BenchOptions, DemoOptions, ExplainOptions, LoadOptions, RunOptions
+from cqels_opt.options import (
+    TIME_PREDICATE,
+    Batch,
+    BenchOptions,
+    CalibrateOptions,
+    DemoOptions,
+    ExplainOptions,
+    LoadOptions,
+    RunOptions,
+)
 from cqels_opt.outcomes import LoadReport, Summary, VerifyReport
 from cqels_opt.windows.instants import Policy
 
 TRACE = Path(__file__).parent / "trace" / "q2.jsonl"
-COMMANDS = ("run", "explain", "verify", "load", "store", "trace", "bench", "demo")
+COMMANDS = ("run", "explain", "verify", "load", "store", "trace", "calibrate", "bench", "demo")
 
 
 @pytest.fixture
@@ -68,7 +77,20 @@ def test_every_option_of_the_interface() -> None:
         *("--report", "wc,nc", "--report", "?w=p:10s,cc", "--output-operator", "dstream", "--duplicates", "set"),
         *("--bounds", "closed-open", "--t0", "-5", "--t0", "w2=1500", "--lateness", "2s", "--idle-timeout", "1h30m"),
         *("--eager", "--on-error", "skip", "--time-predicate", "http://t", "--plan", "fixed:a » b[?x]; b » a[?x]"),
-        *("--joins", "partitioned", "--batch", "500ms", "--checkpoint", "ck", "--trace", "t.jsonl", "--out", "a.jsonl"),
+        *(
+            "--joins",
+            "partitioned",
+            "--constants",
+            "default",
+            "--batch",
+            "500ms",
+            "--checkpoint",
+            "ck",
+            "--trace",
+            "t.jsonl",
+            "--out",
+            "a.jsonl",
+        ),
         *("--follow", "--master", "local-cluster[2,1,1024]", "--debug"),
     )
     assert options == RunOptions(
@@ -92,6 +114,7 @@ def test_every_option_of_the_interface() -> None:
         plan="fixed",
         fixed="a » b[?x]; b » a[?x]",
         joins="partitioned",
+        constants="default",
         batch=Batch(duration=500),
         checkpoint=Path("ck"),
         trace=Path("t.jsonl"),
@@ -191,6 +214,20 @@ def test_demo_and_bench(monkeypatch: pytest.MonkeyPatch) -> None:
     assert main(["bench", "q2", "q3", "--quick", "--json", "o.json"]) == 0
     assert main(["bench", "--list"]) == 0
     assert benches == [BenchOptions(("q2", "q3"), quick=True, json=Path("o.json")), BenchOptions(list=True)]
+
+
+@pytest.mark.usefixtures("folder")
+def test_calibrate(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    calls = stand_in(monkeypatch, "cqels_opt.commands", calibrate=lambda _: "constants: measured")
+    for words in ([], ["--show"], ["--no-spark"], ["--master", "local[1]"]):
+        assert main(["calibrate", *words]) == 0
+    assert calls == [
+        CalibrateOptions(),
+        CalibrateOptions(show=True),
+        CalibrateOptions(spark=False),
+        CalibrateOptions(master="local[1]"),
+    ]
+    assert capsys.readouterr().out == "constants: measured\n" * 4
 
 
 def test_trace_in_the_terminal(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
