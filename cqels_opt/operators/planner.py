@@ -16,6 +16,7 @@ from cqels_opt.operators.rows import Ints
 from cqels_opt.operators.splitting import SplitChoice, Splitter
 from cqels_opt.operators.step import Step
 from cqels_opt.operators.terms import TermTable
+from cqels_opt.operators.units import rows_of_each
 from cqels_opt.operators.walk import Walks
 from cqels_opt.plans import (
     Choice,
@@ -150,7 +151,8 @@ class Decision:
             cost, other = self.split.cost, Ranked(self.whole.plan, self.whole.cost)
             parts = [(part.operators, part.estimated) for part in (self.split.few, self.split.many)]
         elif self.split is not None:  # given, so the second plan has no estimates
-            given = plan_operators(self.split.many)
+            kinds = {step.relation: step.op for step in self.whole.operators if step.op not in ("scan", "probe", "hash", "cross")}
+            given = [replace(step, op=kinds.get(step.relation, step.op)) for step in plan_operators(self.split.many)]
             parts.append((given, [None] * len(given)))
         steps = [pair for part in parts for pair in zip(*part)]
         operators = tuple(
@@ -181,7 +183,7 @@ class BlockPlanner:
         )
         relations = {
             **{o.name: Relation(o.name, frozenset(o.variables), True) for o in block.occurrences},
-            **{s.name: Relation(s.name, frozenset(s.variables), False) for s in block.statics},
+            **{s.name: _relation(s) for s in block.statics},
         }
         graph = QueryGraph([relations[n] for n in block.written], [Filter(f.name, f.variables) for f in block.filters])
         self.sources = [o.name for o in block.occurrences]
@@ -273,13 +275,20 @@ def _occurrence(o: Occurrence, elements: Mapping[str, Ints]) -> StatisticsOccurr
 
 def _static(s: Static, store: str) -> StaticRelation:
     relation = cache.relation(store, s.at)
+    variables = s.variables if s.kind == "inner" else s.on
     return StaticRelation(
         s.name,
-        s.variables,
+        variables,
         relation.rows,
-        {v: relation.distinct(v) for v in s.variables},
-        {v: relation.index((v,)).fanout for v in s.variables},
+        {v: relation.distinct(v) for v in variables},
+        {v: rows_of_each(s.kind, relation.index((v,)).fanout) for v in variables},
     )
+
+
+def _relation(s: Static) -> Relation:
+    if s.kind == "inner":
+        return Relation(s.name, frozenset(s.variables), False)
+    return Relation(s.name, frozenset(s.variables if s.kind == "optional" else s.on), False, s.kind, frozenset(s.on + s.reads))
 
 
 class Planner:
@@ -308,6 +317,11 @@ class Planner:
             block.choose(step, terms)
         plans = {name: {s: str(d.plan) for s, d in block.decisions.items()} for name, block in self.blocks.items()}
         return plans, {name: block.order for name, block in self.blocks.items()}
+
+    @property
+    def filter_orders(self) -> dict[str, tuple[str, ...]]:
+        """For each block its filters, in the order in which those at one place are evaluated."""
+        return {name: block.optimizer.filter_order for name, block in self.blocks.items() if block.sources}
 
     @property
     def fallback(self) -> str | None:

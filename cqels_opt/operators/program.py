@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from cqels_opt.lod.store import StaticPattern
+from cqels_opt.plans import JoinKind
 from cqels_opt.query.algebra import Aggregate, Expression, Operator, Window
 from cqels_opt.query.scope import uses_now
 from cqels_opt.windows.instants import Report
@@ -37,11 +38,20 @@ class Static:
     rows: int
     patterns: int = 1  # how many triple patterns it stands for
     partial: bool = False  # some rows leave a variable unbound
+    kind: JoinKind = "inner"  # how a block joins it: as a unit (OPTIONAL, MINUS, EXISTS) where this is another
+    on: tuple[str, ...] = ()  # of a unit: the variables that it shares with what it was written after
+    reads: tuple[str, ...] = ()  # of a unit: what else of the left side its condition reads
+    condition: Expression | None = None  # of a unit: which of its rows count for a row of the left side
+
+    @property
+    def binds(self) -> tuple[str, ...]:
+        """The variables that a block's rows have of it."""
+        return self.variables if self.kind in ("inner", "optional") else ()
 
 
 @dataclass(frozen=True, slots=True)
 class BlockFilter:
-    """A condition of a block; it is applied as soon as its variables are bound."""
+    """A condition of a block; it is applied as soon as its variables are bound, or where a plan has it as an operator."""
 
     name: str
     condition: Expression
@@ -50,7 +60,10 @@ class BlockFilter:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Inner joins of stream occurrences and static relations, with filters; ``output`` are the variables used above."""
+    """Joins of stream occurrences and static relations, with filters; ``output`` are the variables used above.
+
+    All joins are inner joins but those of units: static relations on the right of an OPTIONAL, a MINUS or an EXISTS.
+    """
 
     name: str
     occurrences: tuple[Occurrence, ...]
