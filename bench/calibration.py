@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow.parquet as parquet
-from rich.console import Console
 from rich.table import Table
 
 from cqels_opt.bench.scenarios import QUERIES
+from cqels_opt.bench.screen import console
 from cqels_opt.bench.social import DRIFT, PLACES_GRAPH, social
 from cqels_opt.lod.build import build_store
 from cqels_opt.operators import weights
@@ -213,7 +213,7 @@ def show(found: Mapping[str, Any]) -> None:
     for part in next(iter(rows.values())):
         cells = [f"{s['median']:.2f}; {s['error']:.2f}×; {s['95th percentile']:.2f}×" for s in (rows[n][part] for n in rows)]
         table.add_row(part, *cells)
-    Console().print(table)
+    console().print(table)
     for name, seconds in found["constants"].items():
         print(f"{name}: {seconds_text(seconds)} (default {seconds_text(getattr(Constants(), name))})")
     measured = ", ".join(f"{name} {value:.1f} ({weights.WEIGHTS[name]:g})" for name, value in found["weights"].items())

@@ -12,19 +12,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
-from rich.console import Console
 from rich.table import Table
 
 from cqels_opt.bench.local import Prepared, Ran, check_same, load, prepare, rows_produced
 from cqels_opt.bench.scenarios import QUERIES
+from cqels_opt.bench.screen import console
 from cqels_opt.bench.social import CONGRESS, DRIFT, PLACES_GRAPH, STREAM, Phase, social
 from cqels_opt.operators.planner import PlanMode, Planner
-from cqels_opt.plans import Plan, QueryGraph, Scan, parse_plan
-from cqels_opt.plans.plan import join_plans, pairs
+from cqels_opt.plans import Join, Plan, QueryGraph, Scan, Split, parse_plan, parse_planned
+from cqels_opt.plans.plan import join_plans, joins, pairs
 from cqels_opt.plans.relation_set import RelationSet, members, size
 from cqels_opt.rdf.static import StaticSource
 from cqels_opt.trace.records import TraceRecord
@@ -143,7 +143,7 @@ def measure(query: Prepared, taken: Mapping[str, Sequence[str]]) -> Measured:
     blocks = Planner(query.program, PlanMode()).blocks.values()
     graphs = {source: block.optimizer.graph for block in blocks for source in block.sources}
     orders = {source: covering_orders(graph, source) for source, graph in graphs.items()}
-    bushy = {source: [parse_plan(text) for text in taken[source] if "(" in text] for source in graphs}
+    bushy = {source: [plan for text in taken[source] if _is_bushy(plan := parse_planned(text))] for source in graphs}
     plans = {source: [*(plan_of(order, graphs[source]) for order in orders[source]), *bushy[source]] for source in graphs}
     runs = []
     for number in range(max(map(len, plans.values()))):
@@ -169,6 +169,11 @@ def measure(query: Prepared, taken: Mapping[str, Sequence[str]]) -> Measured:
         },
         runs,
     )
+
+
+def _is_bushy(plan: Plan | Split) -> TypeGuard[Plan]:
+    """Whether a plan is for all of a delta, and joins parts of which none is one relation."""
+    return not isinstance(plan, Split) and any(isinstance(join, Join) for join in joins(plan))
 
 
 def _observed(records: Iterable[TraceRecord], source: str) -> Rows:
@@ -233,7 +238,7 @@ def compared(query: Prepared, work: Drifting) -> dict[str, Any]:
 
 def show(found: Mapping[str, Any]) -> None:
     """A study as tables."""
-    console = Console()
+    screen = console()
     for one in found["results"]:
         table = Table(
             title=f"{one['query']} under {one['workload']}: rows that all operators produce, {found['elements']:,} elements"
@@ -245,5 +250,5 @@ def show(found: Mapping[str, Any]) -> None:
         for contender, parts in one["rows by phase"].items():
             over = one["rows"][contender] / one["rows"]["adaptive"]
             table.add_row(contender, *(f"{rows:,}" for rows in (*parts, one["rows"][contender])), f"{over:.2f}×")
-        console.print(table)
-        console.print(", ".join(f"{name} {ratio:.2f}×" for name, ratio in one["ratios"].items()))
+        screen.print(table)
+        screen.print(", ".join(f"{name} {ratio:.2f}×" for name, ratio in one["ratios"].items()))

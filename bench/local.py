@@ -26,7 +26,7 @@ from cqels_opt.operators.profile import meaning
 from cqels_opt.operators.program import Program
 from cqels_opt.query.parser import parse
 from cqels_opt.rdf.static import Failures, StaticSource, read_all
-from cqels_opt.trace.records import Delta, TraceRecord
+from cqels_opt.trace.records import Delta, Operator, TraceRecord
 from cqels_opt.windows.frontier import Frontier, Partition
 from cqels_opt.windows.intervals import FOREVER
 from cqels_opt.windows.replay import BatchSize, ReplayPlan, ReplaySource, cut
@@ -104,11 +104,11 @@ def check_same(runs: Sequence[Ran]) -> None:
             )
 
 
-def produced(delta: Delta) -> int:
-    """The rows that the operators of a delta source gave, all but the scan of the delta, which is the same in every plan."""
-    return sum(operator.observed or 0 for operator in delta.operators[1:])
+def joins_of(delta: Delta) -> list[Operator]:
+    """The operators of a delta source but for the scans of the delta (of a split one, of its parts), which every plan has."""
+    return [operator for operator in delta.operators if (operator.op, operator.relation) != ("scan", delta.source)]
 
 
 def rows_produced(records: Iterable[TraceRecord]) -> int:
-    """The rows that all operators gave in some batches."""
-    return sum(produced(delta) for record in records for delta in record.deltas)
+    """The rows that the operators gave in some batches, without the scans of deltas."""
+    return sum(operator.observed or 0 for record in records for delta in record.deltas for operator in joins_of(delta))

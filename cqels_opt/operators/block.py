@@ -77,6 +77,10 @@ class BlockStep:
         """The variables that a plan binds."""
         return frozenset(v for name in relations(plan) for v in self.variables[name])
 
+    def alive(self, rows: Rows) -> Rows:
+        """The rows that have not expired before the step's delta begins."""
+        return rows.take(rows.end > self.step.after + 1)
+
     def filtered(self, rows: Rows, before: frozenset[str], after: frozenset[str]) -> Rows:
         """The rows under the filters whose variables have just become bound."""
         for f in self._filters.values():
@@ -128,7 +132,7 @@ class _SourceRun:
                 sides = self._built(plan.build) if isinstance(plan, Join) else self._sides(plan.relation)
             for side in sides:
                 for joined in side.probe(left, on):
-                    kept = self.owner.filtered(self._alive(joined) if apart else joined, before, after)
+                    kept = self.owner.filtered(self.owner.alive(joined) if apart else joined, before, after)
                     self.counts[place] += len(kept)
                     if len(kept):
                         yield kept
@@ -137,9 +141,6 @@ class _SourceRun:
         """A bushy part, indexed in memory."""
         rows = concat(list(self._run(plan, apart=True)))
         return [Indexed.of_rows(rows)] if len(rows) else []
-
-    def _alive(self, rows: Rows) -> Rows:
-        return rows.take(rows.end > self.owner.step.after + 1)
 
     def _sides(self, name: str) -> list[Indexed]:
         """The indexes in which a relation is probed."""
@@ -153,7 +154,7 @@ class _SourceRun:
         held = content(occurrence, self.owner.step)
         if name != self.source:
             rows = concat([*held.old, held.new] if name in self.with_new else [*held.old, held.new.take(np.empty(0, np.int64))])
-            return self._alive(rows)
+            return self.owner.alive(rows)
         length = len(held.new)
         first, last = length * self.owner.part // self.owner.parts, length * (self.owner.part + 1) // self.owner.parts
         share = held.new.take(np.arange(first, last))
