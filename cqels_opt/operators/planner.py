@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import combinations
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -178,6 +179,7 @@ class BlockPlanner:
         self.statistics = BlockStatistics(
             [*(_occurrence(o, elements) for o in block.occurrences), *(_static(s, store) for s in block.statics)],
             filters=[f.name for f in block.filters],
+            static_joins=_static_joins(block.statics, store),
         )
         relations = {
             **{o.name: Relation(o.name, frozenset(o.variables), True) for o in block.occurrences},
@@ -280,6 +282,15 @@ def _static(s: Static, store: str) -> StaticRelation:
         {v: relation.distinct(v) for v in s.variables},
         {v: relation.index((v,)).fanout for v in s.variables},
     )
+
+
+def _static_joins(statics: Sequence[Static], store: str) -> dict[tuple[str, str, str], float]:
+    """The rows that two static relations join to on each variable of both: exact, and the same in every batch."""
+    found = {}
+    for left, right in combinations(statics, 2):
+        for variable in sorted(set(left.variables) & set(right.variables)):
+            found[left.name, right.name, variable] = float(cache.join_size(store, left.at, right.at, variable))
+    return found
 
 
 class Planner:
