@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import combinations
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -180,6 +181,7 @@ class BlockPlanner:
         self.statistics = BlockStatistics(
             [*(_occurrence(o, elements) for o in block.occurrences), *(_static(s, store) for s in block.statics)],
             filters=[f.name for f in block.filters],
+            static_joins=_static_joins(block.statics, store),
         )
         relations = {
             **{o.name: Relation(o.name, frozenset(o.variables), True) for o in block.occurrences},
@@ -289,6 +291,18 @@ def _relation(s: Static) -> Relation:
     if s.kind == "inner":
         return Relation(s.name, frozenset(s.variables), False)
     return Relation(s.name, frozenset(s.variables if s.kind == "optional" else s.on), False, s.kind, frozenset(s.on + s.reads))
+
+
+def _static_joins(statics: Sequence[Static], store: str) -> dict[tuple[str, str, str], float]:
+    """The rows that two static relations join to on each variable of both, or one with a unit: exact, and the same in every batch."""
+    found = {}
+    for left, right in combinations(statics, 2):  # units come last
+        if left.kind != "inner":
+            break
+        for variable in sorted(set(left.variables) & set(right.variables if right.kind == "inner" else right.on)):
+            size = cache.join_size(store, left.at, right.at, variable, right.kind)
+            found[left.name, right.name, variable] = float(size)
+    return found
 
 
 class Planner:
