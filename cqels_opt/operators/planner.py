@@ -2,31 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
 from cqels_opt.operators import cache
 from cqels_opt.operators.block import Observed
+from cqels_opt.operators.designs import FILES
 from cqels_opt.operators.program import Block, Occurrence, Program, Static
+from cqels_opt.operators.review import Catalogue, Review, translated
 from cqels_opt.operators.rows import Ints
+from cqels_opt.operators.subresults import BYTES_BUDGET
+from cqels_opt.operators.workshop import Workshop
 from cqels_opt.plans import (
     Choice,
+    CostModel,
     Filter,
     Optimizer,
     Plan,
     PlanError,
     QueryGraph,
     Relation,
+    SecondsCost,
     Statistics,
     occurrence_order,
 )
+from cqels_opt.plans.designs import Design, design_of
 from cqels_opt.query.algebra import Window
 from cqels_opt.stats import BlockStatistics, SlotCounts, StaticRelation
 from cqels_opt.stats import Occurrence as StatisticsOccurrence
-from cqels_opt.trace.records import Delta, Moved, Operator, RunnerUp
+from cqels_opt.trace.records import Delta, Moved, Operator, RunnerUp, SubResults
 from cqels_opt.windows.intervals import FOREVER, validity
 
 Estimates: TypeAlias = Literal["bindings", "pairwise", "feedback", "walks", "all"]
@@ -44,8 +51,9 @@ class PlanMode:
 
     mode: str = "adaptive"
     fixed: Mapping[str, Plan] | None = None
-    cost_model: str = "default"
+    cost_model: str | CostModel = "default"
     estimates: Estimates = "all"
+    budget: int = BYTES_BUDGET  # bytes that the sub-results of a block may take
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,26 +106,89 @@ class PerBinding:
 class BlockPlanner:
     """Statistics and optimizer of one block."""
 
-    def __init__(self, block: Block, store: str, mode: PlanMode, elements: Mapping[str, Ints]) -> None:
-        self.block = block
+    def __init__(
+        self, block: Block, store: str, mode: PlanMode, elements: Mapping[str, Ints], workshop: Workshop | None = None
+    ) -> None:
+        self.block, self.store, self.mode = block, store, mode
         self.statistics = BlockStatistics(
             [*(_occurrence(o, elements) for o in block.occurrences), *(_static(s, store) for s in block.statics)],
             filters=[f.name for f in block.filters],
         )
-        relations = {
-            **{o.name: Relation(o.name, frozenset(o.variables), True) for o in block.occurrences},
-            **{s.name: Relation(s.name, frozenset(s.variables), False) for s in block.statics},
-        }
-        graph = QueryGraph([relations[n] for n in block.written], [Filter(f.name, f.variables) for f in block.filters])
         self.sources = [o.name for o in block.occurrences]
         self.elsewhere = mode.mode == "spark"
         chosen: str | Mapping[str, Plan] = "first" if self.elsewhere else mode.mode
         if mode.fixed is not None:
             chosen = {source: mode.fixed[source] for source in self.sources if source in mode.fixed}
         self.estimates = mode.estimates
-        self.optimizer = Optimizer(graph, self.sources, mode.cost_model, chosen, feedback=mode.estimates in ("feedback", "all"))
+        self.optimizer = self.optimizer_of(block, chosen)
         self.order: tuple[str, ...] = tuple(self.sources)
         self.choices: dict[str, Choice] = {}
+        self.views: dict[str, Statistics] = {}
+        self.designs = Catalogue(block, store, workshop.folder if workshop else None)
+        self.review: Review | None = None
+        model = self.optimizer.model
+        if workshop and block.parts and chosen == "adaptive" and isinstance(model, SecondsCost):
+            self.review = Review(self.designs, workshop, self.optimizer_of, model.constants, mode.budget)
+
+    def optimizer_of(self, block: Block, chosen: str | Mapping[str, Plan] = "adaptive") -> Optimizer:
+        """An optimizer for the block, under whatever design."""
+        relations = {
+            **{o.name: Relation(o.name, frozenset(o.variables), True) for o in block.occurrences},
+            **{s.name: Relation(s.name, frozenset(s.variables), False) for s in block.statics},
+        }
+        graph = QueryGraph([relations[n] for n in block.written], [Filter(f.name, f.variables) for f in block.filters])
+        feedback = self.mode.estimates in ("feedback", "all")
+        return Optimizer(graph, self.sources, self.mode.cost_model, chosen, feedback=feedback)
+
+    # -------------------------------------------------------------- which sub-results
+    def take(self, design: Design) -> None:
+        """Another design from now on, whose sub-results are there: other static relations, the same windows and their statistics."""
+        before, after = self.block, self.designs.block_of(design)
+        learnt = {s: translated(self.optimizer.learnt(s), self.designs, before, after) for s in self.sources}
+        self._declare(after.statics)
+        self.statistics.watch([*self.sources, *(s.name for s in after.statics)])
+        self.block, self.optimizer = after, self.optimizer_of(after)
+        self.optimizer.teach(learnt)
+
+    def resume(self, state: Mapping[str, Any] | None) -> bool:
+        """Takes up the design of an earlier run; False where it is gone, and with it what its optimizer knew."""
+        if state is None:
+            return True
+        if self.review is None:
+            return design_of(state["design"]) == self.designs.default
+        if not self.review.resume(state):
+            return False
+        if self.review.current != self.designs.default:
+            self.take(self.review.current)
+        return True
+
+    def settle(self) -> None:
+        """Takes a design that has paid for itself and is there."""
+        if self.review is not None and (design := self.review.due()) is not None:
+            self.take(design)
+            self.review.taken(design)
+
+    def consider(self) -> None:
+        """Weighs other designs, once the run has cost anything to speak of."""
+        if (
+            self.review is None
+            or not self.statistics.epoch
+            or not any(self.statistics.windows[s].card("delta") for s in self.sources)
+        ):
+            return
+        cost = sum(choice.cost for choice in self.choices.values())
+        if self.review.spent < FILES:
+            self.review.spent += cost
+            return
+        self._declare(self.designs.statics.values())
+        self.review.weigh(self.views, cost, {s: self.optimizer.learnt(s) for s in self.sources}, self.block)
+
+    def _declare(self, statics: Iterable[Static]) -> None:
+        for static in statics:
+            if static.name not in self.statistics.relations:
+                self.statistics.declare(_static(static, self.store))
+
+    # -------------------------------------------------------------- a batch
 
     def advance(self, new: Mapping[str, Sequence[SlotCounts]], before: int, frontier: int) -> None:
         """The statistics follow a step of the frontier; ``new`` by Shape.key and stream."""
@@ -137,6 +208,7 @@ class BlockPlanner:
             views = {s: BeforeElements(view, frozenset(self.sources)) for s, view in views.items()}
         if self.estimates == "bindings":
             views = {s: PerBinding(view) for s, view in views.items()}
+        self.views = views
         self.choices = self.optimizer.choose(views)
 
     def observe(self, observed: Observed) -> None:
@@ -198,9 +270,11 @@ class Planner:
 
     Raises :class:`PlanError` for a fixed plan of a source that the program does not have."""
 
-    def __init__(self, program: Program, mode: PlanMode) -> None:
+    def __init__(self, program: Program, mode: PlanMode, workshop: Workshop | None = None) -> None:
+        """Without a ``workshop`` the sub-results stay those that were compiled."""
         self.elements: dict[str, Ints] = {}
-        self.blocks = {b.name: BlockPlanner(b, program.store, mode, self.elements) for b in program.blocks}
+        self.compiled = program
+        self.blocks = {b.name: BlockPlanner(b, program.store, mode, self.elements, workshop) for b in program.blocks}
         sources = [source for block in self.blocks.values() for source in block.sources]
         for name in mode.fixed or {}:
             if name not in sources:
@@ -214,9 +288,21 @@ class Planner:
     def choose(self) -> tuple[dict[str, dict[str, str]], dict[str, tuple[str, ...]]]:
         """(plans by block and source, orders by block), as a step carries them."""
         for block in self.blocks.values():
+            block.settle()
             block.choose()
+            block.consider()
         plans = {name: {s: str(c.plan) for s, c in block.choices.items()} for name, block in self.blocks.items()}
         return plans, {name: block.order for name, block in self.blocks.items()}
+
+    @property
+    def program(self) -> Program:
+        """The program with the sub-results of now."""
+        return replace(self.compiled, blocks=tuple(block.block for block in self.blocks.values()))
+
+    @property
+    def changes(self) -> tuple[SubResults, ...]:
+        """What changed about sub-results with the last choice, for the trace."""
+        return tuple(change for block in self.blocks.values() if block.review for change in block.review.events)
 
     @property
     def fallback(self) -> str | None:

@@ -1,0 +1,87 @@
+"""Which static sub-patterns are pre-computed, as a search beside that for plans (CQELS report, §4.2).
+
+The static *parts* of a block are its patterns. A *design* says which of them are joined beforehand: it partitions the parts, and each
+group of two or more is a sub-result. The best plans of a design and of its neighbours are priced with every batch, and a
+:class:`Ledger` adds up what another design would have saved. It is taken once it would have paid for its making. This is online
+index selection: "An Online Approach to Physical Design Tuning" (Bruno and Chaudhuri, ICDE 2007), whose rule is that of the ski
+rental: the cost is at most a constant times that of knowing the future.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+from typing import TypeAlias
+
+from cqels_opt.plans.relation_set import RelationSet, members, size
+
+Design: TypeAlias = "tuple[RelationSet, ...]"
+"""Groups of parts in the order of their bits; together they are all parts."""
+
+MARGIN = 0.1
+"""Only what a design saves beyond this share of the current cost counts: near ties never add up."""
+
+PATIENCE = 2.0
+"""A switch, also one without anything to build, must have saved the cost of this many batches."""
+
+
+def design_of(groups: Sequence[RelationSet]) -> Design:
+    """The groups as a design."""
+    return tuple(sorted(groups))
+
+
+def neighbours(design: Design, adjacent: Sequence[RelationSet]) -> list[Design]:
+    """The designs one step away: two joined groups as one, one group taken apart, or one part taken out of a group.
+
+    ``adjacent`` has for each part those that it shares a variable with.
+    """
+    found: dict[Design, None] = {}
+    for one, other in combinations(design, 2):
+        if _reach(one, adjacent) & other:
+            found[_with(design, (one, other), (one | other,))] = None
+    for group in design:
+        single = [1 << i for i in members(group)]
+        if len(single) > 1:
+            found[_with(design, (group,), single)] = None
+        for part in single if len(single) > 2 else ():
+            if _connected(group & ~part, adjacent):
+                found[_with(design, (group,), (group & ~part, part))] = None
+    return list(found)
+
+
+def _with(design: Design, gone: Sequence[RelationSet], come: Sequence[RelationSet]) -> Design:
+    return design_of([*(group for group in design if group not in gone), *come])
+
+
+def _reach(group: RelationSet, adjacent: Sequence[RelationSet]) -> RelationSet:
+    reached = 0
+    for i in members(group):
+        reached |= adjacent[i]
+    return reached
+
+
+def _connected(group: RelationSet, adjacent: Sequence[RelationSet]) -> bool:
+    seen, front = 0, group & -group
+    while front:
+        seen |= front
+        front = _reach(front, adjacent) & group & ~seen
+    return seen == group
+
+
+@dataclass(slots=True)
+class Ledger:
+    """What each other design would have saved since the current one was taken; never below nothing."""
+
+    saved: dict[Design, float] = field(default_factory=dict)
+
+    def note(self, design: Design, cost: float, current: float, batches: int = 1) -> None:
+        """A design would have cost this in a batch where the current one cost ``current``; it stands for several batches."""
+        gain = (current * (1 - MARGIN) - cost) * batches
+        self.saved[design] = max(0.0, self.saved.get(design, 0.0) + gain)
+
+    def due(self, builds: Mapping[Design, float], current: float) -> Design | None:
+        """Of these designs, with what it costs to build each, the one that has paid for itself best; None where none has."""
+        ahead = {d: self.saved.get(d, 0.0) - build - PATIENCE * current for d, build in builds.items() if self.saved.get(d)}
+        best = max(ahead, key=lambda d: (ahead[d], -max(map(size, d))), default=None)
+        return best if best is not None and ahead[best] > 0 else None

@@ -1,0 +1,207 @@
+"""Other sub-results are weighed while a query runs: built when they have paid for themselves, used once they are there."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from local_run import Cut, Registered, World, register
+
+from cqels_opt.operators.driver import Driver
+from cqels_opt.operators.local import LocalSink
+from cqels_opt.operators.planner import PlanMode
+from cqels_opt.operators.workshop import Workshop
+from cqels_opt.plans import Constants, SecondsCost
+from cqels_opt.trace.records import SubResults, TraceRecord
+from cqels_opt.verify import Element
+
+EX = "http://ex.org/"
+S = f"{EX}S"
+TEXT = """PREFIX : <http://ex.org/> SELECT ?a ?b ?c ?d FROM NAMED :S [NOW] AS ?u
+WHERE { GRAPH ?u { ?a :at ?x } ?a :knows ?b . ?b :knows ?c . ?c :near ?d }"""
+PAIRS = """PREFIX : <http://ex.org/> SELECT ?a ?b FROM NAMED :S [RANGE 2 s] AS ?u
+WHERE { GRAPH ?u { ?a :at ?x } ?a :wrote ?p . ?b :wrote ?p }"""
+SLOW = SecondsCost(Constants(**{f.name: 200 * getattr(Constants(), f.name) for f in fields(Constants)}))
+"""A machine that takes long enough over a few rows for the seconds to matter."""
+
+
+def node(name: str) -> str:
+    return f"<{EX}{name}>"
+
+
+def world(sizes: list[int], seed: int = 1) -> World:
+    """A batch of 100 ms for each size: so many elements. 60 people know 12 others; a person is near two places."""
+    rng = random.Random(seed)
+    people = [node(f"p{i}") for i in range(60)]
+    static = [(a, node("knows"), b) for a in people for b in rng.sample(people, 12)]
+    static += [(a, node("near"), node(f"x{i}")) for a in people for i in rng.sample(range(9), 2)]
+    static += [(a, node("wrote"), node(f"w{i % 3}")) for i, a in enumerate(people[:9])]
+    times = [100 * number + round(90 * i / size) for number, size in enumerate(sizes) for i in range(size)]
+    stream = [Element(t, ((rng.choice(people), node("at"), node("x1")),)) for t in times]
+    return World({S: [stream]}, static)
+
+
+def slow(
+    query: Registered,
+    start: Callable[[Callable[[], None]], None],
+    budget: int = 1 << 30,
+    folder: Path | None = None,
+    sink: Any = None,
+) -> Driver:
+    """A driver on the slow machine."""
+    driver = query.driver(HOW, folder, sink=sink)
+    driver.options = replace(driver.options, plan=PlanMode(cost_model=SLOW, budget=budget))
+    driver.workshop = Workshop(driver.folder / "subresults", start)
+    driver.restore(None)
+    return driver
+
+
+HOW = Cut("100ms")
+
+
+def at_once(work: Callable[[], None]) -> None:
+    work()
+
+
+def batches(driver: Driver, query: Registered) -> list[TraceRecord]:
+    return [record for number, rows in enumerate(query.chunks(HOW)) for record in driver.batch(number, rows)]
+
+
+def changes(records: list[TraceRecord]) -> list[tuple[int, SubResults]]:
+    return [(record.batch, change) for record in records for change in record.sub_results]
+
+
+def told(records: list[TraceRecord]) -> list[dict[str, Any]]:
+    """Trace records without the clock."""
+    return [{name: getattr(r, name) for name in TraceRecord.__slots__ if name != "ms"} for r in records]
+
+
+def relations_of(record: TraceRecord) -> set[str]:
+    (delta,) = record.deltas
+    return {operator.relation for operator in delta.operators}
+
+
+def test_a_delta_that_grows_makes_a_sub_result_pay(tmp_path: Path) -> None:
+    """A trickle does not pay for building anything; fifty rows a batch soon do."""
+    query = register(TEXT, world([1] * 12 + [50] * 25), tmp_path)
+    sink = LocalSink()
+    records = batches(slow(query, at_once, sink=sink), query)
+    (when, first), *_ = changes(records)
+    assert when > 12
+    assert first.was == ("knows#1", "knows#2", "near")
+    assert "knows#1+knows#2" in first.now or "knows#2+near" in first.now
+    assert first.saved is not None and first.cost is not None and first.price is not None
+    assert first.price < first.cost < first.saved
+    assert relations_of(records[when - 1]) == {"u", *first.was}
+    assert relations_of(records[when]) == {"u", *first.now}
+    assert query.judged(query.answers(sink.lines)).equal
+
+
+def test_a_trickle_leaves_everything_as_it_was_compiled(tmp_path: Path) -> None:
+    query = register(TEXT, world([1] * 30), tmp_path)
+    driver = slow(query, at_once)
+    assert not changes(batches(driver, query))
+    assert not (driver.folder / "subresults").exists()
+
+
+def test_plans_that_are_kept_keep_the_compiled_design(tmp_path: Path) -> None:
+    query = register(TEXT, world([50] * 20), tmp_path)
+    for mode in ("static", "first", "worst"):
+        driver = slow(query, at_once)
+        driver.options = replace(driver.options, plan=PlanMode(mode, cost_model=SLOW))
+        driver.restore(None)
+        assert not changes(batches(driver, query))
+
+
+def test_a_switch_waits_for_what_is_being_built(tmp_path: Path) -> None:
+    """The thread takes its time: batches go on under the old design, and the one after it is done under the new."""
+    query = register(TEXT, world([50] * 40), tmp_path)
+    waiting: list[Callable[[], None]] = []
+    driver, sink = slow(query, waiting.append, sink=(sink := LocalSink())), sink
+    records, made = [], 0
+    for number, rows in enumerate(query.chunks(HOW)):
+        if waiting and "make" in repr(driver.workshop._busy):
+            made += 1
+            if made == 4:
+                waiting.pop()()
+                due = number
+        elif waiting:
+            waiting.pop()()
+        records += driver.batch(number, rows)
+    assert [number for number, _ in changes(records)][0] == due
+    assert query.judged(query.answers(sink.lines)).equal
+
+
+def test_a_sub_result_that_cannot_be_made_is_said_once(tmp_path: Path) -> None:
+    query = register(TEXT, world([50] * 30), tmp_path)
+    sink = LocalSink()
+    driver = slow(query, at_once, sink=sink)
+    driver.workshop.folder.write_text("a file where the folder would be")
+    records = batches(driver, query)
+    failed = [change.failed for _, change in changes(records)]
+    assert failed and len(failed) == len(set(failed))
+    assert all(f is not None and "Error" in f and change.was == change.now for f, (_, change) in zip(failed, changes(records)))
+    assert all(relations_of(r) == {"u", "knows#1", "knows#2", "near"} for r in records)
+    assert query.judged(query.answers(sink.lines)).equal
+
+
+def test_nothing_is_built_beyond_the_budget(tmp_path: Path) -> None:
+    query = register(TEXT, world([50] * 30), tmp_path)
+    driver = slow(query, at_once, budget=2000)
+    assert not changes(batches(driver, query))
+    assert not (driver.folder / "subresults").exists()
+    (block,) = driver.planners["q"].blocks.values()
+    assert block.designs.measured and all(m.bytes > 2000 for m in block.designs.measured.values())
+
+
+def test_registration_keeps_to_the_budget(tmp_path: Path) -> None:
+    from cqels_opt.operators.compile import Compiler
+    from cqels_opt.query.parser import parse
+
+    query = register(PAIRS, world([1]), tmp_path)
+    assert [s.name for s in query.program.blocks[0].statics] == ["wrote_wrote"]
+    (tmp_path / "less").mkdir()
+    compiler = Compiler(parse(PAIRS), str(tmp_path / "store"), tmp_path / "less", query.settings.report, budget=100)
+    assert [s.name for s in compiler.compile("q", "istream").blocks[0].statics] == ["wrote#1", "wrote#2"]
+
+
+@pytest.mark.parametrize("every", [1, 7])
+def test_a_restart_goes_on_under_the_design_it_left(every: int, tmp_path: Path) -> None:
+    """Stopped after each batch, or after every seventh: the same plans, estimates and changes as in one go."""
+    query = register(TEXT, world([50] * 25), tmp_path)
+    undisturbed = told(batches(slow(query, at_once), query))
+    sink, records, folder = LocalSink(), [], tmp_path / "state"
+    driver = slow(query, at_once, folder=folder, sink=sink)
+    for number, rows in enumerate(query.chunks(HOW)):
+        if number % every == 0:
+            driver = slow(query, at_once, folder=folder, sink=sink)
+        records += driver.batch(number, rows)
+    assert any(r["sub_results"] for r in undisturbed)
+    assert told(records) == undisturbed
+    assert query.judged(query.answers(sink.lines)).equal
+
+
+@pytest.mark.parametrize("mode", ["adaptive", "first"])
+def test_a_restart_without_its_sub_results_runs_as_compiled(mode: str, tmp_path: Path) -> None:
+    query = register(TEXT, world([50] * 25), tmp_path)
+    sink, folder = LocalSink(), tmp_path / "state"
+    driver = slow(query, at_once, folder=folder, sink=sink)
+    records, chunks = [], query.chunks(HOW)
+    for number in range(20):
+        records += driver.batch(number, chunks[number])
+    assert changes(records)
+    for file in (folder / "subresults").rglob("*"):
+        if file.is_file():
+            file.unlink()
+    driver = slow(query, at_once, folder=folder, sink=sink)
+    driver.options = replace(driver.options, plan=PlanMode(mode, cost_model=SLOW))
+    driver.restore(None)
+    (first,) = driver.batch(20, chunks[20])
+    assert relations_of(first) == {"u", "knows#1", "knows#2", "near"}
+    for number in range(21, len(chunks)):
+        driver.batch(number, chunks[number])
+    assert query.judged(query.answers(sink.lines)).equal
