@@ -16,6 +16,7 @@ from cqels_opt.operators.driver import Driver, DriverOptions, Sink
 from cqels_opt.operators.planner import PlanMode, Planner
 from cqels_opt.operators.profile import Meaning, meaning, with_bounds
 from cqels_opt.operators.program import Program
+from cqels_opt.operators.subresults import BYTES_BUDGET
 from cqels_opt.plans import explain as explaining
 from cqels_opt.query.algebra import Operator, Query
 from cqels_opt.query.parser import parse
@@ -108,15 +109,19 @@ class Engine:
         bounds: Literal["open-closed", "closed-open"] | None = None,
         t0: Mapping[str, int] | None = None,
         file: str = "query",
+        sub_result_bytes: int = BYTES_BUDGET,
     ) -> CompiledQuery:
-        """Parses a query, builds its static sub-results, and retains its plans. Raises QueryError with line and column."""
+        """Parses a query, builds its static sub-results, and retains its plans. Raises QueryError with line and column.
+
+        ``sub_result_bytes`` bounds what the sub-results of each block of joins may take, now and while the query runs.
+        """
         query = with_bounds(parse(text, dialect, file), bounds)
         meant = meaning(query, profile, report, output_operator, duplicates, t0)
         name = id or f"q{len(self.queries) + 1}"
         if any(q.id == name for q in self.queries):
             raise InputError(f"there is a query {name!r} already")
         folder = self.folder / "queries" / name
-        program = prepare.compiled(self.spark, query, meant, self.store, folder, name)
+        program = prepare.compiled(self.spark, query, meant, self.store, folder, name, sub_result_bytes)
         found = CompiledQuery(self, name, query, meant, program, folder)
         self.queries.append(found)
         return found

@@ -181,7 +181,7 @@ class Optimizer:
         return {self._names(s): self._memo.uncorrected_rows(source, s) * factor for s, factor in found.items()}
 
     def teach(self, learnt: Mapping[str, Learnt]) -> None:
-        """Begin with what was observed under another design, see :meth:`price`; for an optimizer that has not observed anything."""
+        """Begin with what was observed under another design; for an optimizer that has read statistics and not observed anything."""
         for source, rows in learnt.items():
             if self._feedback is not None and not self.fallback:
                 found = self._corrections(source, rows)

@@ -320,7 +320,8 @@ class Compiler:
         there = {static.of: static for static in block.statics}
         several = {x.name for x, y in combinations(parts, 2) if x.name == y.name}
         found = tuple(there.get(x.of) or self._static(x, x.name, x.name in several) for x in parts)
-        return replace(block, parts=found, needed=frozenset(needed & {v for x in found for v in x.variables}))
+        read = frozenset(needed & {v for x in found for v in x.variables})
+        return replace(block, parts=found, needed=read, budget=self.budget)
 
     def _occurrence(self, pattern: a.TriplePattern, window: str, several: bool) -> p.Occurrence:
         places: dict[str, int] = {}

@@ -30,10 +30,7 @@ def write_knowledge(
         program: {name: block.optimizer.state() for name, block in planner.blocks.items()}
         for program, planner in planners.items()
     }
-    designs = {
-        program: {name: block.review.state() for name, block in planner.blocks.items() if block.review is not None}
-        for program, planner in planners.items()
-    }
+    designs = {program: {name: block.state() for name, block in planner.blocks.items()} for program, planner in planners.items()}
     waiting = [(key, slot) for key, slots in pending.items() for slot in slots]
     index = {"counted": counted, "pending": [key for key, _ in waiting], "plans": plans, "designs": designs}
     with ZipFile(path, "w") as archive:

@@ -14,7 +14,6 @@ from cqels_opt.operators.designs import FILES
 from cqels_opt.operators.program import Block, Occurrence, Program, Static
 from cqels_opt.operators.review import Catalogue, Review, translated
 from cqels_opt.operators.rows import Ints
-from cqels_opt.operators.subresults import BYTES_BUDGET
 from cqels_opt.operators.workshop import Workshop
 from cqels_opt.plans import (
     Choice,
@@ -53,7 +52,6 @@ class PlanMode:
     fixed: Mapping[str, Plan] | None = None
     cost_model: str | CostModel = "default"
     estimates: Estimates = "all"
-    budget: int = BYTES_BUDGET  # bytes that the sub-results of a block may take
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,11 +122,12 @@ class BlockPlanner:
         self.order: tuple[str, ...] = tuple(self.sources)
         self.choices: dict[str, Choice] = {}
         self.views: dict[str, Statistics] = {}
+        self._left: dict[str, Plan] = {}  # the plans of the design that has just been left
         self.designs = Catalogue(block, store, workshop.folder if workshop else None)
         self.review: Review | None = None
         model = self.optimizer.model
         if workshop and block.parts and chosen == "adaptive" and isinstance(model, SecondsCost):
-            self.review = Review(self.designs, workshop, self.optimizer_of, model.constants, mode.budget)
+            self.review = Review(self.designs, workshop, self.optimizer_of, model.constants)
 
     def optimizer_of(self, block: Block, chosen: str | Mapping[str, Plan] = "adaptive") -> Optimizer:
         """An optimizer for the block, under whatever design."""
@@ -144,11 +143,17 @@ class BlockPlanner:
     def take(self, design: Design) -> None:
         """Another design from now on, whose sub-results are there: other static relations, the same windows and their statistics."""
         before, after = self.block, self.designs.block_of(design)
-        learnt = {s: translated(self.optimizer.learnt(s), self.designs, before, after) for s in self.sources}
         self._declare(after.statics)
         self.statistics.watch([*self.sources, *(s.name for s in after.statics)])
-        self.block, self.optimizer = after, self.optimizer_of(after)
-        self.optimizer.teach(learnt)
+        left, self.block, self.optimizer = self.optimizer, after, self.optimizer_of(after)
+        if self.views:  # both read the statistics of now: what was learnt is a ratio to what they say
+            left.price(self.views)
+            self.optimizer.price(self.views)
+            self.optimizer.teach({s: translated(left.learnt(s), self.designs, before, after) for s in self.sources})
+
+    def state(self) -> dict[str, Any]:
+        """What a restart needs to know about the design."""
+        return {"design": list(self.designs.default)} if self.review is None else self.review.state()
 
     def resume(self, state: Mapping[str, Any] | None) -> bool:
         """Takes up the design of an earlier run; False where it is gone, and with it what its optimizer knew."""
@@ -165,6 +170,7 @@ class BlockPlanner:
     def settle(self) -> None:
         """Takes a design that has paid for itself and is there."""
         if self.review is not None and (design := self.review.due()) is not None:
+            self._left = {source: choice.plan for source, choice in self.choices.items()}
             self.take(design)
             self.review.taken(design)
 
@@ -209,7 +215,9 @@ class BlockPlanner:
         if self.estimates == "bindings":
             views = {s: PerBinding(view) for s, view in views.items()}
         self.views = views
-        self.choices = self.optimizer.choose(views)
+        left, self._left = self._left, {}
+        choices = self.optimizer.choose(views)
+        self.choices = {s: c if left.get(s, c.plan) == c.plan else replace(c, previous=left[s]) for s, c in choices.items()}
 
     def observe(self, observed: Observed) -> None:
         """What the filters kept, and what the operators of each source gave."""

@@ -61,6 +61,7 @@ class Block:
     written: tuple[str, ...] = ()  # relation names in the order in which the query names them
     parts: tuple[Static, ...] = ()  # what other designs of ``statics`` are made of; none: there are no others
     needed: frozenset[str] = frozenset()  # variables of the parts that are read outside them
+    budget: int = 0  # bytes that its sub-results may take
 
 
 # ------------------------------------------------------------------ above the blocks

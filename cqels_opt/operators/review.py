@@ -16,7 +16,7 @@ from cqels_opt.lod.store import Store
 from cqels_opt.operators import cache, designs
 from cqels_opt.operators.designs import Measured
 from cqels_opt.operators.program import Block, Static
-from cqels_opt.operators.subresults import BYTES_BUDGET, ROW_BUDGET
+from cqels_opt.operators.subresults import ROW_BUDGET
 from cqels_opt.operators.workshop import Failed, Workshop
 from cqels_opt.plans import Optimizer, Statistics
 from cqels_opt.plans.choose import Learnt
@@ -146,10 +146,9 @@ class Review:
         workshop: Workshop,
         optimizer_of: Callable[[Block], Optimizer],
         constants: Constants,
-        budget: int = BYTES_BUDGET,
     ) -> None:
         self.catalogue, self.workshop, self.optimizer_of = catalogue, workshop, optimizer_of
-        self.constants, self.budget = constants, budget
+        self.constants = constants
         self.current = catalogue.default
         self.ledger = Ledger()
         self.spent = 0.0  # estimated seconds of all batches
@@ -200,8 +199,12 @@ class Review:
                 self._price(design, views, cost, learnt, block)
         self._turn += PRICED
         if self._target is None:
-            builds = {d: self.building(d) for d in found if d in self._costs and not self.failed & set(d)}
+            builds = {d: self.building(d) for d in found if d in self._costs and self._measured(d)}
             self._target = self.ledger.due(builds, cost)
+
+    def _measured(self, design: Design) -> bool:
+        """Whether what is missing of a design has been measured, and can be made."""
+        return not self.failed & set(design) and all(g in self.catalogue.measured for g in self.catalogue.missing(design))
 
     def building(self, design: Design) -> float:
         """Seconds that making what is missing of a design takes."""
@@ -225,7 +228,7 @@ class Review:
                 return False
             self.catalogue.measured[group] = found
         passed = [self.catalogue.measured[g].passed for g in self.catalogue.missing(design)]
-        return max(passed, default=0.0) <= ROW_BUDGET and self.catalogue.bytes(design) <= self.budget
+        return max(passed, default=0.0) <= ROW_BUDGET and self.catalogue.bytes(design) <= self.catalogue.block.budget
 
     def _price(
         self, design: Design, views: Mapping[str, Statistics], cost: float, learnt: Mapping[str, Learnt], block: Block
@@ -266,17 +269,23 @@ class Review:
             "design": list(self.current),
             "saved": [[list(design), seconds] for design, seconds in self.ledger.saved.items()],
             "spent": self.spent,
-            "turn": [self._turn, self._batch, [[list(design), batch] for design, batch in self._priced.items()]],
+            "target": self._target,
+            "turn": [self._turn, self._batch, self._cost],
+            "priced": [[list(design), batch, self._costs[design]] for design, batch in self._priced.items()],
         }
 
     def resume(self, state: Mapping[str, Any]) -> bool:
         """Goes on from :meth:`state`; False where a sub-result of its design is gone: then the compiled design runs."""
-        self.spent = float(state["spent"])
         design = design_of(state["design"])
-        if not set(design) or not self.catalogue.find(design):
+        if "spent" not in state:  # it was not reviewed
+            return design == self.current
+        self.spent = float(state["spent"])
+        if not self.catalogue.find(design) or self.catalogue.bytes(design) > self.catalogue.block.budget:
             return False
         self.current = design
         self.ledger = Ledger({design_of(other): float(seconds) for other, seconds in state["saved"]})
-        self._turn, self._batch, priced = state["turn"]
-        self._priced = {design_of(other): int(batch) for other, batch in priced}
+        self._target = design_of(state["target"]) if state["target"] else None
+        self._turn, self._batch, self._cost = state["turn"]
+        self._priced = {design_of(other): batch for other, batch, _ in state["priced"]}
+        self._costs = {design_of(other): cost for other, _, cost in state["priced"]}
         return True

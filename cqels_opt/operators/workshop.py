@@ -17,6 +17,10 @@ from cqels_opt.errors import CqelsOptError
 
 T = TypeVar("T")
 
+THREAD = "cqels-opt sub-results"
+
+Name: TypeAlias = "tuple[Hashable, ...]"
+
 Start: TypeAlias = Callable[[Callable[[], None]], None]
 """Has some work done, now or later."""
 
@@ -30,7 +34,7 @@ class Failed:
 
 def in_thread(work: Callable[[], None]) -> None:
     """Starts work in a thread that does not keep the process from ending."""
-    threading.Thread(target=work, name="cqels-opt sub-results", daemon=True).start()
+    threading.Thread(target=work, name=THREAD, daemon=True).start()
 
 
 class Workshop:
@@ -38,10 +42,15 @@ class Workshop:
 
     def __init__(self, folder: Path, start: Start = in_thread) -> None:
         self.folder, self._start = folder, start
-        self._done: dict[Hashable, object] = {}
-        self._busy: set[Hashable] = set()
+        self._done: dict[Name, object] = {}
+        self._busy: set[Name] = set()
 
-    def ask(self, name: Hashable, work: Callable[[], T]) -> T | Failed | None:
+    @property
+    def busy(self) -> tuple[Name, ...]:
+        """The jobs that are being done."""
+        return tuple(self._busy)
+
+    def ask(self, name: Name, work: Callable[[], T]) -> T | Failed | None:
         """What came of a job; None while it is not done. It is begun where nothing else is being done."""
         if name in self._done:
             return cast("T | Failed", self._done[name])
@@ -52,7 +61,7 @@ class Workshop:
                 return cast("T | Failed", self._done[name])
         return None
 
-    def _do(self, name: Hashable, work: Callable[[], object]) -> None:
+    def _do(self, name: Name, work: Callable[[], object]) -> None:
         found: object = Failed("the job was stopped")
         try:
             found = work()

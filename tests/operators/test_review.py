@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import threading
 from collections.abc import Callable
 from dataclasses import fields, replace
 from pathlib import Path
@@ -11,11 +12,13 @@ from typing import Any
 import pytest
 from local_run import Cut, Registered, World, register
 
+from cqels_opt.operators.compile import Compiler
 from cqels_opt.operators.driver import Driver
 from cqels_opt.operators.local import LocalSink
 from cqels_opt.operators.planner import PlanMode
-from cqels_opt.operators.workshop import Workshop
+from cqels_opt.operators.workshop import THREAD, Workshop, in_thread
 from cqels_opt.plans import Constants, SecondsCost
+from cqels_opt.query.parser import parse
 from cqels_opt.trace.records import SubResults, TraceRecord
 from cqels_opt.verify import Element
 
@@ -34,10 +37,10 @@ def node(name: str) -> str:
 
 
 def world(sizes: list[int], seed: int = 1) -> World:
-    """A batch of 100 ms for each size: so many elements. 60 people know 12 others; a person is near two places."""
+    """A batch of 100 ms for each size: so many elements. Each of 200 people knows 4 others and is near two places."""
     rng = random.Random(seed)
-    people = [node(f"p{i}") for i in range(60)]
-    static = [(a, node("knows"), b) for a in people for b in rng.sample(people, 12)]
+    people = [node(f"p{i}") for i in range(200)]
+    static = [(a, node("knows"), b) for a in people for b in rng.sample(people, 4)]
     static += [(a, node("near"), node(f"x{i}")) for a in people for i in rng.sample(range(9), 2)]
     static += [(a, node("wrote"), node(f"w{i % 3}")) for i, a in enumerate(people[:9])]
     times = [100 * number + round(90 * i / size) for number, size in enumerate(sizes) for i in range(size)]
@@ -45,16 +48,10 @@ def world(sizes: list[int], seed: int = 1) -> World:
     return World({S: [stream]}, static)
 
 
-def slow(
-    query: Registered,
-    start: Callable[[Callable[[], None]], None],
-    budget: int = 1 << 30,
-    folder: Path | None = None,
-    sink: Any = None,
-) -> Driver:
+def slow(query: Registered, start: Callable[[Callable[[], None]], None], folder: Path | None = None, sink: Any = None) -> Driver:
     """A driver on the slow machine."""
     driver = query.driver(HOW, folder, sink=sink)
-    driver.options = replace(driver.options, plan=PlanMode(cost_model=SLOW, budget=budget))
+    driver.options = replace(driver.options, plan=PlanMode(cost_model=SLOW))
     driver.workshop = Workshop(driver.folder / "subresults", start)
     driver.restore(None)
     return driver
@@ -119,20 +116,48 @@ def test_plans_that_are_kept_keep_the_compiled_design(tmp_path: Path) -> None:
 
 def test_a_switch_waits_for_what_is_being_built(tmp_path: Path) -> None:
     """The thread takes its time: batches go on under the old design, and the one after it is done under the new."""
-    query = register(TEXT, world([50] * 40), tmp_path)
+    query = register(TEXT, world([50] * 25), tmp_path)
     waiting: list[Callable[[], None]] = []
-    driver, sink = slow(query, waiting.append, sink=(sink := LocalSink())), sink
-    records, made = [], 0
+    driver = slow(query, waiting.append, sink=(sink := LocalSink()))
+    records, asked, due = [], 0, -1
     for number, rows in enumerate(query.chunks(HOW)):
-        if waiting and "make" in repr(driver.workshop._busy):
-            made += 1
-            if made == 4:
-                waiting.pop()()
-                due = number
-        elif waiting:
+        asked += any(what == "make" for what, *_ in driver.workshop.busy)
+        if waiting and (not asked or asked == 4):
+            due = number
             waiting.pop()()
         records += driver.batch(number, rows)
-    assert [number for number, _ in changes(records)][0] == due
+    assert asked == 4
+    assert next(number for number, _ in changes(records)) == due
+    assert query.judged(query.answers(sink.lines)).equal
+
+
+def test_a_run_that_is_killed_while_it_builds_builds_again(tmp_path: Path) -> None:
+    query = register(TEXT, world([50] * 25), tmp_path)
+    waiting: list[Callable[[], None]] = []
+    sink, folder, chunks = LocalSink(), tmp_path / "state", query.chunks(HOW)
+    driver, number = slow(query, waiting.append, folder, sink), 0
+    while not any(what == "make" for what, *_ in driver.workshop.busy):
+        driver.batch(number, chunks[number])
+        number += 1
+        if waiting and not any(what == "make" for what, *_ in driver.workshop.busy):
+            waiting.pop()()
+    assert not list((folder / "subresults").glob("*"))
+    driver = slow(query, at_once, folder, sink)
+    records = [record for n in range(number, len(chunks)) for record in driver.batch(n, chunks[n])]
+    assert changes(records)[0][0] == number
+    assert query.judged(query.answers(sink.lines)).equal
+
+
+def test_a_thread_builds_beside_the_batches(tmp_path: Path) -> None:
+    query = register(TEXT, world([50] * 25), tmp_path)
+    driver, sink = slow(query, in_thread, sink=(sink := LocalSink())), sink
+    records = []
+    for number, rows in enumerate(query.chunks(HOW)):
+        records += driver.batch(number, rows)
+        for thread in threading.enumerate():
+            if thread.name == THREAD:
+                thread.join()
+    assert changes(records)
     assert query.judged(query.answers(sink.lines)).equal
 
 
@@ -149,24 +174,22 @@ def test_a_sub_result_that_cannot_be_made_is_said_once(tmp_path: Path) -> None:
     assert query.judged(query.answers(sink.lines)).equal
 
 
-def test_nothing_is_built_beyond_the_budget(tmp_path: Path) -> None:
-    query = register(TEXT, world([50] * 30), tmp_path)
-    driver = slow(query, at_once, budget=2000)
-    assert not changes(batches(driver, query))
-    assert not (driver.folder / "subresults").exists()
-    (block,) = driver.planners["q"].blocks.values()
-    assert block.designs.measured and all(m.bytes > 2000 for m in block.designs.measured.values())
-
-
-def test_registration_keeps_to_the_budget(tmp_path: Path) -> None:
-    from cqels_opt.operators.compile import Compiler
-    from cqels_opt.query.parser import parse
-
+def test_nothing_is_made_beyond_the_budget(tmp_path: Path) -> None:
+    """Neither while the query is registered nor while it runs."""
     query = register(PAIRS, world([1]), tmp_path)
     assert [s.name for s in query.program.blocks[0].statics] == ["wrote_wrote"]
     (tmp_path / "less").mkdir()
     compiler = Compiler(parse(PAIRS), str(tmp_path / "store"), tmp_path / "less", query.settings.report, budget=100)
     assert [s.name for s in compiler.compile("q", "istream").blocks[0].statics] == ["wrote#1", "wrote#2"]
+    query = register(TEXT, world([50] * 25), tmp_path / "q")
+    (block,) = query.program.blocks
+    query.program = replace(query.program, blocks=(replace(block, budget=2000),))
+    driver = slow(query, at_once)
+    assert not changes(batches(driver, query))
+    assert not (driver.folder / "subresults").exists()
+    (planner,) = driver.planners["q"].blocks.values()
+    assert len(planner.designs.measured) > 2
+    assert all(planner.designs.bytes((group,)) > 2000 for group in planner.designs.measured if group.bit_count() > 1)
 
 
 @pytest.mark.parametrize("every", [1, 7])
