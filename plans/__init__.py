@@ -29,6 +29,7 @@ from cqels_opt.plans.ranking import Ranked
 from cqels_opt.plans.reasons import Reason
 from cqels_opt.plans.statistics import KnownStatistics, StatisticKey, Statistics
 from cqels_opt.plans.validity import Hinge
+from cqels_opt.plans.walks import Walk, Walked
 
 __all__ = [
     "MODES",
@@ -58,6 +59,8 @@ __all__ = [
     "SecondsCost",
     "StatisticKey",
     "Statistics",
+    "Walk",
+    "Walked",
     "check",
     "deltas",
     "dot",

@@ -33,6 +33,7 @@ from cqels_opt.plans.reasons import Reason, reasons
 from cqels_opt.plans.relation_set import RelationSet, members, of, size
 from cqels_opt.plans.statistics import Key, StatisticKey, Statistics
 from cqels_opt.plans.validity import Hinge, hinges
+from cqels_opt.plans.walks import WALKS, Corrections, Walk
 
 State: TypeAlias = "tuple[str, list[float], bool, list[tuple[RelationSet, float]]]"
 """What a restart needs to know of one delta source."""
@@ -110,6 +111,7 @@ class Optimizer:
             self._kept = {source: planning.written_order(graph, source) for source in self.sources}
         self._current: dict[str, Plan] = {}
         self._seen: dict[str, NDArray[np.float64]] = {}
+        self._known: dict[str, Corrections] = {}
         self._feedback = {source: Feedback() for source in self.sources} if feedback else None
         self.leaves = Leaves(graph, self.sources, assumptions)
         pairs = join_pairs(graph, pair_budget)
@@ -121,17 +123,29 @@ class Optimizer:
         """What is retained, as of the last choice."""
         return self._memo
 
-    def choose(self, statistics: Mapping[str, Statistics], changed: Collection[Key] | None = None) -> dict[str, Choice]:
+    @property
+    def current(self) -> Mapping[str, Plan]:
+        """The plan of each source that was chosen last."""
+        return self._current
+
+    def choose(
+        self, statistics: Mapping[str, Statistics], changed: Collection[Key] | None = None, walk: Walk | None = None
+    ) -> dict[str, Choice]:
         """The plan of every delta source now, given the statistics of each.
 
         ``changed`` may name the only statistics that can have moved since the last call; otherwise all are read. Either way
-        just the alternatives that depend on what moved are priced again.
+        just the alternatives that depend on what moved are priced again. With ``walk`` the cheapest plan is tried on a sample of the
+        delta, what that gives corrects the estimates for this delta alone, and the cheapest plan is looked for again, until
+        it is one that was tried (sampling-based re-optimization, Wu, Naughton & Singh 2016).
         """
         moved = self.leaves.read(statistics, changed if self._current else None)
+        self._known = {}
         if self.fallback:
             self._memo = self._greedy_memo()
         else:
             self._memo.refresh(moved)
+            if walk is not None and self.mode == "adaptive" and len(self.graph.relations) > 2:
+                self._try(walk)
         return {source: self._choose(source) for source in self.sources}
 
     def alternatives(self, source: str, k: int = 10) -> list[Ranked]:
@@ -143,6 +157,30 @@ class Optimizer:
         if self.fallback or self.mode != "adaptive":
             return ()
         return hinges(self._memo, source, self._current[source], NEAR_TIE)
+
+    def _try(self, walk: Walk) -> None:
+        """Walk the cheapest plans until they are known, correcting estimates on the way."""
+        nothing = np.zeros_like(self.leaves.factors, bool)
+        learnt = [Corrections(self._feedback[source].corrections() if self._feedback else {}) for source in self.sources]
+        self._known = dict(zip(self.sources, learnt))
+        for number, corrections in enumerate(learnt):
+            self._memo.table.correct(number, corrections.known)
+        self._memo.refresh(nothing)
+        walked: set[tuple[str, str]] = set()
+        for _ in range(WALKS):
+            before = len(walked)
+            for number, source in enumerate(self.sources):
+                plan = self._select(source, ranking.cheapest(self._memo, source)).plan
+                if self._has_rows(source) and (source, str(plan)) not in walked:
+                    walked.add((source, str(plan)))
+                    for step, found in zip(planning.operators(plan), walk(source, plan), strict=True):
+                        if found is not None:
+                            relations = self._covers(step)
+                            learnt[number].learn(relations, self._memo.uncorrected_rows(source, relations), found)
+                    self._memo.table.correct(number, learnt[number].known)
+            if len(walked) == before:
+                return
+            self._memo.refresh(nothing)
 
     def observe(self, source: str, rows: Sequence[float | None]) -> None:
         """Take in the rows that the operators of the source's last plan gave, in their order (None: not counted).
@@ -173,11 +211,13 @@ class Optimizer:
         self._memo.refresh(moved)
         return sum(ranking.cheapest_cost(self._memo, source) for source in self.sources)
 
-    def learnt(self, source: str) -> Learnt:
-        """The rows of the sets that feedback corrects, as corrected, by the names of their relations."""
-        if self._feedback is None or self.fallback:
+    def learnt(self, source: str, *, walked: bool = True) -> Learnt:
+        """The rows of the sets whose estimates what was observed, or ``walked`` last, corrects; by the names of their relations."""
+        if self.fallback:
             return {}
-        found = self._feedback[source].corrections()
+        found = self._feedback[source].corrections() if self._feedback is not None else {}
+        if walked and source in self._known:
+            found = self._known[source].known
         return {self._names(s): self._memo.uncorrected_rows(source, s) * factor for s, factor in found.items()}
 
     def teach(self, learnt: Mapping[str, Learnt]) -> None:

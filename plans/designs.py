@@ -71,9 +71,13 @@ def _connected(group: RelationSet, adjacent: Sequence[RelationSet]) -> bool:
 
 @dataclass(slots=True)
 class Ledger:
-    """What each other design would have saved since the current one was taken; never below nothing."""
+    """What each other design would have saved since the current one was taken; never below nothing.
+
+    A design that was taken before, and did not keep what it promised, must show twice as much each time.
+    """
 
     saved: dict[Design, float] = field(default_factory=dict)
+    taken: dict[Design, int] = field(default_factory=dict)
 
     def note(self, design: Design, cost: float, current: float, batches: int = 1) -> None:
         """A design would have cost this in a batch where the current one cost ``current``; it stands for several batches."""
@@ -82,6 +86,12 @@ class Ledger:
 
     def due(self, builds: Mapping[Design, float], current: float) -> Design | None:
         """Of these designs, with what it costs to build each, the one that has paid for itself best; None where none has."""
-        ahead = {d: self.saved.get(d, 0.0) - build - PATIENCE * current for d, build in builds.items() if self.saved.get(d)}
+        asked = {d: build + PATIENCE * current * 2 ** self.taken.get(d, 0) for d, build in builds.items()}
+        ahead = {d: self.saved[d] - seconds for d, seconds in asked.items() if self.saved.get(d)}
         best = max(ahead, key=lambda d: (ahead[d], -max(map(size, d))), default=None)
         return best if best is not None and ahead[best] > 0 else None
+
+    def take(self, design: Design) -> None:
+        """The design is the current one from now on."""
+        self.saved = {}
+        self.taken[design] = self.taken.get(design, 0) + 1

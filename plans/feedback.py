@@ -10,7 +10,7 @@ tell equal plans apart.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from cqels_opt.plans.relation_set import RelationSet, contains, size
@@ -25,6 +25,12 @@ NEGLIGIBLE = 0.01
 """A correction closer to the inherited one than this, in the logarithm, is dropped."""
 
 
+def inherited(corrections: Mapping[RelationSet, float], relations: RelationSet, neutral: float) -> float:
+    """The correction of a sub-pattern: that of the largest one inside it (of equals, with the later relations); none: ``neutral``."""
+    inside = [inner for inner in corrections if contains(relations, inner)]
+    return corrections[max(inside, key=lambda s: (size(s), s))] if inside else neutral
+
+
 @dataclass(slots=True)
 class Feedback:
     """The corrections of one delta source, as logarithms."""
@@ -36,18 +42,14 @@ class Feedback:
         seen = {relations: math.log(max(observed, 1.0) / max(estimated, 1.0)) for relations, estimated, observed in observations}
         before, self._logs = self._logs, {}
         for relations in sorted({*before, *seen}, key=lambda s: (size(s), s)):
-            inherited = self._inherited(relations)
+            otherwise = inherited(self._logs, relations, 0.0)
             if relations in seen:
                 log = (1 - WEIGHT) * before.get(relations, seen[relations]) + WEIGHT * seen[relations]
             else:
-                log = inherited + (before[relations] - inherited) * FADE
-                if abs(log - inherited) < NEGLIGIBLE:
+                log = otherwise + (before[relations] - otherwise) * FADE
+                if abs(log - otherwise) < NEGLIGIBLE:
                     continue
             self._logs[relations] = log
-
-    def _inherited(self, relations: RelationSet) -> float:
-        """The correction that a sub-pattern would have without one of its own: that of the largest inside it."""
-        return next((log for inner, log in reversed(self._logs.items()) if contains(relations, inner)), 0.0)
 
     def corrections(self) -> dict[RelationSet, float]:
         """The factor of each sub-pattern that has one."""

@@ -23,6 +23,8 @@ from cqels_opt.operators.ingest import ROW_SCHEMA
 from cqels_opt.operators.local import LocalRunner, LocalSink
 from cqels_opt.operators.planner import BlockPlanner, PlanMode
 from cqels_opt.operators.program import Program
+from cqels_opt.operators.step import Step
+from cqels_opt.operators.terms import TermTable
 from cqels_opt.plans import Plan, QueryGraph, Scan, parse_plans
 from cqels_opt.plans.plan import join_plans, relation_set
 from cqels_opt.query.algebra import Query
@@ -273,9 +275,9 @@ def force_plans(driver: Driver, rng: random.Random) -> None:
             block.choose = _by_lot(block, rng)  # type: ignore[method-assign]
 
 
-def _by_lot(block: BlockPlanner, rng: random.Random) -> Callable[[], None]:
-    def choose() -> None:
-        BlockPlanner.choose(block)
+def _by_lot(block: BlockPlanner, rng: random.Random) -> Callable[[Step | None, TermTable | None], None]:
+    def choose(step: Step | None, terms: TermTable | None) -> None:
+        BlockPlanner.choose(block, step, terms)
         order = list(block.sources)
         rng.shuffle(order)
         block.order = tuple(order)

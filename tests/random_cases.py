@@ -505,3 +505,21 @@ def shrunk(case: Case, fails: Callable[[Case], bool], budget: int = 2000) -> Cas
                 case, going = candidate, True
                 break
     return case
+
+
+# ------------------------------------------------------------------ a query with many plans, over such worlds
+SIX_RELATIONS = """PREFIX : <http://ex.org/>
+SELECT ?a ?b ?x ?y FROM NAMED :S [NOW] AS ?n FROM NAMED :S [RANGE 2 s] AS ?u FROM NAMED :T [RANGE 3 s SLIDE 1 s] AS ?z
+WHERE { GRAPH ?n { ?a :at ?x } GRAPH ?u { ?b :at ?x . ?b :knows ?c } GRAPH ?z { ?c :at ?y } ?x :near ?y . ?a :knows ?b
+FILTER(?a != ?c) }"""
+
+
+def seeds_with_answers(count: int) -> list[int]:
+    """Worlds that are not empty."""
+    found, seed = [], 0
+    while len(found) < count:
+        world = make(seed).world
+        if all(any(files) for files in world.streams.values()) and len(world.default) > 6:
+            found.append(seed)
+        seed += 1
+    return found

@@ -65,6 +65,29 @@ def mix(columns: Sequence[Ids]) -> Ids:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Runs:
+    """The matches of some probe rows as runs of an index: probe row ``probes[i]`` has ``counts[i]`` of them, from ``begins[i]`` on."""
+
+    index: Index
+    probes: Ids
+    begins: Ids
+    counts: Ids
+
+    @property
+    def total(self) -> int:
+        """How many matches there are."""
+        return int(self.counts.sum())
+
+    def pick(self, places: Ids) -> tuple[Ids, Ids]:
+        """The matches at some places of :meth:`Index.lookup`'s answer: (probe positions, relation rows)."""
+        ends = np.cumsum(self.counts)
+        run = np.searchsorted(ends, places, "right")
+        slots = self.begins[run] + places - (ends[run] - self.counts[run])
+        rows = slots if self.index.rows is None else self.index.rows[slots].astype(np.int64, copy=False)
+        return self.probes[run], rows
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Index:
     """Rows of a relation by the values of the variables ``on``.
 
@@ -125,6 +148,12 @@ class Index:
         result = np.zeros(len(keys[0]), np.int64)
         result[probes] = counts
         return result
+
+    def runs(self, key: Ids) -> Runs:
+        """The matches of each probe row by the sort key alone (of a single-variable index: its matches), without making them."""
+        if len(self.on) != 1:
+            raise ValueError(f"the index on {self.on} has runs that must be verified; use one on a single variable")
+        return Runs(self, *self._runs((key,)))
 
     def contains(self, *keys: Ids) -> NDArray[np.bool_]:
         """Which probe rows match at all."""

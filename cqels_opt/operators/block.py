@@ -48,6 +48,10 @@ class BlockStep:
         self.occurrences = {o.name: o for o in block.occurrences}
         self.statics = {s.name: s for s in block.statics}
         self.observed = Observed()
+        self.variables = {
+            **{o.name: frozenset(o.variables) for o in block.occurrences},
+            **{s.name: frozenset(s.variables) for s in block.statics},
+        }
         self._filters = {f.name: f for f in block.filters}
 
     def rows(self) -> Iterator[Rows]:
@@ -60,6 +64,10 @@ class BlockStep:
             for rows in run.rows(plan):
                 yield rows.only([*self.block.output, *(v for v in rows.columns if v.startswith(RANK))])
             self.observed.operators[source] = run.counts
+
+    def bound(self, plan: Plan) -> frozenset[str]:
+        """The variables that a plan binds."""
+        return frozenset(v for name in relations(plan) for v in self.variables[name])
 
     def filtered(self, rows: Rows, before: frozenset[str], after: frozenset[str]) -> Rows:
         """The rows under the filters whose variables have just become bound."""
@@ -78,10 +86,6 @@ class _SourceRun:
     def __init__(self, owner: BlockStep, source: str, with_new: set[str]) -> None:
         self.owner, self.source, self.with_new = owner, source, with_new
         self.counts: list[int] = []
-        self._variables: dict[str, frozenset[str]] = {
-            **{n: frozenset(o.variables) for n, o in owner.occurrences.items()},
-            **{n: frozenset(s.variables) for n, s in owner.statics.items()},
-        }
 
     def rows(self, plan: Plan) -> Iterator[Rows]:
         places: dict[int, int] = {}
@@ -98,21 +102,18 @@ class _SourceRun:
                 self._number(plan.build, places)
         places[id(plan)] = len(places)
 
-    def _bound(self, plan: Plan) -> frozenset[str]:
-        return frozenset(v for name in relations(plan) for v in self._variables[name])
-
     def _run(self, plan: Plan, apart: bool = False) -> Iterator[Rows]:
         """The rows of a plan; ``apart`` from the delta, in a bushy part, those that expired before the delta begins are left out."""
         place = self._places[id(plan)]
         if isinstance(plan, Scan):
-            scanned = self.owner.filtered(self._scan(plan.relation), frozenset(), self._bound(plan))
+            scanned = self.owner.filtered(self._scan(plan.relation), frozenset(), self.owner.bound(plan))
             self.counts[place] += len(scanned)
             if len(scanned):
                 yield scanned
             return
         sides: list[Indexed] | None = None
-        before, after = self._bound(plan.input), self._bound(plan)
-        right = self._bound(plan.build) if isinstance(plan, Join) else self._variables[plan.relation]
+        before, after = self.owner.bound(plan.input), self.owner.bound(plan)
+        right = self.owner.bound(plan.build) if isinstance(plan, Join) else self.owner.variables[plan.relation]
         on = sorted(before & right)
         for left in self._run(plan.input, apart):
             if sides is None:

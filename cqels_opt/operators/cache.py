@@ -14,6 +14,7 @@ from cqels_opt.lod.relation import HEADER as RELATION_HEADER
 from cqels_opt.lod.relation import Relation
 from cqels_opt.lod.store import HEADER as STORE_HEADER
 from cqels_opt.lod.store import StaticPattern, Store
+from cqels_opt.operators.step import Step
 from cqels_opt.operators.terms import Page, TermTable
 
 K = TypeVar("K", bound=Hashable)
@@ -66,6 +67,7 @@ def page(path: Path) -> Page:
     return _PAGES.get((str(path), _stamp(path)), lambda: Page(path))
 
 
-def term_table(store_folder: str, seed: int, pages: list[Path]) -> TermTable:
-    """A term table over a store and pages."""
+def term_table(store_folder: str, seed: int, step: Step) -> TermTable:
+    """A term table over a store and the pages of a step."""
+    pages = [step.path / f.path for f in step.select("terms")]
     return TermTable(seed, store(store_folder).decode, [lambda p=p: page(p) for p in pages])  # type: ignore[misc]

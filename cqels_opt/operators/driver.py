@@ -301,8 +301,7 @@ class Driver:
         found = np.empty(0, np.int64)
         if self.state.first is not None and upto > after:
             found = instants(program.windows, program.report, self.times, self.state.first, after, upto)
-        plans, orders = self.planners[program.id].choose()
-        return Step(
+        step = Step(
             str(self.folder),
             f"{self.run}-{program.id}",
             number,
@@ -311,9 +310,9 @@ class Driver:
             np.concatenate([np.array([previous], np.int64), found]),
             (*files, *self.pages),
             dict(self.state.dropped),
-            plans,
-            orders,
         )
+        plans, orders = self.planners[program.id].choose(step if upto > after else None)
+        return replace(step, plans=plans, orders=orders)
 
     def _observed(self, done: Evaluated) -> dict[str, dict[str, Observed]]:
         found: dict[str, dict[str, Observed]] = {}

@@ -47,8 +47,7 @@ class EvaluateTask:
 
     def terms(self) -> TermTable:
         """A term table for the step."""
-        pages = [self.step.path / f.path for f in self.step.select("terms")]
-        return cache.term_table(self.program.store, self.program.seed, pages)
+        return cache.term_table(self.program.store, self.program.seed, self.step)
 
 
 @dataclass(slots=True)

@@ -6,9 +6,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
+from cqels_opt.lod.index import Runs
 from cqels_opt.lod.relation import Relation
 from cqels_opt.operators.rows import HIDDEN, Ints, Rows, concat, empty, group_ids
 from cqels_opt.windows.intervals import BEFORE_TIME, FOREVER
@@ -61,6 +63,11 @@ class Indexed:
             probe, found = index.lookup(*[k[piece] for k in keys])
             yield self._merge(left, probe + piece.start, found, on)
 
+    def matches(self, left: Rows, on: Sequence[str]) -> Matches:
+        """The pairs of :meth:`probe` before they are verified, counted and not made; see :class:`Matches`."""
+        runs = [self.relation.index((self.names[v],)).runs(left.columns[v]) for v in on] if self.rows else []
+        return Matches(self, left, tuple(on), min(runs, key=lambda found: found.total, default=None))
+
     def _merge(self, left: Rows, probe: Ints, found: Ints, on: Sequence[str]) -> Rows:
         start, end = left.start[probe], left.end[probe]
         if self.start is not None and self.end is not None:
@@ -76,6 +83,32 @@ class Indexed:
             columns[variable] = np.minimum(columns[variable], column) if variable in columns else column
         n = left.n[probe]
         return Rows(columns, start, end, n if self.relation.n is None else n * np.asarray(self.relation.n)[found])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Matches:
+    """The pairs of a join that agree on the most selective of its variables (all pairs of a cross product), counted and not made.
+
+    Any of them can be had by its place: what sampling a join through its index needs (Leis et al. 2017).
+    """
+
+    side: Indexed
+    left: Rows
+    on: tuple[str, ...]
+    runs: Runs | None
+
+    @property
+    def total(self) -> int:
+        """How many pairs there are."""
+        return self.runs.total if self.runs is not None else 0 if self.on else len(self.left) * self.side.rows
+
+    def rows(self, places: Ints) -> Rows:
+        """The joined rows of the pairs at these places: of those that agree on all variables and whose intervals meet."""
+        probe, found = self.runs.pick(places) if self.runs is not None else np.divmod(places, max(self.side.rows, 1))
+        for variable in self.on:
+            same = np.asarray(self.side.relation.columns[self.side.names[variable]])[found] == self.left.columns[variable][probe]
+            probe, found = probe[same], found[same]
+        return self.side._merge(self.left, probe, found, self.on)
 
 
 def _pieces(fanout: Ints) -> Iterator[slice]:

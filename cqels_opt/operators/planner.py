@@ -14,6 +14,10 @@ from cqels_opt.operators.designs import FILES
 from cqels_opt.operators.program import Block, Occurrence, Program, Static
 from cqels_opt.operators.review import Catalogue, Review, translated
 from cqels_opt.operators.rows import Ints
+from cqels_opt.operators.step import Step
+from cqels_opt.operators.terms import TermTable
+from cqels_opt.operators.views import BeforeElements, PerBinding
+from cqels_opt.operators.walk import Walks
 from cqels_opt.operators.workshop import Workshop
 from cqels_opt.plans import (
     Choice,
@@ -54,53 +58,6 @@ class PlanMode:
     estimates: Estimates = "all"
 
 
-@dataclass(frozen=True, slots=True)
-class BeforeElements:
-    """Statistics before the first element: of streams nothing is known, which is not zero (DESIGN, invariant 8)."""
-
-    view: Statistics
-    streams: frozenset[str]
-
-    def cardinality(self, relation: str) -> float | None:
-        """Known of static relations."""
-        return None if relation in self.streams else self.view.cardinality(relation)
-
-    def distinct(self, relation: str, variable: str) -> float | None:
-        """Known of static relations."""
-        return None if relation in self.streams else self.view.distinct(relation, variable)
-
-    def join_size(self, left: str, right: str, variable: str) -> float | None:
-        """Known between static relations."""
-        return None if {left, right} & self.streams else self.view.join_size(left, right, variable)
-
-    def selectivity(self, filter_name: str) -> float | None:
-        """Not observed yet."""
-        return None
-
-
-@dataclass(frozen=True, slots=True)
-class PerBinding:
-    """Statistics without the join sizes of pairs: what the report keeps (§5), for comparison."""
-
-    view: Statistics
-
-    def cardinality(self, relation: str) -> float | None:
-        """As it is."""
-        return self.view.cardinality(relation)
-
-    def distinct(self, relation: str, variable: str) -> float | None:
-        """As it is."""
-        return self.view.distinct(relation, variable)
-
-    def join_size(self, left: str, right: str, variable: str) -> float | None:
-        """Not kept."""
-        return None
-
-    def selectivity(self, filter_name: str) -> float | None:
-        """As it is."""
-        return self.view.selectivity(filter_name)
-
-
 class BlockPlanner:
     """Statistics and optimizer of one block."""
 
@@ -121,7 +78,7 @@ class BlockPlanner:
         self.optimizer = self.optimizer_of(block, chosen)
         self.order: tuple[str, ...] = tuple(self.sources)
         self.choices: dict[str, Choice] = {}
-        self.views: dict[str, Statistics] = {}
+        self._views: dict[str, Statistics] = {}
         self._left: dict[str, Plan] = {}  # the plans of the design that has just been left
         self.designs = Catalogue(block, store, workshop.folder if workshop else None)
         self.review: Review | None = None
@@ -146,10 +103,11 @@ class BlockPlanner:
         self._declare(after.statics)
         self.statistics.watch([*self.sources, *(s.name for s in after.statics)])
         left, self.block, self.optimizer = self.optimizer, after, self.optimizer_of(after)
-        if self.views:  # both read the statistics of now: what was learnt is a ratio to what they say
-            left.price(self.views)
-            self.optimizer.price(self.views)
-            self.optimizer.teach({s: translated(left.learnt(s), self.designs, before, after) for s in self.sources})
+        if left.current:  # both read the statistics of now: what was learnt is a ratio to what they say
+            views = self.views()
+            left.price(views)
+            self.optimizer.price(views)
+            self.optimizer.teach({s: translated(left.learnt(s, walked=False), self.designs, before, after) for s in self.sources})
 
     def state(self) -> dict[str, Any]:
         """What a restart needs to know about the design."""
@@ -170,7 +128,7 @@ class BlockPlanner:
     def settle(self) -> None:
         """Takes a design that has paid for itself and is there."""
         if self.review is not None and (design := self.review.due()) is not None:
-            self._left = {source: choice.plan for source, choice in self.choices.items()}
+            self._left = dict(self.optimizer.current)
             self.take(design)
             self.review.taken(design)
 
@@ -187,7 +145,7 @@ class BlockPlanner:
             self.review.spent += cost
             return
         self._declare(self.designs.statics.values())
-        self.review.weigh(self.views, cost, {s: self.optimizer.learnt(s) for s in self.sources}, self.block)
+        self.review.weigh(self._views, cost, {s: self.optimizer.learnt(s) for s in self.sources}, self.block)
 
     def _declare(self, statics: Iterable[Static]) -> None:
         for static in statics:
@@ -204,8 +162,8 @@ class BlockPlanner:
             arrived[o.name] = [c.renamed(names) for c in new.get(o.shape.stream + o.shape.key, ())]
         self.statistics.advance(arrived, before, frontier)
 
-    def choose(self) -> None:
-        """The plans of now."""
+    def views(self) -> dict[str, Statistics]:
+        """What the plans of each source read now; and the order of the delta rule, which they hang on."""
         widest = sorted(self.block.occurrences, key=lambda o: -_extent(o.window))
         contents: dict[str, float | None] = {o.name: float(self.statistics.windows[o.name].card("old")) for o in widest}
         self.order = tuple(occurrence_order(contents))
@@ -214,9 +172,16 @@ class BlockPlanner:
             views = {s: BeforeElements(view, frozenset(self.sources)) for s, view in views.items()}
         if self.estimates == "bindings":
             views = {s: PerBinding(view) for s, view in views.items()}
-        self.views = views
+        return views
+
+    def choose(self, step: Step | None, terms: TermTable | None) -> None:
+        """The plans of now; for a step with a delta, which may be walked."""
+        views = self._views = self.views()
+        walk = None
+        if step is not None and terms is not None and self.estimates in ("walks", "all"):
+            walk = Walks(self.block, self.store, step, self.order, terms)
+        choices = self.optimizer.choose(views, walk=walk)
         left, self._left = self._left, {}
-        choices = self.optimizer.choose(views)
         self.choices = {s: c if left.get(s, c.plan) == c.plan else replace(c, previous=left[s]) for s, c in choices.items()}
 
     def observe(self, observed: Observed) -> None:
@@ -293,11 +258,12 @@ class Planner:
         for block in self.blocks.values():
             block.advance(new, before, frontier)
 
-    def choose(self) -> tuple[dict[str, dict[str, str]], dict[str, tuple[str, ...]]]:
-        """(plans by block and source, orders by block), as a step carries them."""
+    def choose(self, step: Step | None = None) -> tuple[dict[str, dict[str, str]], dict[str, tuple[str, ...]]]:
+        """(plans by block and source, orders by block), as a step carries them. ``step`` is what they are for, where it has a delta."""
+        terms = None if step is None else cache.term_table(self.compiled.store, self.compiled.seed, step)
         for block in self.blocks.values():
             block.settle()
-            block.choose()
+            block.choose(step, terms)
             block.consider()
         plans = {name: {s: str(c.plan) for s, c in block.choices.items()} for name, block in self.blocks.items()}
         return plans, {name: block.order for name, block in self.blocks.items()}

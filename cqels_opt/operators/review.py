@@ -8,7 +8,6 @@ batch after they are there runs under the new design. Nothing here changes an an
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from cqels_opt.operators import cache, designs
 from cqels_opt.operators.designs import Measured
 from cqels_opt.operators.program import Block, Static
 from cqels_opt.operators.subresults import ROW_BUDGET
+from cqels_opt.operators.views import Estimated
 from cqels_opt.operators.workshop import Failed, Workshop
 from cqels_opt.plans import Optimizer, Statistics
 from cqels_opt.plans.choose import Learnt
@@ -26,39 +26,6 @@ from cqels_opt.plans.relation_set import RelationSet, size
 from cqels_opt.trace.records import SubResults
 
 PRICED = 4  # neighbours that are priced with a batch; more take turns
-
-
-@dataclass(frozen=True, slots=True)
-class Estimated:
-    """Statistics in which sub-results that are not made yet stand with what they will be like, see :class:`Measured`."""
-
-    view: Statistics
-    coming: Mapping[str, Measured]
-
-    def cardinality(self, relation: str) -> float | None:
-        """Rows, by the sample."""
-        found = self.coming.get(relation)
-        return self.view.cardinality(relation) if found is None else found.rows
-
-    def distinct(self, relation: str, variable: str) -> float | None:
-        """At most what the part with the fewest has."""
-        found = self.coming.get(relation)
-        return self.view.distinct(relation, variable) if found is None else found.distincts.get(variable)
-
-    def join_size(self, left: str, right: str, variable: str) -> float | None:
-        """The join with a part that has the variable, times the rows that the other parts make of each of its rows."""
-        if left not in self.coming and right not in self.coming:
-            return self.view.join_size(left, right, variable)
-        if left in self.coming and right in self.coming:
-            return None
-        name, other = (left, right) if left in self.coming else (right, left)
-        part, rows = self.coming[name].carriers[variable]
-        found = self.view.join_size(part, other, variable)
-        return None if found is None else found * self.coming[name].rows / max(rows, 1)
-
-    def selectivity(self, filter_name: str) -> float | None:
-        """As it is."""
-        return self.view.selectivity(filter_name)
 
 
 class Catalogue:
@@ -185,7 +152,8 @@ class Review:
         cost = self._costs.get(design)
         self.events.append(SubResults(self.catalogue.block.name, tuple(names[0]), tuple(names[1]), self._cost, cost, seconds))
         self.current, self._target = design, None
-        self.ledger, self._priced, self._optimizers, self._costs = Ledger(), {}, {}, {}
+        self.ledger.take(design)
+        self._priced, self._optimizers, self._costs = {}, {}, {}
 
     def weigh(self, views: Mapping[str, Statistics], cost: float, learnt: Mapping[str, Learnt], block: Block) -> None:
         """A batch has been planned at this cost: what would neighbours cost, and does one of them pay?"""
@@ -268,6 +236,7 @@ class Review:
         return {
             "design": list(self.current),
             "saved": [[list(design), seconds] for design, seconds in self.ledger.saved.items()],
+            "taken": [[list(design), times] for design, times in self.ledger.taken.items()],
             "spent": self.spent,
             "target": self._target,
             "turn": [self._turn, self._batch, self._cost],
@@ -283,7 +252,8 @@ class Review:
         if not self.catalogue.find(design) or self.catalogue.bytes(design) > self.catalogue.block.budget:
             return False
         self.current = design
-        self.ledger = Ledger({design_of(other): float(seconds) for other, seconds in state["saved"]})
+        saved = {design_of(other): float(seconds) for other, seconds in state["saved"]}
+        self.ledger = Ledger(saved, {design_of(other): int(times) for other, times in state["taken"]})
         self._target = design_of(state["target"]) if state["target"] else None
         self._turn, self._batch, self._cost = state["turn"]
         self._priced = {design_of(other): batch for other, batch, _ in state["priced"]}

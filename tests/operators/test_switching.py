@@ -7,31 +7,15 @@ from pathlib import Path
 
 import pytest
 from local_run import Cut, force_plans, random_plan, register
-from random_cases import make
+from random_cases import SIX_RELATIONS, make, seeds_with_answers
 
 from cqels_opt.operators.local import LocalSink
 from cqels_opt.plans import check
 
-TEXT = """PREFIX : <http://ex.org/>
-SELECT ?a ?b ?x ?y FROM NAMED :S [NOW] AS ?n FROM NAMED :S [RANGE 2 s] AS ?u FROM NAMED :T [RANGE 3 s SLIDE 1 s] AS ?z
-WHERE { GRAPH ?n { ?a :at ?x } GRAPH ?u { ?b :at ?x . ?b :knows ?c } GRAPH ?z { ?c :at ?y } ?x :near ?y . ?a :knows ?b
-FILTER(?a != ?c) }"""
-
-
-def seeds_with_answers(count: int) -> list[int]:
-    """Worlds that are not empty."""
-    found, seed = [], 0
-    while len(found) < count:
-        world = make(seed).world
-        if all(any(files) for files in world.streams.values()) and len(world.default) > 6:
-            found.append(seed)
-        seed += 1
-    return found
-
 
 @pytest.mark.parametrize("seed", seeds_with_answers(8))
 def test_switching_by_lot_gives_the_answers_of_one_plan(seed: int, tmp_path: Path) -> None:
-    query = register(TEXT, make(seed).world, tmp_path)
+    query = register(SIX_RELATIONS, make(seed).world, tmp_path)
     one = query.run(Cut("3", "first"))
     assert query.judged(one.answers).equal
     for lot in range(4):
@@ -42,7 +26,7 @@ def test_switching_by_lot_gives_the_answers_of_one_plan(seed: int, tmp_path: Pat
 
 
 def test_plans_by_lot_are_plans(tmp_path: Path) -> None:
-    query = register(TEXT, make(3).world, tmp_path)
+    query = register(SIX_RELATIONS, make(3).world, tmp_path)
     driver = query.driver()
     (block,) = driver.planners["q"].blocks.values()
     rng = random.Random(1)
@@ -54,7 +38,7 @@ def test_plans_by_lot_are_plans(tmp_path: Path) -> None:
 
 def test_a_switch_leaves_the_files_as_they_are(tmp_path: Path) -> None:
     """State is a function of the elements: the slots and results that a record names do not hang on the plans."""
-    query = register(TEXT, make(3).world, tmp_path)
+    query = register(SIX_RELATIONS, make(3).world, tmp_path)
     named = []
     for plan in ("first", "random"):
         driver = query.driver(Cut("3", plan), sink=LocalSink())
@@ -69,7 +53,7 @@ def test_a_switch_leaves_the_files_as_they_are(tmp_path: Path) -> None:
 
 
 def test_fixed_plans_run_as_they_are_given(tmp_path: Path) -> None:
-    query = register(TEXT, make(3).world, tmp_path)
+    query = register(SIX_RELATIONS, make(3).world, tmp_path)
     driver = query.driver()
     (block,) = driver.planners["q"].blocks.values()
     plans = {s: str(random_plan(random.Random(5), block.optimizer.graph, s)) for s in block.sources}

@@ -1,0 +1,149 @@
+"""Sampled walks: exact while everything fits the sample, unbiased beyond it, and what makes the first plan of a delta a good one."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+from local_run import Cut, Registered, World, force_plans, register
+from random_cases import SIX_RELATIONS, make, seeds_with_answers
+
+from cqels_opt.operators import cache, planner, walk
+from cqels_opt.operators.block import Observed
+from cqels_opt.operators.local import LocalSink
+from cqels_opt.operators.planner import BlockPlanner, PlanMode
+from cqels_opt.operators.step import Step
+from cqels_opt.operators.terms import TermTable
+from cqels_opt.operators.walk import Walks
+from cqels_opt.plans import Probe, Scan, Walked, q_error
+from cqels_opt.verify import Element
+
+EX = "http://ex.org/"
+
+
+def walked_beside(query: Registered, lot: int, sample: int) -> list[tuple[str, list[Walked | None], list[int]]]:
+    """Random plans, each walked before it runs: (plan, walked, observed)."""
+    cut = Cut("3", "random", seed=lot)
+    driver = query.driver(cut, sink=LocalSink())
+    rng = random.Random(lot)
+    found: list[tuple[str, list[Walked | None], list[int]]] = []
+    for number, rows in enumerate(query.chunks(cut)):
+        force_plans(driver, rng)
+        for block in driver.planners["q"].blocks.values():
+            _walk_beside(block, sample, found)
+        driver.batch(number, rows)
+    return found
+
+
+def _walk_beside(block: BlockPlanner, sample: int, found: list[tuple[str, list[Walked | None], list[int]]]) -> None:
+    chosen_by_lot, walks = block.choose, dict[str, list[Walked | None]]()
+
+    def choose(step: Step | None, terms: TermTable | None) -> None:
+        chosen_by_lot(step, terms)
+        if step is not None and terms is not None:
+            walker = Walks(block.block, block.store, step, block.order, terms, sample)
+            walks.update({source: walker(source, choice.plan) for source, choice in block.choices.items()})
+
+    def observe(observed: Observed) -> None:
+        found.extend((str(block.choices[s].plan), walks[s], counts) for s, counts in observed.operators.items())
+
+    block.choose, block.observe = choose, observe  # type: ignore[method-assign]
+
+
+@pytest.mark.parametrize("seed", seeds_with_answers(6))
+def test_a_walk_over_the_whole_delta_is_what_the_plan_gives(seed: int, tmp_path: Path) -> None:
+    query = register(SIX_RELATIONS, make(seed).world, tmp_path)
+    compared = [w for lot in range(4) for w in walked_beside(query, lot, 10_000)]
+    steps = 0
+    for plan, walked, observed in compared:
+        for estimate, rows in zip(walked, observed, strict=True):
+            assert estimate is None or estimate == (rows, 1), plan
+            steps += estimate is not None
+    assert steps > 20
+
+
+def test_a_walk_ends_before_a_bushy_part(tmp_path: Path) -> None:
+    query = register(SIX_RELATIONS, make(3).world, tmp_path)
+    bushy = [w for lot in range(3) for w in walked_beside(query, lot, 10_000) if " » (" in w[0]]
+    assert bushy
+    assert all(walked[-1] is None for _, walked, observed in bushy if observed[0])
+
+
+def test_a_window_that_is_too_large_is_not_walked_into(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(walk, "HELD", 0)
+    query = register(SIX_RELATIONS, make(3).world, tmp_path)
+    for plan, walked, observed in walked_beside(query, 1, 10_000):
+        windows = [i for i, name in enumerate(plan.split(" » ")) if i and name.split("[")[0] in ("u#1", "u#2", "z", "n")]
+        if observed[0] and windows and "(" not in plan:
+            assert walked[windows[0]] is None
+
+
+def skewed(hubs: int, people: int, seed: int) -> World:
+    """A crowd in a few places, where people stand with those they know; a few of them know many."""
+    who = np.random.default_rng(seed).integers(0, people, 400)
+    where = who % 4
+    at = [
+        Element(1000 * (i // 100), ((f"<{EX}p{p}>", f"<{EX}at>", f"<{EX}x{x}>"),))
+        for i, (p, x) in enumerate(zip(who.tolist(), where.tolist()))
+    ]
+    knows = [
+        (f"<{EX}p{p}>", f"<{EX}knows>", f"<{EX}p{(p + 4 * k) % people}>")
+        for p in range(people)
+        for k in range(40 if p < hubs else 1)
+    ]
+    return World({f"{EX}S": [at]}, knows)
+
+
+PAIRS = f"""PREFIX : <{EX}>
+SELECT ?a ?b FROM NAMED :S [NOW] AS ?n FROM NAMED :S [RANGE 3 s] AS ?u
+WHERE {{ GRAPH ?n {{ ?a :at ?x }} GRAPH ?u {{ ?b :at ?x }} ?a :knows ?b }}"""
+
+
+def test_the_estimates_of_a_sample_are_not_biased(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Over many starts of the sample the mean is what the plan gives."""
+    query = register(PAIRS, skewed(4, 60, 1), tmp_path)
+    plan = Probe(Probe(Scan("n"), "u", ("x",)), "knows", ("a", "b"))
+    driver = query.driver(Cut("100"))
+    steps: list[Step] = []
+    original = BlockPlanner.choose
+
+    def choose(self: BlockPlanner, step: Step | None, terms: TermTable | None) -> None:
+        original(self, step, terms)
+        steps.extend([step] if step is not None else [])
+
+    monkeypatch.setattr(BlockPlanner, "choose", choose)
+    for number, rows in enumerate(query.chunks(Cut("100"))):
+        driver.batch(number, rows)
+    (block,) = driver.planners["q"].blocks.values()
+    step = steps[2]
+
+    def walked(sample: int, start: int) -> list[float]:
+        terms = cache.term_table(block.store, driver.programs[0].seed, step)
+        moved = Step(**{f: getattr(step, f) for f in Step.__dataclass_fields__} | {"batch": start})
+        found = Walks(block.block, block.store, moved, ("u", "n"), terms, sample)("n", plan)
+        return [operator.rows * operator.scale for operator in found if operator is not None]
+
+    exact = walked(1_000_000, 0)
+    assert len(exact) == 3 and exact[-1] > 50
+    estimates = np.array([walked(64, start) for start in range(300)])
+    assert len(set(estimates[:, -1].tolist())) > 10  # the starts do differ
+    assert estimates.mean(axis=0) == pytest.approx(np.array(exact), rel=0.1)
+
+
+def test_the_first_plan_knows_what_pairs_cannot_tell(tmp_path: Path) -> None:
+    """Who stands where and who knows whom are exact in pairs, and the triangle of both is not: walks see it at the first delta."""
+    worst = {}
+    for estimates in ("pairwise", "walks"):
+        query = register(PAIRS, skewed(4, 60, 1), tmp_path / estimates)
+        driver = query.driver(Cut("100"), sink=LocalSink())
+        mode = PlanMode(estimates=estimates)  # type: ignore[arg-type]
+        driver.planners = {p.id: planner.Planner(p, mode) for p in driver.programs}
+        errors = []
+        for number, rows in enumerate(query.chunks(Cut("100"))):
+            for record in driver.batch(number, rows):
+                errors += [q_error(o.estimated, o.observed) for d in record.deltas for o in d.operators if o.observed is not None]
+        worst[estimates] = max(errors)
+    assert worst["walks"] == pytest.approx(1)
+    assert worst["pairwise"] > 2
