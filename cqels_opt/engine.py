@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from cqels_opt.errors import CheckpointError, InputError
+from cqels_opt.operators import design_report
 from cqels_opt.operators.driver import Driver, DriverOptions, Sink
 from cqels_opt.operators.planner import PlanMode, Planner
 from cqels_opt.operators.profile import Meaning, meaning, with_bounds
@@ -296,6 +297,7 @@ def explained(programs: Sequence[Program], mode: PlanMode, format: Literal["text
     import json
 
     parts: list[Any] = []
+    sub_results = []
     for program in programs:
         planner = Planner(program, mode)
         planner.choose()
@@ -310,8 +312,12 @@ def explained(programs: Sequence[Program], mode: PlanMode, format: Literal["text
                 parts.append(explaining.text(described, block.optimizer.model, planner.epoch))
             else:
                 parts.extend(described)
+            if (design := design_report.described(block, alternatives)) is not None:
+                sub_results.append(design)
+                if format == "text":
+                    parts.append(design_report.text(design, block))
     if format == "json":
-        return json.dumps({"query": programs[0].id, "deltas": parts}, indent=2, ensure_ascii=False)
+        return json.dumps({"query": programs[0].id, "deltas": parts, "sub_results": sub_results}, indent=2, ensure_ascii=False)
     return "\n\n".join(parts)
 
 

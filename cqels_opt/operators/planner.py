@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
@@ -100,7 +100,8 @@ class BlockPlanner:
     def take(self, design: Design) -> None:
         """Another design from now on, whose sub-results are there: other static relations, the same windows and their statistics."""
         before, after = self.block, self.designs.block_of(design)
-        self._declare(after.statics)
+        for static in after.statics:
+            self.declare(static)
         self.statistics.watch([*self.sources, *(s.name for s in after.statics)])
         left, self.block, self.optimizer = self.optimizer, after, self.optimizer_of(after)
         if left.current:  # both read the statistics of now: what was learnt is a ratio to what they say
@@ -144,16 +145,16 @@ class BlockPlanner:
         if self.review.spent < FILES:
             self.review.spent += cost
             return
-        self._declare(self.designs.statics.values())
+        for static in self.designs.statics.values():
+            self.declare(static)
         self.review.weigh(self._views, cost, {s: self.optimizer.learnt(s) for s in self.sources}, self.block)
 
-    def _declare(self, statics: Iterable[Static]) -> None:
-        for static in statics:
-            if static.name not in self.statistics.relations:
-                self.statistics.declare(_static(static, self.store))
+    def declare(self, static: Static) -> None:
+        """The statistics know a relation, whether or not the design of now has it."""
+        if static.name not in self.statistics.relations:
+            self.statistics.declare(_static(static, self.store))
 
     # -------------------------------------------------------------- a batch
-
     def advance(self, new: Mapping[str, Sequence[SlotCounts]], before: int, frontier: int) -> None:
         """The statistics follow a step of the frontier; ``new`` by Shape.key and stream."""
         arrived: dict[str, Sequence[SlotCounts]] = {}

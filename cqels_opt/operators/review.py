@@ -48,10 +48,14 @@ class Catalogue:
 
     def sketch(self, design: Design) -> Block:
         """The block under a design as the optimizer sees it: what is missing lies nowhere yet."""
-        coming = {g: self._coming(g) for g in self.missing(design)}
+        coming = {g: self._sketched(g) for g in self.missing(design)}
         return designs.redesigned(self.block, [coming.get(g) or self.statics[g] for g in design])
 
-    def _coming(self, group: RelationSet) -> Static:
+    def coming(self, design: Design) -> dict[str, Measured]:
+        """What is missing of a design, by name, as it has been measured."""
+        return {designs.relation_name(self.block, g): self.measured[g] for g in self.missing(design)}
+
+    def _sketched(self, group: RelationSet) -> Static:
         variables = designs.kept_variables(self.block, group)
         return Static(designs.relation_name(self.block, group), variables, "", round(self.measured[group].rows), of=group)
 
@@ -204,9 +208,7 @@ class Review:
         sketch = self.catalogue.sketch(design)
         if design not in self._optimizers:
             self._optimizers[design] = self.optimizer_of(sketch)
-        coming = {
-            designs.relation_name(self.catalogue.block, g): self.catalogue.measured[g] for g in self.catalogue.missing(design)
-        }
+        coming = self.catalogue.coming(design)
         known = {s: translated(rows, self.catalogue, block, sketch) for s, rows in learnt.items()}
         price = self._optimizers[design].price({s: Estimated(view, coming) for s, view in views.items()}, known)
         if price is not None:

@@ -13,9 +13,10 @@ import pytest
 from local_run import Cut, Registered, World, register
 
 from cqels_opt.operators.compile import Compiler
+from cqels_opt.operators.design_report import described, text
 from cqels_opt.operators.driver import Driver
 from cqels_opt.operators.local import LocalSink
-from cqels_opt.operators.planner import PlanMode
+from cqels_opt.operators.planner import PlanMode, Planner
 from cqels_opt.operators.workshop import THREAD, Workshop, in_thread
 from cqels_opt.plans import Constants, SecondsCost
 from cqels_opt.query.parser import parse
@@ -229,3 +230,42 @@ def test_a_restart_without_its_sub_results_runs_as_compiled(mode: str, tmp_path:
     for number in range(21, len(chunks)):
         driver.batch(number, chunks[number])
     assert query.judged(query.answers(sink.lines)).equal
+
+
+# ------------------------------------------------------------------ explain
+def test_explain_shows_sub_results_and_what_others_would_cost(tmp_path: Path) -> None:
+    query = register(PAIRS, world([1]), tmp_path)
+    planner = Planner(query.program, PlanMode())
+    planner.choose()
+    (block,) = planner.blocks.values()
+    shown = described(block, 3)
+    assert shown is not None
+    (used,) = shown["sub_results"]
+    assert (used["relation"], used["variables"], used["of"]) == ("wrote_wrote", ["a", "b"], ["wrote#1", "wrote#2"])
+    assert used["rows"] == 27
+    assert used["bytes"] == block.designs.like(0b11).bytes
+    (other,) = shown["alternatives"]
+    assert (other["relations"], other["bytes"], other["seconds"]) == (["wrote#1", "wrote#2"], 0, 0)
+    assert other["cost"] > shown["cost"]
+    lines = text(shown, block).splitlines()
+    assert lines[0].startswith("sub-results of block b0, in at most 4 GB; its plans cost ")
+    assert lines[1] == "  wrote_wrote(?a ?b) of wrote#1, wrote#2: 27 rows, 844 B, 0.05 s to make"
+    assert lines[-1].endswith("  wrote#1, wrote#2: 0 B")
+
+
+def test_explain_of_what_is_not_made_yet(tmp_path: Path) -> None:
+    """Alternatives are dearer or cheaper by the documented assumptions; with the report's costs they have no seconds."""
+    query = register(TEXT, world([1]), tmp_path)
+    for mode in (PlanMode(), PlanMode(cost_model="paper")):
+        planner = Planner(query.program, mode)
+        planner.choose()
+        (block,) = planner.blocks.values()
+        shown = described(block, 10)
+        assert shown is not None
+        assert not shown["sub_results"]
+        assert "none" in text(shown, block)
+        costs = [other["cost"] for other in shown["alternatives"]]
+        assert costs == sorted(costs) and len(costs) == 2
+        seconds = [other["seconds"] for other in shown["alternatives"]]
+        assert all(s > 0.05 for s in seconds) if mode.cost_model == "default" else seconds == [None, None]
+    assert described(block, 0) == {**shown, "alternatives": []}
