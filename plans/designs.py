@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from itertools import combinations
 from typing import TypeAlias
 
+from cqels_opt.plans.plan import Plan, Scan, relations, right_side
 from cqels_opt.plans.relation_set import RelationSet, members, size
 
 Design: TypeAlias = "tuple[RelationSet, ...]"
@@ -48,6 +49,46 @@ def neighbours(design: Design, adjacent: Sequence[RelationSet]) -> list[Design]:
             if _connected(group & ~part, adjacent):
                 found[_with(design, (group,), (group & ~part, part))] = None
     return list(found)
+
+
+def suggested(design: Design, plan: Plan, group_of: Mapping[str, RelationSet], adjacent: Sequence[RelationSet]) -> list[Design]:
+    """What a plan joins, one static relation after the other or in a bushy part, with every batch again, as a sub-result.
+
+    One step leads nowhere where a bushy part does at run time what two steps would do beforehand. ``group_of`` has the static relations.
+    """
+    found: dict[Design, None] = {}
+    for run in _runs(plan, group_of):
+        for first in range(len(run)):
+            for last in range(first + 1, len(run) + 1):
+                groups = [group for part in run[first:last] for group in part]
+                whole = sum(groups)
+                if len(groups) > 1 and _connected(whole, adjacent):
+                    found[_with(design, groups, (whole,))] = None
+    return list(found)
+
+
+def _runs(plan: Plan, group_of: Mapping[str, RelationSet]) -> list[list[list[RelationSet]]]:
+    """The stretches of a plan without a stream: of each step there, the groups that it joins."""
+    runs: list[list[list[RelationSet]]] = [[]]
+    inner: list[list[list[RelationSet]]] = []
+    for part in _spine(plan):
+        names = relations(part)
+        if all(name in group_of for name in names):
+            runs[-1].append([group_of[name] for name in names])
+        else:
+            runs.append([])
+        if not isinstance(part, Scan):
+            inner += _runs(part, group_of)
+    return [run for run in (*runs, *inner) if run]
+
+
+def _spine(plan: Plan) -> list[Plan]:
+    """The right sides along the left spine of a plan, and the relation that it begins with."""
+    spine: list[Plan] = []
+    while not isinstance(plan, Scan):
+        spine.append(right_side(plan))
+        plan = plan.input
+    return [plan, *reversed(spine)]
 
 
 def _with(design: Design, gone: Sequence[RelationSet], come: Sequence[RelationSet]) -> Design:

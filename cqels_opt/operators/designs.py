@@ -112,9 +112,9 @@ class Measured:
         return self.total / self.rows if self.rows else 1.0
 
     def seconds(self, constants: Constants) -> float:
-        """What making it takes: joined rows are written and sorted together, then every column is sorted for its index."""
-        c = constants
-        return FILES + self.passed * (c.produce + c.probe + c.build) + self.rows * (self.columns + 1) * (c.build + c.scan)
+        """What making it takes: joined rows are written and sorted by every column together, then each column is sorted for its index."""
+        c, columns = constants, max(self.columns, 1)
+        return FILES + self.passed * (c.probe + c.produce + columns * c.build) + self.rows * columns * (c.build + c.scan)
 
 
 def measure(block: Block, store: Store, group: RelationSet) -> Measured:

@@ -147,7 +147,8 @@ class BlockPlanner:
             return
         for static in self.designs.statics.values():
             self.declare(static)
-        self.review.weigh(self._views, cost, {s: self.optimizer.learnt(s) for s in self.sources}, self.block)
+        learnt = {source: self.optimizer.learnt(source) for source in self.sources}
+        self.review.weigh(self._views, cost, learnt, self.block, [choice.plan for choice in self.choices.values()])
 
     def declare(self, static: Static) -> None:
         """The statistics know a relation, whether or not the design of now has it."""

@@ -7,7 +7,7 @@ batch after they are there runs under the new design. Nothing here changes an an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +18,10 @@ from cqels_opt.operators.program import Block, Static
 from cqels_opt.operators.subresults import ROW_BUDGET
 from cqels_opt.operators.views import Estimated
 from cqels_opt.operators.workshop import Failed, Workshop
-from cqels_opt.plans import Optimizer, Statistics
+from cqels_opt.plans import Optimizer, Plan, Statistics
 from cqels_opt.plans.choose import Learnt
 from cqels_opt.plans.cost import Constants
-from cqels_opt.plans.designs import Design, Ledger, design_of, neighbours
+from cqels_opt.plans.designs import Design, Ledger, design_of, neighbours, suggested
 from cqels_opt.plans.relation_set import RelationSet, size
 from cqels_opt.trace.records import SubResults
 
@@ -159,12 +159,19 @@ class Review:
         self.ledger.take(design)
         self._priced, self._optimizers, self._costs = {}, {}, {}
 
-    def weigh(self, views: Mapping[str, Statistics], cost: float, learnt: Mapping[str, Learnt], block: Block) -> None:
+    def weigh(
+        self,
+        views: Mapping[str, Statistics],
+        cost: float,
+        learnt: Mapping[str, Learnt],
+        block: Block,
+        plans: Iterable[Plan],
+    ) -> None:
         """A batch has been planned at this cost: what would neighbours cost, and does one of them pay?"""
         self.spent += cost
         self._batch += 1
         self._cost = cost
-        found = neighbours(self.current, self.catalogue.adjacent)
+        found = self._others(block, plans)
         for i in range(min(PRICED, len(found))):
             design = found[(self._turn + i) % len(found)]
             if self._known(design):
@@ -173,6 +180,14 @@ class Review:
         if self._target is None:
             builds = {d: self.building(d) for d in found if d in self._costs and self._measured(d)}
             self._target = self.ledger.due(builds, cost)
+
+    def _others(self, block: Block, plans: Iterable[Plan]) -> list[Design]:
+        """The designs to weigh: one step away, or suggested by the plans of now."""
+        groups = {static.name: static.of for static in block.statics}
+        found = dict.fromkeys(neighbours(self.current, self.catalogue.adjacent))
+        for plan in plans:
+            found |= dict.fromkeys(suggested(self.current, plan, groups, self.catalogue.adjacent))
+        return list(found)
 
     def _measured(self, design: Design) -> bool:
         """Whether what is missing of a design has been measured, and can be made."""

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cqels_opt.plans import KnownStatistics, Optimizer, QueryGraph, Relation
-from cqels_opt.plans.designs import MARGIN, PATIENCE, Design, Ledger, design_of, neighbours
+from cqels_opt.plans import KnownStatistics, Optimizer, QueryGraph, Relation, parse_plan
+from cqels_opt.plans.designs import MARGIN, PATIENCE, Design, Ledger, design_of, neighbours, suggested
 from cqels_opt.plans.ranking import cheapest_cost
 
 CHAIN = [0b0010, 0b0101, 0b1010, 0b0100]
@@ -125,3 +125,18 @@ def test_what_was_learnt_elsewhere_prices_as_if_it_had_been_observed_here() -> N
     other.teach({"d": learnt})
     assert other.choose({"d": KNOWN})["d"].estimated == pytest.approx(again.estimated)
     assert other.price({"d": KNOWN}) == pytest.approx(optimizer().price({"d": KNOWN})), "without it, as the statistics say"
+
+
+def test_what_a_plan_joins_with_every_batch_is_suggested() -> None:
+    """The bushy part as a whole, what is in it, and what follows on it along the spine; never across a stream or what is not connected."""
+    groups = {"a": 1, "b": 2, "c": 4, "d": 8}
+    plan = parse_plan("u » a[?x] » (c » b[?y])[?z]")
+    assert set(suggested((1, 2, 4, 8), plan, groups, CHAIN)) == {(1, 6, 8), (7, 8)}
+    plan = parse_plan("u » a[?x] » v[?x] » b[?y] » c[?z] » d[?w]")
+    assert set(suggested((1, 2, 4, 8), plan, groups, CHAIN)) == {(1, 6, 8), (1, 2, 12), (1, 14)}
+    assert not suggested((1, 2, 4, 8), parse_plan("u » a[?x] » c[] » v[?x] » (w » b[?y])[?z] » d[]"), groups, CHAIN)
+    assert suggested((3, 4, 8), parse_plan("u » ab[?x] » c[?y] » d[?z]"), {"ab": 3, "c": 4, "d": 8}, CHAIN) == [
+        (7, 8),
+        (15,),
+        (3, 12),
+    ]
