@@ -6,7 +6,7 @@ read outside its group, with multiplicities. So executors are given another bloc
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -75,16 +75,16 @@ def joined(parts: Sequence[Relation], kept: Sequence[str]) -> Relation:
     waiting = sorted(parts, key=lambda relation: relation.rows)
     whole = waiting.pop(0)
     while waiting:
-        following = _next(whole, waiting)
+        following = _next(whole.variables, waiting)
         later = {v for relation in waiting for v in relation.variables} | set(kept)
         variables = dict.fromkeys((*whole.variables, *following.variables))
         whole = join_restrict(whole, following, [v for v in variables if v in later])
     return restrict(whole, list(kept))
 
 
-def _next(whole: Relation, waiting: list[Relation]) -> Relation:
+def _next(bound: Iterable[str], waiting: list[Relation]) -> Relation:
     """Takes the smallest relation that is connected, else the smallest, out of those that wait."""
-    place = next((i for i, relation in enumerate(waiting) if set(relation.variables) & set(whole.variables)), 0)
+    place = next((i for i, relation in enumerate(waiting) if set(relation.variables) & set(bound)), 0)
     return waiting.pop(place)
 
 
@@ -127,43 +127,55 @@ def measure(block: Block, store: Store, group: RelationSet) -> Measured:
     carried = [(len(r.index((v,)).keys), i, v) for i, r in enumerate(parts) for v in r.variables if v in kept]
     if not carried:
         made = joined(parts, kept)
-        return _described(block, group, parts, kept, made.rows, made.total, float(sum(r.rows for r in parts)))
+        return _described(block, group, parts, kept, made.rows, made.total)
     keys, place, variable = max(carried)
     drawn = min(KEYS, keys)
-    while True:
-        sample, passed = _sample(parts, place, variable, drawn, kept)
-        if sample is not None or drawn <= 1:
-            break
+    sample, least = _sample(parts, place, variable, drawn, kept)
+    while sample is None and drawn > 1:
         drawn = max(1, drawn // 8)
+        sample, least = _sample(parts, place, variable, drawn, kept)
     scale = keys / drawn if drawn else 0.0
     if sample is None:
-        return _described(block, group, parts, kept, passed * scale, passed * scale, passed * scale)
-    return _described(block, group, parts, kept, sample.rows * scale, sample.total * scale, passed * scale)
+        return _described(block, group, parts, kept, least * scale, least * scale)
+    return _described(block, group, parts, kept, sample.rows * scale, sample.total * scale)
 
 
-def _sample(
-    parts: Sequence[Relation], place: int, variable: str, drawn: int, kept: Sequence[str]
-) -> tuple[Relation | None, float]:
-    """The sub-result of some keys (None: too large), and the rows passed through."""
+def _sample(parts: Sequence[Relation], place: int, variable: str, drawn: int, kept: Sequence[str]) -> tuple[Relation | None, int]:
+    """The sub-result of some keys; None where it is too large, with the rows that it has at least, before projection."""
     index = parts[place].index((variable,))
     keys = np.asarray(index.keys)[np.linspace(0, len(index.keys) - 1, drawn).astype(np.int64)] if drawn else index.keys[:0]
     whole = parts[place].take(index.lookup(keys)[1])
     waiting = sorted((r for i, r in enumerate(parts) if i != place), key=lambda relation: relation.rows)
-    passed = float(whole.rows)
     while waiting:
-        following = _next(whole, waiting)
+        following = _next(whole.variables, waiting)
         rows = join_rows(whole, following)
-        passed += rows
         if rows > SAMPLE_ROWS:
-            return None, passed
+            return None, rows
         later = {v for relation in waiting for v in relation.variables} | set(kept)
         variables = dict.fromkeys((*whole.variables, *following.variables))
         whole = join_restrict(whole, following, [v for v in variables if v in later])
-    return restrict(whole, list(kept)), passed
+    return restrict(whole, list(kept)), whole.rows
+
+
+def _passed(parts: Sequence[Relation], total: float) -> float:
+    """The rows that :func:`joined` passes through: of the last join as measured, of those before by distinct values (System R)."""
+    waiting = sorted(parts, key=lambda relation: relation.rows)
+    whole = waiting.pop(0)
+    rows = passed = float(whole.rows)
+    values = {v: whole.distinct(v) for v in whole.variables}
+    while waiting:
+        following = _next(values, waiting)
+        rows *= following.rows
+        for v in following.variables:
+            if v in values:
+                rows /= max(values[v], following.distinct(v), 1)
+            values[v] = min(values.get(v, following.distinct(v)), following.distinct(v))
+        passed += rows if waiting else total
+    return passed
 
 
 def _described(
-    block: Block, group: RelationSet, parts: Sequence[Relation], kept: Sequence[str], rows: float, total: float, passed: float
+    block: Block, group: RelationSet, parts: Sequence[Relation], kept: Sequence[str], rows: float, total: float
 ) -> Measured:
     names = [block.parts[i].name for i in members(group)]
     distincts, carriers = {}, {}
@@ -172,7 +184,7 @@ def _described(
         fewest, name, length = min(having)
         distincts[v], carriers[v] = min(float(fewest), rows), (name, length)
     size = 8 * rows * (len(kept) + 1) + sum(16 * distincts[v] + 4 * rows for v in kept)
-    return Measured(rows, total, passed, size, len(kept), distincts, carriers)
+    return Measured(rows, total, _passed(parts, total), size, len(kept), distincts, carriers)
 
 
 def as_made(relation: Relation) -> Measured:

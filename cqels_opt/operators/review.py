@@ -198,18 +198,12 @@ class Review:
         return sum(self.catalogue.measured[g].seconds(self.constants) for g in self.catalogue.missing(design))
 
     def _known(self, design: Design) -> bool:
-        """Whether a design can be weighed: what is missing has been measured, can be built, and the whole is within the budget.
-
-        Measuring begins when the run has cost as much as it takes, so that short runs and small data are left alone.
-        """
+        """Whether a design can be weighed: what is missing has been measured, can be built, and the whole is within the budget."""
         if self.failed & set(design):
             return False
         for group in self.catalogue.missing(design):
             if group in self.catalogue.measured:
                 continue
-            parts = [p for p in self.catalogue.block.parts if p.of & group]
-            if self.spent < designs.FILES + sum(p.rows for p in parts) * self.constants.probe:
-                return False
             found = self._ask("measure", group)
             if not isinstance(found, Measured):
                 return False
