@@ -6,6 +6,7 @@ import json
 import os
 import platform
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from cqels_opt.bench import calibration, drift, q_errors, skew
 from cqels_opt.bench.contenders import CONTENDERS, Task, Timing, empty_folder, median
 from cqels_opt.bench.scenarios import SCENARIOS, Scenario
 from cqels_opt.errors import InputError, RunError
@@ -21,6 +23,30 @@ from cqels_opt.options import BenchOptions
 from cqels_opt.spark.session import make_session
 
 JOIN_ORDERS = "join-orders"
+
+
+@dataclass(frozen=True, slots=True)
+class Study:
+    """What needs no Spark and runs in this process."""
+
+    title: str
+    study: Callable[[bool], dict[str, Any]]
+    show: Callable[[dict[str, Any]], None]
+
+
+def _calibrated(quick: bool) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory(prefix="cqels-opt-bench-") as scratch:
+        return calibration.study(Path(scratch), quick)
+
+
+STUDIES = {
+    "q-errors": Study("Estimated against observed rows, by kind of estimate", q_errors.study, q_errors.show),
+    "drift": Study("Rows under drift, next to the best plans of each phase with hindsight", drift.study, drift.show),
+    "skew": Study("Rows where one delta wants several plans", skew.study, skew.show),
+    "calibration": Study(
+        "Estimated next to measured seconds, with default and with measured constants", _calibrated, calibration.show
+    ),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +61,11 @@ class Result:
 
 def bench(options: BenchOptions) -> None:
     """Runs the scenarios that are named, all without names; prints a table each, and writes ``--json``."""
-    titles = {**{name: scenario.title for name, scenario in SCENARIOS.items()}, JOIN_ORDERS: "Join orders next to DuckDB's"}
+    titles = {
+        **{name: scenario.title for name, scenario in SCENARIOS.items()},
+        **{name: study.title for name, study in STUDIES.items()},
+        JOIN_ORDERS: "Join orders next to DuckDB's",
+    }
     if options.list:
         for name, title in titles.items():
             print(f"{name}: {title}")
@@ -44,9 +74,21 @@ def bench(options: BenchOptions) -> None:
     for name in names:
         if name not in titles:
             raise InputError(f"there is no scenario {name!r}; there are {', '.join(titles)}")
-    reports = [_join_orders(options.quick) if name == JOIN_ORDERS else _run(SCENARIOS[name], options.quick) for name in names]
+    reports = [_report(name, options.quick) for name in names]
     if options.json:
         options.json.write_text(json.dumps(reports[0] if len(reports) == 1 else reports, indent=1), encoding="utf-8")
+
+
+def _report(name: str, quick: bool) -> dict[str, Any]:
+    if name == JOIN_ORDERS:
+        return _join_orders(quick)
+    return _study(name, STUDIES[name], quick) if name in STUDIES else _run(SCENARIOS[name], quick)
+
+
+def _study(name: str, study: Study, quick: bool) -> dict[str, Any]:
+    found = study.study(quick)
+    study.show(found)
+    return {**_circumstances("cqels-opt", "pyarrow", "numpy"), "scenario": name, "parameters": {"quick": quick}, **found}
 
 
 def _join_orders(quick: bool) -> dict[str, Any]:

@@ -46,6 +46,9 @@ class Phase:
 
 STEADY = (Phase(1.0),)
 DRIFT = (Phase(0.5, "idle", 0.02), Phase(0.5, "busy", 1.0))
+CONGRESS = (Phase(0.25, "anyone", 0.02), Phase(0.25, "busy", 1.0), Phase(0.25, "idle", 0.02), Phase(0.25, "busy", 1.0))
+"""The opening, where everybody is in a few halls; sessions, where those who write are spread over all rooms; a reception of the others
+in the halls; sessions again."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,12 +14,14 @@ from typing import Any, NoReturn, TypeAlias, TypeVar
 
 from cqels_opt.errors import InputError
 from cqels_opt.options import (
+    CONSTANTS,
     COST_MODELS,
     DIALECTS,
     JOINS,
     PROFILES,
     TIME_PREDICATE,
     BenchOptions,
+    CalibrateOptions,
     DemoOptions,
     ExplainOptions,
     LoadOptions,
@@ -79,6 +81,11 @@ def make_parser() -> argparse.ArgumentParser:
     trace = _command(commands, "trace", "what a trace file says: plans, switches and why, slow batches")
     trace.add_argument("trace", metavar="FILE.jsonl")
     trace.add_argument("--html", metavar="OUT.html", help="write a self-contained page instead")
+
+    calibrate = _command(commands, "calibrate", "measure on this machine what the cost model counts, for later runs")
+    calibrate.add_argument("--show", action="store_true", help="only show the constants in use, and where they come from")
+    calibrate.add_argument("--no-spark", action="store_true", help="only what needs no Spark (two seconds)")
+    _master_argument(calibrate)
 
     bench = _command(commands, "bench", "run scenarios of the benchmark harness")
     bench.add_argument("scenarios", nargs="*", metavar="SCENARIO", help="default: all of them")
@@ -163,6 +170,10 @@ def _query_arguments(parser: argparse.ArgumentParser) -> None:
         "--cost-model", choices=COST_MODELS, default="default", help="default, or paper: the cost functions of the CQELS report"
     )
     how.add_argument(
+        "--constants", choices=CONSTANTS, default="measured",
+        help="of the default cost model: those that `calibrate` measured, if it did, or the committed defaults",
+    )  # fmt: skip
+    how.add_argument(
         "--sub-result-bytes", type=_type(parse_bytes), metavar="SIZE", help="most that joins computed beforehand may take (4G)"
     )
     how.add_argument("--batch", type=_type(parse_batch), metavar="N|DUR", help="elements, or stream time, of a micro-batch")
@@ -231,6 +242,7 @@ def run_options(words: argparse.Namespace) -> RunOptions:
         fixed=fixed,
         joins=words.joins,
         cost_model=words.cost_model,
+        constants=words.constants,
         sub_result_bytes=words.sub_result_bytes,
         batch=words.batch,
         checkpoint=new_folder(words.checkpoint, "--checkpoint") if words.checkpoint is not None else None,
@@ -275,6 +287,11 @@ def load_options(words: argparse.Namespace) -> LoadOptions:
         master=words.master,
         debug=words.debug,
     )
+
+
+def calibrate_options(words: argparse.Namespace) -> CalibrateOptions:
+    """The options of `calibrate`."""
+    return CalibrateOptions(words.show, not words.no_spark, words.master, words.debug)
 
 
 def bench_options(words: argparse.Namespace) -> BenchOptions:

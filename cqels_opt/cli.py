@@ -153,6 +153,16 @@ def _bench(words: Namespace) -> int:
     return DONE
 
 
+def _calibrate(words: Namespace) -> int:
+    options = arguments.calibrate_options(words)
+    if options.spark and not options.show:
+        find_java()
+    from cqels_opt.commands import calibrate
+
+    print(calibrate(options))
+    return DONE
+
+
 def _demo(words: Namespace) -> int:
     options = arguments.demo_options(words)
     find_java()
@@ -169,6 +179,7 @@ _COMMANDS: dict[str, Callable[[Namespace], int]] = {
     "load": _load,
     "store": _store,
     "trace": _trace,
+    "calibrate": _calibrate,
     "bench": _bench,
     "demo": _demo,
 }

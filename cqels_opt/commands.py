@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
 
@@ -20,14 +21,17 @@ from rich.text import Text
 from cqels_opt import verify as checking
 from cqels_opt.engine import CompiledQuery, Engine, check_streams, explained, make_driver, plan_mode
 from cqels_opt.errors import InputError
+from cqels_opt.operators import calibrate as operator_constants
+from cqels_opt.operators import machine
 from cqels_opt.operators.driver import DriverOptions, Sink, check_ended
 from cqels_opt.operators.planner import PlanMode
 from cqels_opt.operators.profile import meaning, with_bounds
 from cqels_opt.operators.subresults import BYTES_BUDGET
-from cqels_opt.options import ExplainOptions, LoadOptions, RunOptions
+from cqels_opt.options import CalibrateOptions, ExplainOptions, LoadOptions, RunOptions
 from cqels_opt.outcomes import LoadReport, Summary, VerifyReport
 from cqels_opt.query.algebra import Query
 from cqels_opt.query.parser import parse
+from cqels_opt.spark import calibrate as spark_constants
 from cqels_opt.spark import prepare
 from cqels_opt.spark.files import Reading
 from cqels_opt.spark.load import load as load_store
@@ -208,7 +212,7 @@ def _runner(spark: SparkSession, options: RunOptions) -> SparkRunner:
 
 def _mode(options: RunOptions) -> PlanMode:
     """The optimizer's mode; where Spark plans, ours is idle."""
-    return plan_mode(options.plan, options.fixed, options.cost_model)
+    return plan_mode(options.plan, options.fixed, options.cost_model, options.constants, options.joins)
 
 
 def _rejects(options: RunOptions, folder: Path) -> Path:
@@ -287,6 +291,17 @@ def _words(policy: Policy) -> str:
         f"p:{policy.period}": policy.period > 0,
     }
     return ",".join(word for word, said in words.items() if said)
+
+
+def calibrate(options: CalibrateOptions) -> str:
+    """Measures the constants of the cost model on this machine, and keeps them. Says which, and where they are kept."""
+    if not options.show:
+        found = operator_constants.measure()
+        if options.spark:
+            with _workplace(None) as folder, _session(options.master, folder, options.debug) as spark:
+                found |= spark_constants.measure(spark)
+        machine.keep(found, datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"))
+    return f"{machine.known().text()}\n  kept in {machine.cache_file()}"
 
 
 def load(options: LoadOptions) -> LoadReport:

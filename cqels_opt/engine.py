@@ -14,11 +14,13 @@ from typing import Any, Literal
 from cqels_opt.errors import CheckpointError, InputError
 from cqels_opt.operators import design_report
 from cqels_opt.operators.driver import Driver, DriverOptions, Sink
+from cqels_opt.operators.machine import Calibration, known
 from cqels_opt.operators.planner import PlanMode, Planner
 from cqels_opt.operators.profile import Meaning, meaning, with_bounds
 from cqels_opt.operators.program import Program
 from cqels_opt.operators.subresults import BYTES_BUDGET
 from cqels_opt.plans import explain as explaining
+from cqels_opt.plans.cost import Shuffled
 from cqels_opt.query.algebra import Operator, Query
 from cqels_opt.query.parser import parse
 from cqels_opt.spark import prepare
@@ -50,7 +52,7 @@ class CompiledQuery:
 
     def explain(self, format: Literal["text", "json", "dot"] = "text", alternatives: int = 0) -> str:
         """The plans of now: before anything ran, from what is known of the static data and documented assumptions."""
-        return explained([self.program], PlanMode(), format, alternatives)
+        return explained([self.program], plan_mode("adaptive"), format, alternatives)
 
     def start(
         self,
@@ -250,15 +252,22 @@ class Adaptive:
 
 
 # ------------------------------------------------------------------ shared with the command line
-def plan_mode(plan: str, fixed: str | None = None, cost_model: str = "default") -> PlanMode:
-    """``--plan``: a mode, or ``fixed:PLANS``; and ``--cost-model``."""
+_SHUFFLED: Mapping[str, Shuffled] = {"partitioned": "left", "spark": "both"}
+
+
+def plan_mode(
+    plan: str, fixed: str | None = None, cost_model: str = "default", constants: str = "measured", joins: str = "auto"
+) -> PlanMode:
+    """``--plan``: a mode, or ``fixed:PLANS``; ``--cost-model`` and ``--constants``; and ``--joins``, which says what is shuffled."""
     from cqels_opt.plans import parse_plans
 
     if plan.startswith("fixed:"):
         plan, fixed = "fixed", plan.removeprefix("fixed:")
     if fixed is not None:
-        return PlanMode("fixed", parse_plans(fixed), cost_model)
-    return PlanMode(plan, None, cost_model)
+        plan = "fixed"
+    plans = parse_plans(fixed) if fixed is not None else None
+    calibration = known() if constants == "measured" else Calibration()
+    return PlanMode(plan, plans, cost_model, calibration=calibration, shuffled=_SHUFFLED.get(joins, "nothing"))
 
 
 def check_streams(needed: Sequence[str], given: Mapping[str, object]) -> None:
@@ -298,6 +307,9 @@ def explained(programs: Sequence[Program], mode: PlanMode, format: Literal["text
 
     parts: list[Any] = []
     sub_results = []
+    seconds = mode.cost_model == "default"  # no other cost model has constants
+    if seconds and format == "text":
+        parts.append(mode.calibration.text())
     for program in programs:
         planner = Planner(program, mode)
         planner.choose()
@@ -317,7 +329,9 @@ def explained(programs: Sequence[Program], mode: PlanMode, format: Literal["text
                 if format == "text":
                     parts.append(design_report.text(design, block))
     if format == "json":
-        return json.dumps({"query": programs[0].id, "deltas": parts, "sub_results": sub_results}, indent=2, ensure_ascii=False)
+        constants = mode.calibration.as_json() if seconds else None
+        found = {"query": programs[0].id, "constants": constants, "deltas": parts, "sub_results": sub_results}
+        return json.dumps(found, indent=2, ensure_ascii=False)
     return "\n\n".join(parts)
 
 

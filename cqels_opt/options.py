@@ -22,6 +22,7 @@ DIALECTS = ("auto", "cqels", "rspql", "csparql", "sparqlstream", "streaming-spar
 PROFILES = DIALECTS[1:]
 PLANS = ("adaptive", "first", "static", "worst", "spark")
 COST_MODELS = ("default", "paper")
+CONSTANTS = ("measured", "default")
 JOINS = ("auto", "probe", "partitioned", "spark")
 TIME_PREDICATE = "http://www.w3.org/ns/prov#generatedAtTime"
 
@@ -67,6 +68,7 @@ class RunOptions:
     fixed: str | None = None
     joins: Literal["auto", "probe", "partitioned", "spark"] = "auto"
     cost_model: Literal["default", "paper"] = "default"
+    constants: Literal["measured", "default"] = "measured"
     sub_result_bytes: int | None = None
     batch: Batch | None = None
     checkpoint: Path | None = None
@@ -94,6 +96,16 @@ class LoadOptions:
     paths: tuple[Path, ...] = ()
     graphs: tuple[tuple[str, Path], ...] = ()
     on_error: OnError = "fail"
+    master: str | None = None
+    debug: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CalibrateOptions:
+    """`calibrate`: whether it only shows what is in use, and whether Spark is measured too, on which master."""
+
+    show: bool = False
+    spark: bool = True
     master: str | None = None
     debug: bool = False
 

@@ -17,13 +17,12 @@ from cqels_opt.plans.plan import (
     PlanOperator,
     Probe,
     Scan,
+    Split,
     check,
     filters,
     operators,
-    parse_plan,
-    parse_plans,
-    plans_text,
 )
+from cqels_opt.plans.plan_text import parse_plan, parse_planned, parse_plans, plans_text
 from cqels_opt.plans.query_graph import Filter, GraphError, JoinEdge, QueryGraph, Relation
 from cqels_opt.plans.ranking import Ranked
 from cqels_opt.plans.reasons import Reason
@@ -57,6 +56,7 @@ __all__ = [
     "Relation",
     "Scan",
     "SecondsCost",
+    "Split",
     "StatisticKey",
     "Statistics",
     "Walk",
@@ -68,6 +68,7 @@ __all__ = [
     "occurrence_order",
     "operators",
     "parse_plan",
+    "parse_planned",
     "parse_plans",
     "plans_text",
     "q_error",

@@ -27,6 +27,7 @@ from cqels_opt.plans.greedy import greedy_pairs
 from cqels_opt.plans.leaves import Assumptions, Leaves
 from cqels_opt.plans.memo import Memo
 from cqels_opt.plans.plan import Plan, PlanError, PlanOperator
+from cqels_opt.plans.plan_text import parse_plan
 from cqels_opt.plans.query_graph import QueryGraph
 from cqels_opt.plans.ranking import Ranked
 from cqels_opt.plans.reasons import Reason, reasons
@@ -258,7 +259,7 @@ class Optimizer:
             if self._feedback and not self.fallback:
                 self._feedback[source] = Feedback.of(learnt)
                 self._memo.table.correct(self.sources.index(source), self._feedback[source].corrections())
-            plan = planning.parse_plan(text)
+            plan = parse_plan(text)
             if self.fallback or ranking.cost_of(self._memo, source, plan) is not None:
                 self._current[source], self._seen[source] = plan, np.array(seen, np.float64)
                 if kept and self.mode == "static":

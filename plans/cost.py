@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Protocol, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 Rows: TypeAlias = "NDArray[np.float64]"
+Shuffled: TypeAlias = Literal["nothing", "left", "both"]
+"""Which sides of a join on variables go through a shuffle first."""
 
 
 class Operator(IntEnum):
@@ -99,7 +101,8 @@ class Constants:
 
     ``operator``: starting a join. ``scan``: reading a row. ``probe``: looking one row up, plus ``step`` for every halving of
     the index. ``produce``: writing a joined row. ``build``: putting a row of a bushy right side into a hash table;
-    ``match``: looking one row up there. ``evaluate``: one filter on one row.
+    ``match``: looking one row up there. ``evaluate``: one filter on one row. Of Spark, as a whole: ``job``: a job of one task;
+    ``stage``: one more stage of it, behind a shuffle; ``shuffle``: a row through that; ``broadcast``: a row to all executors.
     """
 
     operator: float = 2e-5
@@ -110,13 +113,22 @@ class Constants:
     build: float = 1.5e-7
     match: float = 1.5e-7
     evaluate: float = 1e-7
+    job: float = 0.08
+    stage: float = 0.1
+    shuffle: float = 1e-6
+    broadcast: float = 1e-6
+
+    def shares(self, seconds: float, slots: int) -> int:
+        """In how many tasks work of so many estimated seconds is done: in all, where that saves more than the stage it adds."""
+        return slots if seconds * (1 - 1 / slots) > self.stage else 1
 
 
 @dataclass(frozen=True, slots=True)
 class SecondsCost:
-    """The default model: seconds, from rows read, probed, built, produced and filtered."""
+    """The default model: seconds, from rows read, probed, built, produced, filtered, and ``shuffled`` to where they are joined."""
 
     constants: Constants = field(default_factory=Constants)
+    shuffled: Shuffled = "nothing"
     name: str = "default"
     unit: str = "s"
     static_is_free: bool = False
@@ -135,6 +147,8 @@ class SecondsCost:
         """The work of one join; that of its inputs is theirs."""
         c = self.constants
         after = c.operator + produced * c.produce + filtered * c.evaluate
+        if self.shuffled != "nothing" and operator is not Operator.LOOP:
+            after = after + c.shuffle * (left + right if self.shuffled == "both" or operator is Operator.HASH else left)
         if operator is Operator.PROBE:
             return after + left * (c.probe + c.step * np.log2(np.maximum(right, 1.0)))
         if operator is Operator.HASH:

@@ -1,23 +1,8 @@
-"""Plans: the join tree of one delta source, and its canonical text.
-
-The text is the same in EXPLAIN, in the trace and for ``--plan fixed:``. Its grammar::
-
-    plans    :  source ':' plan (';' source ':' plan)* ';'?
-    plan     :  relation step*
-    step     :  '»' relation on            index probe into one relation (a cross product if ``on`` is empty)
-             |  '»' '(' plan ')' on        the plan in brackets is evaluated first, then joined (a bushy part)
-    on       :  '[' (variable ' ')* ']'    the variables joined on, each with its question mark; '[]' is a cross product
-    relation, source : any characters but white space and  : ; » ( ) [ ] ? ,
-
-so ``lsnow » loc_name[?loc] » (name#2 » ls30[?person2])[?loc ?person1]`` scans the delta of ``lsnow``, probes ``loc_name``,
-and joins with what ``name#2 » ls30`` gives. White space is free, and ``>>`` may be typed for ``»``. A plan begins with its
-delta source. The canonical text has the variables in alphabetical order and single spaces.
-"""
+"""Plans: the join tree of one delta source. Its text is defined in ``plan_text.py``; a tree prints itself as that text."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -49,7 +34,7 @@ class Probe:
     on: tuple[str, ...]
 
     def __str__(self) -> str:
-        return f"{self.input} » {self.relation}{_brackets(self.on)}"
+        return f"{self.input} » {self.relation}{brackets(self.on)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +46,24 @@ class Join:
     on: tuple[str, ...]
 
     def __str__(self) -> str:
-        return f"{self.input} » ({self.build}){_brackets(self.on)}"
+        return f"{self.input} » ({self.build}){brackets(self.on)}"
 
 
 Plan: TypeAlias = Scan | Probe | Join
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """Two plans for one delta: ``many`` for the rows that match ``at_least`` rows of a relation on a variable, ``few`` for others."""
+
+    few: Plan
+    relation: str
+    variable: str
+    at_least: int
+    many: Plan
+
+    def __str__(self) -> str:
+        return f"{self.few} | {self.relation}{brackets((self.variable,))} >= {self.at_least}: {self.many}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +79,8 @@ class PlanOperator:
     covers: frozenset[str]
 
 
-def _brackets(on: tuple[str, ...]) -> str:
+def brackets(on: tuple[str, ...]) -> str:
+    """The variables that a join is on, as its text has them."""
     return "[" + " ".join("?" + variable for variable in on) + "]"
 
 
@@ -172,115 +172,22 @@ def written_order(graph: QueryGraph, source: str) -> Plan:
     return plan
 
 
-# ------------------------------------------------------------------ text
-_TOKEN = re.compile(r"\s*(?:(»|>>)|([:;()\[\]])|(\?[^\s:;»()\[\]?,]+)|((?:(?!>>)[^\s:;»()\[\]?,])+))")
-
-
-class _Tokens:
-    """The tokens of a text, with the column of each for messages."""
-
-    def __init__(self, text: str) -> None:
-        self.text, self.found = text, list[tuple[str, int]]()
-        position, end = 0, len(text.rstrip())
-        while position < end:
-            match = _TOKEN.match(text, position)
-            if match is None:
-                place = position + len(text[position:]) - len(text[position:].lstrip())
-                raise PlanError(
-                    f"plan, column {place + 1}: {text[place]!r} is not expected here; a plan reads like 'w » a[?x] » b[?y]'"
-                )
-            token = "»" if match[1] else match[0].strip()
-            self.found.append((token, match.end() - len(match[0].strip())))
-            position = match.end()
-        self.next = 0
-
-    def peek(self) -> str:
-        return self.found[self.next][0] if self.next < len(self.found) else ""
-
-    def take(self) -> str:
-        token = self.peek()
-        self.next += 1
-        return token
-
-    def fail(self, wanted: str) -> PlanError:
-        at = self.found[self.next][1] if self.next < len(self.found) else len(self.text)
-        got = repr(self.peek()) if self.peek() else "the end"
-        return PlanError(f"plan, column {at + 1}: {wanted} expected, but {got} found in {self.text.strip()!r}")
-
-    def expect(self, token: str) -> None:
-        if self.peek() != token:
-            raise self.fail(repr(token))
-        self.take()
-
-    def name(self, what: str) -> str:
-        if self.peek() in set("»:;()[]") | {""} or self.peek().startswith("?"):
-            raise self.fail(what)
-        return self.take()
-
-
-def _parse_plan(tokens: _Tokens) -> Plan:
-    plan: Plan = Scan(tokens.name("the name of a relation"))
-    while tokens.peek() == "»":
-        tokens.take()
-        if tokens.peek() == "(":
-            tokens.take()
-            build = _parse_plan(tokens)
-            tokens.expect(")")
-            plan = Join(plan, build, _parse_on(tokens))
-        else:
-            relation = tokens.name("the name of a relation or '('")
-            plan = Probe(plan, relation, _parse_on(tokens))
-    return plan
-
-
-def _parse_on(tokens: _Tokens) -> tuple[str, ...]:
-    tokens.expect("[")
-    on = []
-    while tokens.peek().startswith("?"):
-        on.append(tokens.take()[1:])
-    if tokens.peek() != "]":
-        raise tokens.fail("a variable or ']'")
-    tokens.take()
-    return tuple(sorted(set(on)))
-
-
-def parse_plan(text: str) -> Plan:
-    """The plan of one delta source from its text. Raises :class:`PlanError` that names the column."""
-    tokens = _Tokens(text)
-    plan = _parse_plan(tokens)
-    if tokens.peek():
-        raise tokens.fail("'»' or the end of the plan")
-    return plan
-
-
-def parse_plans(text: str) -> dict[str, Plan]:
-    """The plans of ``source: plan; source: plan``. Raises :class:`PlanError` that names the column."""
-    tokens = _Tokens(text)
-    plans: dict[str, Plan] = {}
-    while tokens.peek() or not plans:
-        source = tokens.name("the name of a delta source")
-        tokens.expect(":")
-        if source in plans:
-            raise PlanError(f"plans: delta source {source!r} has two plans")
-        plans[source] = _parse_plan(tokens)
-        if tokens.peek():
-            if tokens.peek() != ";":
-                raise tokens.fail("'»', ';' or the end of the plan")
-            tokens.take()
-    return plans
-
-
-def plans_text(plans: Mapping[str, Plan]) -> str:
-    """The canonical text of several plans, in the mapping's order; :func:`parse_plans` reads it."""
-    return "; ".join(f"{source}: {plan}" for source, plan in plans.items())
-
-
 # ------------------------------------------------------------------ validity
-def check(plan: Plan, graph: QueryGraph, source: str) -> None:
+def check(plan: Plan | Split, graph: QueryGraph, source: str) -> None:
     """Raise :class:`PlanError` unless the plan fits the graph.
 
-    It must begin with its delta source, have every relation once, and join each on exactly what both sides bind.
+    It must begin with its delta source, have every relation once, and join each on exactly what both sides bind. A split must be by
+    a relation that shares its variable with the delta source.
     """
+    if isinstance(plan, Split):
+        for part in (plan.few, plan.many):
+            check(part, graph, source)
+        by = graph.index.get(plan.relation)
+        if by is None or plan.relation == source or plan.variable not in graph.shared(1 << by, 1 << graph.index[source]):
+            raise PlanError(
+                f"plan of {source}: a split is by a relation that {source} joins with, not by {plan.relation}[?{plan.variable}]"
+            )
+        return
     names = relations(plan)
     known = ", ".join(relation.name for relation in graph.relations)
     for name in names:
@@ -297,6 +204,4 @@ def check(plan: Plan, graph: QueryGraph, source: str) -> None:
         shared = graph.shared(relation_set(join.input, graph), relation_set(right_side(join), graph))
         if shared != join.on:
             added = join.relation if isinstance(join, Probe) else f"({join.build})"
-            raise PlanError(
-                f"plan of {source}: {added}{_brackets(join.on)} must join on {_brackets(shared)}, what both sides bind"
-            )
+            raise PlanError(f"plan of {source}: {added}{brackets(join.on)} must join on {brackets(shared)}, what both sides bind")

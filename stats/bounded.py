@@ -19,8 +19,14 @@ f(c), held      counted                                     none
 f(c), not held  the mean count of the values not held       at most the larger of f(c) and that mean
 =============== =========================================== =============================================================
 
-A value that becomes heavy later is counted from then on: what it had before in slots that dropped it, less than the threshold of
-:func:`risen` in each, is missing until these slots have left. The level falls back to 0 when a window is empty.
+These bounds are over the choice of the hash, which decides what is held. By Chebyshev's inequality, which asks only that the hashes of two
+values are independent, an unbiased estimate errs by more than k standard errors with probability at most 1/k²: by more than three in one
+case of nine, by more than ten in one of a hundred. As Σ(f·g)² ≤ m·Σ f·g, where m is the largest product of a value that is not heavy, the
+standard error of a join of J rows is at most √((1/p − 1)·m/J) of J: it is the heavy values, counted exactly, that keep m small.
+
+A value that becomes heavy later is counted from then on, so it is never overestimated: what it had before in slots that dropped it is
+missing until these slots have left. That is less than the threshold of :func:`risen` in each of them; or, of a value that was heavy before
+and gave way to heavier ones, at most what the lightest of those had. The level falls back to 0 when a window is empty.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ class Held:
     @property
     def next_end(self) -> int:
         """When its next row expires."""
-        return int(self.spans.ends[0])
+        return self.spans.first_end
 
     @property
     def weight(self) -> float:

@@ -14,26 +14,25 @@ import numpy as np
 from cqels_opt.stats.counts import EMPTY, Ints
 
 MOST_CHUNK_PAIRS = 4096
+"""More pairs of chunks than this that their bounds do not decide are looked at as one chunk a side."""
 
 
 @dataclass(frozen=True, slots=True)
 class Spans:
     """Non-empty validity intervals in order of their ends, each with its number of rows; made by :func:`spans`.
 
-    ``upto[i]`` is the rows of the first i intervals.
+    ``upto[i]`` is the rows of the first i intervals, ``rows`` those of all; the bounds are 0 where there is none.
     """
 
     starts: Ints
     ends: Ints
     n: Ints
     upto: Ints
+    rows: int
     first_start: int
     last_start: int
-
-    @property
-    def rows(self) -> int:
-        """The rows of all intervals."""
-        return int(self.upto[-1])
+    first_end: int
+    last_end: int
 
     def ended_by(self, instants: Ints) -> Ints:
         """For each instant, how many rows have ended at or before it."""
@@ -56,7 +55,9 @@ def spans(starts: Ints, ends: Ints, n: Ints) -> Spans:
         starts, ends, n = starts[order], ends[order], n[order]
     upto = np.zeros(len(n) + 1, np.int64)
     np.cumsum(n, out=upto[1:])
-    return Spans(starts, ends, n, upto, *((int(starts.min()), int(starts.max())) if len(starts) else (0, 0)))
+    if not len(n):
+        return Spans(starts, ends, n, upto, 0, 0, 0, 0, 0)
+    return Spans(starts, ends, n, upto, int(upto[-1]), int(starts.min()), int(starts.max()), int(ends[0]), int(ends[-1]))
 
 
 NO_SPANS = spans(EMPTY, EMPTY, EMPTY)
@@ -69,26 +70,37 @@ def overlapping_pairs(starts1: Ints, ends1: Ints, n1: Ints, starts2: Ints, ends2
     >>> overlapping_pairs(np.array([0, 5]), np.array([3, 9]), np.array([2, 1]), np.array([2]), np.array([5]), one)
     2
     """
-    return _overlapping(spans(starts1, ends1, n1), spans(starts2, ends2, n2))
-
-
-def _overlapping(left: Spans, right: Spans) -> int:
-    """All pairs but those where one has ended when the other begins; of non-empty intervals never both ways round."""
-    if not left.rows or not right.rows:
-        return 0
-    if left.last_start < right.ends[0] and right.last_start < left.ends[0]:
-        return left.rows * right.rows
-    if right.ends[-1] <= left.first_start or left.ends[-1] <= right.first_start:
-        return 0
-    apart = np.dot(left.n, right.ended_by(left.starts)) + np.dot(right.n, left.ended_by(right.starts))
-    return left.rows * right.rows - int(apart)
+    return overlapping([spans(starts1, ends1, n1)], [spans(starts2, ends2, n2)])
 
 
 def overlapping(left: Sequence[Spans], right: Sequence[Spans]) -> int:
     """Pairs of rows whose intervals intersect, each side in chunks (a slot each); most are decided by their bounds."""
-    if len(left) * len(right) > MOST_CHUNK_PAIRS:
-        left, right = [joined(left)], [joined(right)]
-    return sum(_overlapping(one, other) for one in left for other in right)
+    left, right = [chunk for chunk in left if chunk.rows], [chunk for chunk in right if chunk.rows]
+    if not left or not right:
+        return 0
+    one, other = _bounds(left)[:, :, None], _bounds(right)[:, None, :]
+    meet = (one[_LAST_START] < other[_FIRST_END]) & (other[_LAST_START] < one[_FIRST_END])
+    apart = (other[_LAST_END] <= one[_FIRST_START]) | (one[_LAST_END] <= other[_FIRST_START])
+    pairs = int((one[_ROWS] * other[_ROWS])[meet].sum())
+    undecided = np.argwhere(~(meet | apart))
+    if len(undecided) > MOST_CHUNK_PAIRS:
+        return _overlapping(joined(left), joined(right))
+    return pairs + sum(_overlapping(left[i], right[j]) for i, j in undecided.tolist())
+
+
+_ROWS, _FIRST_START, _LAST_START, _FIRST_END, _LAST_END = range(5)
+
+
+def _bounds(chunks: Sequence[Spans]) -> Ints:
+    """Rows and bounds, a chunk a column."""
+    found = [(c.rows, c.first_start, c.last_start, c.first_end, c.last_end) for c in chunks]
+    return np.array(found, np.int64).T
+
+
+def _overlapping(left: Spans, right: Spans) -> int:
+    """All pairs but those where one has ended when the other begins; of non-empty intervals never both ways round."""
+    apart = np.dot(left.n, right.ended_by(left.starts)) + np.dot(right.n, left.ended_by(right.starts))
+    return left.rows * right.rows - int(apart)
 
 
 def joined(chunks: Sequence[Spans]) -> Spans:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
 # The same examples in every run, so that a change is judged by what it changes; HYPOTHESIS_PROFILE=default looks for new ones.
 settings.register_profile("same", derandomize=True, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
+
+# No test depends on what the machine's user has measured: constants that a test does not keep itself are the defaults.
+_CACHE = tempfile.TemporaryDirectory(prefix="cqels-opt-tests-cache-")
+os.environ["XDG_CACHE_HOME"] = _CACHE.name
 
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 

@@ -21,11 +21,11 @@ from cqels_opt.operators.compile import PAGE, Compiler
 from cqels_opt.operators.driver import Driver, DriverOptions
 from cqels_opt.operators.ingest import ROW_SCHEMA
 from cqels_opt.operators.local import LocalRunner, LocalSink
-from cqels_opt.operators.planner import BlockPlanner, PlanMode
+from cqels_opt.operators.planner import BlockPlanner, Decision, PlanMode
 from cqels_opt.operators.program import Program
 from cqels_opt.operators.step import Step
 from cqels_opt.operators.terms import TermTable
-from cqels_opt.plans import Plan, QueryGraph, Scan, parse_plans
+from cqels_opt.plans import Plan, QueryGraph, Scan, Split, parse_plans
 from cqels_opt.plans.plan import join_plans, relation_set
 from cqels_opt.query.algebra import Query
 from cqels_opt.query.parser import parse
@@ -268,6 +268,16 @@ def random_plan(rng: random.Random, graph: QueryGraph, source: str) -> Plan:
     return parts[0]
 
 
+def random_split(rng: random.Random, graph: QueryGraph, source: str) -> Split | None:
+    """Now and then two plans, for rows with few and with many matches in some relation that the delta joins with."""
+    own = graph.relations[graph.index[source]].variables
+    cuts = [(r.name, v) for r in graph.relations if r.name != source for v in sorted(r.variables & own)]
+    if not cuts or rng.random() < 0.7:
+        return None
+    few, many = (random_plan(rng, graph, source) for _ in range(2))
+    return Split(few, *rng.choice(cuts), rng.randint(0, 3), many)
+
+
 def force_plans(driver: Driver, rng: random.Random) -> None:
     """Makes the planners choose by lot: plans, and the order of the delta sources."""
     for planner in driver.planners.values():
@@ -281,6 +291,9 @@ def _by_lot(block: BlockPlanner, rng: random.Random) -> Callable[[Step | None, T
         order = list(block.sources)
         rng.shuffle(order)
         block.order = tuple(order)
-        block.choices = {s: replace(c, plan=random_plan(rng, block.optimizer.graph, s)) for s, c in block.choices.items()}
+        block.decisions = {
+            s: Decision(replace(c, plan=random_plan(rng, block.optimizer.graph, s)), random_split(rng, block.optimizer.graph, s))
+            for s, c in block.choices.items()
+        }
 
     return choose

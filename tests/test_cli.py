@@ -17,12 +17,21 @@ from cqels_opt.arguments import make_parser, run_options
 from cqels_opt.cli import main
 from cqels_opt.errors import DataError, InputError, QueryError, RunError
 from cqels_opt.java import Java
-from cqels_opt.options import TIME_PREDICATE, Batch, BenchOptions, DemoOptions, ExplainOptions, LoadOptions, RunOptions
+from cqels_opt.options import (
+    TIME_PREDICATE,
+    Batch,
+    BenchOptions,
+    CalibrateOptions,
+    DemoOptions,
+    ExplainOptions,
+    LoadOptions,
+    RunOptions,
+)
 from cqels_opt.outcomes import LoadReport, Summary, VerifyReport
 from cqels_opt.windows.instants import Policy
 
 TRACE = Path(__file__).parent / "trace" / "q2.jsonl"
-COMMANDS = ("run", "explain", "verify", "load", "store", "trace", "bench", "demo")
+COMMANDS = ("run", "explain", "verify", "load", "store", "trace", "calibrate", "bench", "demo")
 
 
 @pytest.fixture
@@ -71,6 +80,8 @@ def test_every_option_of_the_interface() -> None:
         *(
             "--joins",
             "partitioned",
+            "--constants",
+            "default",
             "--sub-result-bytes",
             "64M",
             "--batch",
@@ -105,6 +116,7 @@ def test_every_option_of_the_interface() -> None:
         plan="fixed",
         fixed="a » b[?x]; b » a[?x]",
         joins="partitioned",
+        constants="default",
         sub_result_bytes=64 << 20,
         batch=Batch(duration=500),
         checkpoint=Path("ck"),
@@ -205,6 +217,20 @@ def test_demo_and_bench(monkeypatch: pytest.MonkeyPatch) -> None:
     assert main(["bench", "q2", "q3", "--quick", "--json", "o.json"]) == 0
     assert main(["bench", "--list"]) == 0
     assert benches == [BenchOptions(("q2", "q3"), quick=True, json=Path("o.json")), BenchOptions(list=True)]
+
+
+@pytest.mark.usefixtures("folder")
+def test_calibrate(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    calls = stand_in(monkeypatch, "cqels_opt.commands", calibrate=lambda _: "constants: measured")
+    for words in ([], ["--show"], ["--no-spark"], ["--master", "local[1]"]):
+        assert main(["calibrate", *words]) == 0
+    assert calls == [
+        CalibrateOptions(),
+        CalibrateOptions(show=True),
+        CalibrateOptions(spark=False),
+        CalibrateOptions(master="local[1]"),
+    ]
+    assert capsys.readouterr().out == "constants: measured\n" * 4
 
 
 def test_trace_in_the_terminal(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ new part of i, old of those after i, and the static relations. Intervals interse
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -16,10 +16,10 @@ from cqels_opt.operators.content import content
 from cqels_opt.operators.expressions import truth
 from cqels_opt.operators.join import RANK, Indexed, as_rows
 from cqels_opt.operators.program import Block, Occurrence, Static
-from cqels_opt.operators.rows import Rows, concat
+from cqels_opt.operators.rows import Ints, Rows, concat
 from cqels_opt.operators.step import Step
 from cqels_opt.operators.terms import TermTable
-from cqels_opt.plans import Join, Plan, Scan, parse_plan
+from cqels_opt.plans import Join, Plan, Scan, Split, parse_planned
 from cqels_opt.plans.plan import relations
 
 
@@ -59,15 +59,27 @@ class BlockStep:
         order = self.step.orders[self.block.name]
         for place, source in enumerate(order):
             with_new = set(order[:place])
-            run = _SourceRun(self, source, with_new)
-            plan = parse_plan(self.step.plans[self.block.name][source])
-            for rows in run.rows(plan):
-                yield rows.only([*self.block.output, *(v for v in rows.columns if v.startswith(RANK))])
-            self.observed.operators[source] = run.counts
+            planned = parse_planned(self.step.plans[self.block.name][source])
+            runs = (
+                [
+                    (_SourceRun(self, source, with_new, (planned, many)), plan)
+                    for many, plan in enumerate((planned.few, planned.many))
+                ]
+                if isinstance(planned, Split)
+                else [(_SourceRun(self, source, with_new, None), planned)]
+            )
+            for run, plan in runs:
+                for rows in run.rows(plan):
+                    yield rows.only([*self.block.output, *(v for v in rows.columns if v.startswith(RANK))])
+            self.observed.operators[source] = [count for run, _ in runs for count in run.counts]
 
     def bound(self, plan: Plan) -> frozenset[str]:
         """The variables that a plan binds."""
         return frozenset(v for name in relations(plan) for v in self.variables[name])
+
+    def alive(self, rows: Rows) -> Rows:
+        """The rows that have not expired before the step's delta begins."""
+        return rows.take(rows.end > self.step.after + 1)
 
     def filtered(self, rows: Rows, before: frozenset[str], after: frozenset[str]) -> Rows:
         """The rows under the filters whose variables have just become bound."""
@@ -83,8 +95,8 @@ class BlockStep:
 class _SourceRun:
     """The plan of one delta source."""
 
-    def __init__(self, owner: BlockStep, source: str, with_new: set[str]) -> None:
-        self.owner, self.source, self.with_new = owner, source, with_new
+    def __init__(self, owner: BlockStep, source: str, with_new: set[str], part: tuple[Split, int] | None) -> None:
+        self.owner, self.source, self.with_new, self.part = owner, source, with_new, part
         self.counts: list[int] = []
 
     def rows(self, plan: Plan) -> Iterator[Rows]:
@@ -120,7 +132,7 @@ class _SourceRun:
                 sides = self._built(plan.build) if isinstance(plan, Join) else self._sides(plan.relation)
             for side in sides:
                 for joined in side.probe(left, on):
-                    kept = self.owner.filtered(self._alive(joined) if apart else joined, before, after)
+                    kept = self.owner.filtered(self.owner.alive(joined) if apart else joined, before, after)
                     self.counts[place] += len(kept)
                     if len(kept):
                         yield kept
@@ -129,9 +141,6 @@ class _SourceRun:
         """A bushy part, indexed in memory."""
         rows = concat(list(self._run(plan, apart=True)))
         return [Indexed.of_rows(rows)] if len(rows) else []
-
-    def _alive(self, rows: Rows) -> Rows:
-        return rows.take(rows.end > self.owner.step.after + 1)
 
     def _sides(self, name: str) -> list[Indexed]:
         """The indexes in which a relation is probed."""
@@ -145,10 +154,15 @@ class _SourceRun:
         held = content(occurrence, self.owner.step)
         if name != self.source:
             rows = concat([*held.old, held.new] if name in self.with_new else [*held.old, held.new.take(np.empty(0, np.int64))])
-            return self._alive(rows)
+            return self.owner.alive(rows)
         length = len(held.new)
         first, last = length * self.owner.part // self.owner.parts, length * (self.owner.part + 1) // self.owner.parts
-        return held.new.take(np.arange(first, last))
+        share = held.new.take(np.arange(first, last))
+        if self.part is None:
+            return share
+        split, many = self.part
+        matched = fan_out(share, split.variable, self._sides(split.relation))
+        return share.take((matched >= split.at_least) == bool(many))
 
 
 def indexed_sides(block: Block, store: str, step: Step, name: str, with_new: bool) -> list[Indexed]:
@@ -159,6 +173,14 @@ def indexed_sides(block: Block, store: str, step: Step, name: str, with_new: boo
     held = content(next(o for o in block.occurrences if o.name == name), step)
     runs = [*held.old, held.new] if with_new else held.old
     return [held.indexed(run) for run in runs if len(run)]
+
+
+def fan_out(rows: Rows, variable: str, sides: Sequence[Indexed]) -> Ints:
+    """How many rows of a relation each row matches on a variable, whatever their intervals."""
+    total = np.zeros(len(rows), np.int64)
+    for side in sides:
+        total += side.relation.index((side.names[variable],)).fanout(rows.columns[variable])
+    return total
 
 
 def scan_static(static: Static, store: str) -> Rows:

@@ -18,6 +18,7 @@ from cqels_opt.errors import QueryError
 from cqels_opt.lod.relation import Relation, restrict
 from cqels_opt.lod.store import StaticPattern, Store
 from cqels_opt.operators import program as p
+from cqels_opt.operators.binds import bound, lifted, peeled, projected, seeded, without
 from cqels_opt.operators.drafts import (
     Above,
     Draft,
@@ -28,7 +29,6 @@ from cqels_opt.operators.drafts import (
     merged,
     pattern_variables,
     read_by_node,
-    renamed,
     union,
 )
 from cqels_opt.operators.expressions import truth
@@ -107,8 +107,10 @@ class Compiler:
     # -------------------------------------------------------------- algebra -> drafts and operators above them
     def _top(self, body: a.Algebra) -> Normal:
         """The query's own projection hides no names from anyone: its draft stays as it is."""
-        if isinstance(body, a.Project) and isinstance(inner := self.normal(body.input), Draft):
-            return inner
+        if isinstance(body, a.Project):
+            inner, binds = peeled(self.normal(body.input))
+            if isinstance(inner, Draft):
+                return bound(inner, binds)
         return self.normal(body)
 
     def normal(self, node: a.Algebra) -> Normal:
@@ -185,6 +187,9 @@ class Compiler:
     def _join(self, left: Normal, right: Normal) -> Normal:
         if isinstance(left, Draft) and isinstance(right, Draft):
             return merged(left, right)
+        (left_below, early), (right_below, late) = lifted(left, right), lifted(right, left)
+        if early or late:
+            return bound(self._join(left_below, right_below), [*early, *late])
         for one, other in ((left, right), (right, left)):
             if (
                 isinstance(one, Above)
@@ -205,6 +210,11 @@ class Compiler:
             return Draft(inner.patterns, inner.statics, [*inner.filters, condition])
         if isinstance(inner, Above) and isinstance(inner.node, p.UnionNode) and not exists_in(condition):
             return union([self._filter(part, condition) for part in inner.inputs])
+        if isinstance(inner, Above) and isinstance(inner.node, p.ExtendNode):
+            bind = (inner.node.variable, inner.node.expression)
+            below = without(condition, bind)
+            if below is not None and (below is condition or plain):
+                return bound(self._filter(inner.inputs[0], below), [bind])
         inner, condition = self._exists(inner, condition)
         return Above(p.FilterNode(_HOLE, condition), [inner])
 
@@ -234,13 +244,11 @@ class Compiler:
 
     def _project(self, inner: Normal, variables: list[str]) -> Normal:
         """A projection of a draft is a draft whose other variables have names that no one else knows."""
-        if not isinstance(inner, Draft):
+        base, binds = peeled(inner)
+        if not isinstance(base, Draft) or any(seeded(expression) for _, expression in binds):
             return Above(p.ProjectNode(_HOLE, tuple(variables)), [inner])
-        hidden = {}
-        for name in sorted(inner.variables - set(variables)):
-            hidden[name] = f"{name}~{self.fresh}"
         self.fresh += 1
-        return renamed(inner, hidden)
+        return projected(base, binds, variables, f"~{self.fresh - 1}")
 
     # -------------------------------------------------------------- drafts -> blocks
     def finished(self, normal: Normal, outside: set[str]) -> p.Tree:

@@ -41,7 +41,7 @@ def described(planner: BlockPlanner, alternatives: int) -> Description | None:
     return {
         "block": block.name,
         "budget": block.budget,
-        "cost": sum(choice.cost for choice in planner.choices.values()),
+        "cost": sum(decision.cost for decision in planner.decisions.values()),
         "sub_results": used,
         "alternatives": others[:alternatives],
     }

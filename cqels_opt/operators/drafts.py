@@ -78,19 +78,23 @@ def renamed(draft: Draft, names: Mapping[str, str]) -> Draft:
     def source(s: a.Source) -> a.Source:
         return a.NamedGraph(node(s.name)) if isinstance(s, a.NamedGraph) else s
 
-    def expression(e: a.Expression) -> a.Expression:
-        if isinstance(e, a.Variable):
-            return a.Variable(names.get(e.name, e.name))
-        return a.Call(e.function, tuple(map(expression, e.arguments))) if isinstance(e, a.Call) else e
-
     return Draft(
         [(a.TriplePattern(node(t.s), node(t.p), node(t.o)), source(s)) for t, s in draft.patterns],
         [
             replace(part, relation=part.relation.rename({v: names.get(v, v) for v in part.relation.variables}))
             for part in draft.statics
         ],
-        [expression(f) for f in draft.filters],
+        [expression_renamed(f, names) for f in draft.filters],
     )
+
+
+def expression_renamed(expression: a.Expression, names: Mapping[str, str]) -> a.Expression:
+    """The expression with other names for some of its variables."""
+    if isinstance(expression, a.Variable):
+        return a.Variable(names.get(expression.name, expression.name))
+    if isinstance(expression, a.Call):
+        return a.Call(expression.function, tuple(expression_renamed(part, names) for part in expression.arguments))
+    return expression
 
 
 def mentioned(normal: Normal) -> set[str]:

@@ -207,10 +207,9 @@ class Driver:
         done = Evaluated()
         if upto > after:
             size = sum(c.total for parts in new.values() for c in parts)
-            parts = self.options.parts or max(1, min(self.runner.parallelism, -(-size // self.options.large)))
-            done = self.runner.evaluate(
-                [EvaluateTask(self.planners[p.id].program, steps[p.id], self.sink.format) for p in self.programs], parts
-            )
+            parts = self.options.parts or self._shares(size)
+            tasks = [EvaluateTask(self.planners[p.id].program, steps[p.id], self.sink.format) for p in self.programs]
+            done = self.runner.evaluate(tasks, parts)
         jobs = self.runner.jobs  # before the sink, whose own jobs are the user's
         clock.lap("execute")
         observed = self._observed(done)
@@ -237,6 +236,13 @@ class Driver:
             lengths["trace"] = self.trace.put(records)
         self._commit(number, files, done, steps, rejected, reports, lengths)
         return records
+
+    def _shares(self, rows: int) -> int:
+        """In how many shares a delta is done: as many as its rows ask for, and at once in all where its joins take long enough."""
+        slots = self.runner.parallelism
+        seconds = sum(planner.seconds for planner in self.planners.values())
+        by_cost = self.options.plan.calibration.constants.shares(seconds, slots)
+        return max(1, min(slots, -(-rows // self.options.large)), by_cost)
 
     def log_ahead(self, number: int) -> bool:
         """Whether a record of this batch or a later one is there already: Spark had not yet noted that it was done."""
@@ -352,13 +358,13 @@ class Driver:
         totals = dict(self.state.totals)
         streams = [seen for report in reports for seen in report.streams.values()]
         chunks = [f for finished in done.finished.values() for f in finished]
-        choices = [c for p in self.planners.values() for b in p.blocks.values() for c in b.choices.values()]
+        decisions = [d for p in self.planners.values() for b in p.blocks.values() for d in b.decisions.values()]
         for name, amount in (
             ("elements", sum(s.elements for s in streams)),
             ("late", sum(s.late for s in streams)),
             ("rejected", len(rejected)),
             ("answers", sum(f.answers for f in chunks)),
-            ("switches", sum(c.switched for c in choices)),
+            ("switches", sum(d.switched for d in decisions)),
             ("batches", 1),
         ):
             totals[name] = totals.get(name, 0) + amount

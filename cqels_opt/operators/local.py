@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -73,7 +73,7 @@ class LocalSink:
     def __init__(self) -> None:
         self.lines: list[str] = []
 
-    def restore(self, lengths: dict[str, int]) -> None:
+    def restore(self, lengths: Mapping[str, int]) -> None:
         """Back to the committed lines."""
         del self.lines[lengths.get("lines", 0) :]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -11,9 +11,11 @@ import numpy as np
 from cqels_opt.operators import cache
 from cqels_opt.operators.block import Observed
 from cqels_opt.operators.designs import FILES
+from cqels_opt.operators.machine import Calibration
 from cqels_opt.operators.program import Block, Occurrence, Program, Static
 from cqels_opt.operators.review import Catalogue, Review, translated
 from cqels_opt.operators.rows import Ints
+from cqels_opt.operators.splitting import SplitChoice, Splitter
 from cqels_opt.operators.step import Step
 from cqels_opt.operators.terms import TermTable
 from cqels_opt.operators.views import BeforeElements, PerBinding
@@ -21,17 +23,22 @@ from cqels_opt.operators.walk import Walks
 from cqels_opt.operators.workshop import Workshop
 from cqels_opt.plans import (
     Choice,
-    CostModel,
     Filter,
     Optimizer,
     Plan,
     PlanError,
+    PlanOperator,
     QueryGraph,
+    Ranked,
     Relation,
     SecondsCost,
+    Split,
     Statistics,
+    check,
     occurrence_order,
 )
+from cqels_opt.plans import operators as plan_operators
+from cqels_opt.plans.cost import CostModel, Shuffled, model_named
 from cqels_opt.plans.designs import Design, design_of
 from cqels_opt.query.algebra import Window
 from cqels_opt.stats import BlockStatistics, SlotCounts, StaticRelation
@@ -47,15 +54,83 @@ indexes (``walks``); or with both (``all``)."""
 
 @dataclass(frozen=True, slots=True)
 class PlanMode:
-    """``--plan``: a mode of the optimizer, or the plans that are kept; the cost model; and what rows are estimated from.
+    """``--plan``: a mode of the optimizer, or the plans that are kept; the cost model and its constants; and what rows are estimated from.
 
-    The mode ``spark`` says that the runner's own planner decides: ours is idle, and takes the order written.
+    ``split`` allows a skewed delta to be split (``splitting.py``). ``shuffled``: the sides of a join that the runner sends through a
+    shuffle. The mode ``spark`` says that the runner's own planner decides: ours is idle, and takes the order written.
     """
 
     mode: str = "adaptive"
-    fixed: Mapping[str, Plan] | None = None
-    cost_model: str | CostModel = "default"
+    fixed: Mapping[str, Plan | Split] | None = None
+    cost_model: str = "default"
     estimates: Estimates = "all"
+    split: bool = True
+    calibration: Calibration = field(default_factory=Calibration)
+    shuffled: Shuffled = "nothing"
+
+    @property
+    def model(self) -> CostModel:
+        """The cost model, with its constants."""
+        if self.cost_model == "default":
+            return SecondsCost(self.calibration.constants, self.shuffled)
+        return model_named(self.cost_model)
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What runs for a delta source in a batch: the plan for all of its delta, or a split, chosen or given. ``last`` ran before."""
+
+    whole: Choice
+    split: SplitChoice | Split | None = None
+    last: Decision | None = None
+
+    def __post_init__(self) -> None:
+        if self.last is not None and self.last.last is not None:
+            object.__setattr__(self, "last", replace(self.last, last=None))
+
+    @property
+    def plan(self) -> Plan | Split:
+        """The plan."""
+        return self.split.plan if isinstance(self.split, SplitChoice) else self.split or self.whole.plan
+
+    @property
+    def cost(self) -> float:
+        """The estimated cost of what runs."""
+        return self.split.cost if isinstance(self.split, SplitChoice) else self.whole.cost
+
+    @property
+    def switched(self) -> bool:
+        """Whether another plan ran before."""
+        if self.last is not None and (self.split is not None or self.last.split is not None):
+            return str(self.plan) != str(self.last.plan)
+        return self.whole.switched
+
+    def delta(self, counts: Sequence[int] | None) -> Delta:
+        """The trace's account of it; ``counts`` are the rows that its operators gave."""
+        cost, other = self.whole.cost, self.whole.runner_up
+        parts: list[tuple[Sequence[PlanOperator], Sequence[float | None]]] = [(self.whole.operators, self.whole.estimated)]
+        if isinstance(self.split, SplitChoice):
+            cost, other = self.split.cost, Ranked(self.whole.plan, self.whole.cost)
+            parts = [(part.operators, part.estimated) for part in (self.split.few, self.split.many)]
+        elif self.split is not None:  # given, so the second plan has no estimates
+            given = plan_operators(self.split.many)
+            parts.append((given, [None] * len(given)))
+        steps = [pair for part in parts for pair in zip(*part)]
+        operators = tuple(
+            Operator(step.op, step.relation, step.on, rows, counts[i] if counts and i < len(counts) else None)
+            for i, (step, rows) in enumerate(steps)
+        )
+        runner_up = RunnerUp(str(other.plan), other.cost) if other else None
+        return Delta(self.whole.source, str(self.plan), cost, runner_up, self.switched, self._reason(), operators)
+
+    def _reason(self) -> tuple[Moved, ...]:
+        """The statistics behind a switch; of a delta that is split now, or was, the rows on the heavier side of the cut."""
+        if not self.switched:
+            return ()
+        reason = [Moved(str(r.statistic), r.was, r.now) for r in self.whole.reason]
+        heavy = [d.split.heavy if d and isinstance(d.split, SplitChoice) else None for d in (self.last, self)]
+        by = next((d.split.cut for d in (self, self.last) if d and isinstance(d.split, SplitChoice)), None)
+        return (*([Moved(f"rows({self.whole.source}, {by})", *heavy)] if by else []), *reason)
 
 
 class BlockPlanner:
@@ -72,14 +147,20 @@ class BlockPlanner:
         self.sources = [o.name for o in block.occurrences]
         self.elsewhere = mode.mode == "spark"
         chosen: str | Mapping[str, Plan] = "first" if self.elsewhere else mode.mode
+        self.given: Mapping[str, Split] = {}
         if mode.fixed is not None:
-            chosen = {source: mode.fixed[source] for source in self.sources if source in mode.fixed}
+            fixed = {source: mode.fixed[source] for source in self.sources if source in mode.fixed}
+            self.given = {source: plan for source, plan in fixed.items() if isinstance(plan, Split)}
+            for source, split in self.given.items():
+                check(split, graph_of(block), source)
+            chosen = {source: plan.few if isinstance(plan, Split) else plan for source, plan in fixed.items()}
         self.estimates = mode.estimates
         self.optimizer = self.optimizer_of(block, chosen)
         self.order: tuple[str, ...] = tuple(self.sources)
-        self.choices: dict[str, Choice] = {}
+        self.splitter: Splitter | None = self._splitter()
+        self.decisions: dict[str, Decision] = {}
         self._views: dict[str, Statistics] = {}
-        self._left: dict[str, Plan] = {}  # the plans of the design that has just been left
+        self._left: Mapping[str, Plan] = {}  # the plans of the design that has just been left
         self.designs = Catalogue(block, store, workshop.folder if workshop else None)
         self.review: Review | None = None
         model = self.optimizer.model
@@ -88,13 +169,14 @@ class BlockPlanner:
 
     def optimizer_of(self, block: Block, chosen: str | Mapping[str, Plan] = "adaptive") -> Optimizer:
         """An optimizer for the block, under whatever design."""
-        relations = {
-            **{o.name: Relation(o.name, frozenset(o.variables), True) for o in block.occurrences},
-            **{s.name: Relation(s.name, frozenset(s.variables), False) for s in block.statics},
-        }
-        graph = QueryGraph([relations[n] for n in block.written], [Filter(f.name, f.variables) for f in block.filters])
         feedback = self.mode.estimates in ("feedback", "all")
-        return Optimizer(graph, self.sources, self.mode.cost_model, chosen, feedback=feedback)
+        return Optimizer(graph_of(block), self.sources, self.mode.model, chosen, feedback=feedback)
+
+    def _splitter(self) -> Splitter | None:
+        mode = self.mode
+        if mode.split and mode.mode == "adaptive" and mode.fixed is None and mode.estimates in ("walks", "all"):
+            return Splitter(self.block, self.store, self.optimizer.graph, self.optimizer.model)
+        return None
 
     # -------------------------------------------------------------- which sub-results
     def take(self, design: Design) -> None:
@@ -104,6 +186,7 @@ class BlockPlanner:
             self.declare(static)
         self.statistics.watch([*self.sources, *(s.name for s in after.statics)])
         left, self.block, self.optimizer = self.optimizer, after, self.optimizer_of(after)
+        self.splitter = self._splitter()
         if left.current:  # both read the statistics of now: what was learnt is a ratio to what they say
             views = self.views()
             left.price(views)
@@ -129,7 +212,7 @@ class BlockPlanner:
     def settle(self) -> None:
         """Takes a design that has paid for itself and is there."""
         if self.review is not None and (design := self.review.due()) is not None:
-            self._left = dict(self.optimizer.current)
+            self._left = {**self.optimizer.current}
             self.take(design)
             self.review.taken(design)
 
@@ -141,7 +224,7 @@ class BlockPlanner:
             or not any(self.statistics.windows[s].card("delta") for s in self.sources)
         ):
             return
-        cost = sum(choice.cost for choice in self.choices.values())
+        cost = sum(decision.cost for decision in self.decisions.values())
         if self.review.spent < FILES:
             self.review.spent += cost
             return
@@ -179,26 +262,48 @@ class BlockPlanner:
     def choose(self, step: Step | None, terms: TermTable | None) -> None:
         """The plans of now; for a step with a delta, which may be walked."""
         views = self._views = self.views()
-        walk = None
+        walk, before = None, self.decisions
         if step is not None and terms is not None and self.estimates in ("walks", "all"):
             walk = Walks(self.block, self.store, step, self.order, terms)
-        choices = self.optimizer.choose(views, walk=walk)
         left, self._left = self._left, {}
-        self.choices = {s: c if left.get(s, c.plan) == c.plan else replace(c, previous=left[s]) for s, c in choices.items()}
+        choices = self.optimizer.choose(views, walk=walk)
+        choices = {s: c if left.get(s, c.plan) == c.plan else replace(c, previous=left[s]) for s, c in choices.items()}
+        self.decisions = {
+            source: Decision(choice, self.given.get(source), before.get(source)) for source, choice in choices.items()
+        }
+        if self.splitter is not None and step is not None and terms is not None:
+            for source, choice in choices.items():
+                split = self.splitter.choose(choice, views[source], step, self.order, terms)
+                self.decisions[source] = Decision(choice, split, before.get(source))
 
     def observe(self, observed: Observed) -> None:
         """What the filters kept, and what the operators of each source gave."""
         for name, (before, after) in observed.filters.items():
             self.statistics.observe(name, before, after)
         for source, counts in observed.operators.items():
-            if not self.elsewhere and len(counts) == len(self.choices[source].operators):
+            decision = self.decisions[source]
+            if not self.elsewhere and decision.split is None and len(counts) == len(decision.whole.operators):
                 self.optimizer.observe(source, counts)
+
+    @property
+    def choices(self) -> dict[str, Choice]:
+        """What was chosen for each delta as a whole."""
+        return {source: decision.whole for source, decision in self.decisions.items()}
 
     def deltas(self, observed: Observed | None) -> list[Delta]:
         """The trace's account of the plans."""
         if self.elsewhere:
             return [Delta(source, "spark") for source in self.sources]
-        return [_delta(choice, observed.operators.get(source) if observed else None) for source, choice in self.choices.items()]
+        return [d.delta(observed.operators.get(source) if observed else None) for source, d in self.decisions.items()]
+
+
+def graph_of(block: Block) -> QueryGraph:
+    """The relations of a block as the query names them, with its filters."""
+    relations = {
+        **{o.name: Relation(o.name, frozenset(o.variables), True) for o in block.occurrences},
+        **{s.name: Relation(s.name, frozenset(s.variables), False) for s in block.statics},
+    }
+    return QueryGraph([relations[n] for n in block.written], [Filter(f.name, f.variables) for f in block.filters])
 
 
 def _extent(window: Window) -> float:
@@ -230,16 +335,6 @@ def _static(s: Static, store: str) -> StaticRelation:
     )
 
 
-def _delta(choice: Choice, counts: list[int] | None) -> Delta:
-    operators = tuple(
-        Operator(step.op, step.relation, step.on, rows, counts[i] if counts and i < len(counts) else None)
-        for i, (step, rows) in enumerate(zip(choice.operators, choice.estimated))
-    )
-    other = RunnerUp(str(choice.runner_up.plan), choice.runner_up.cost) if choice.runner_up else None
-    reason = tuple(Moved(str(r.statistic), r.was, r.now) for r in choice.reason)
-    return Delta(choice.source, str(choice.plan), choice.cost, other, choice.switched, reason, operators)
-
-
 class Planner:
     """The blocks of a program. ``elements`` are the times of a stream's elements, in order, by which rows of last-n windows end.
 
@@ -267,7 +362,7 @@ class Planner:
             block.settle()
             block.choose(step, terms)
             block.consider()
-        plans = {name: {s: str(c.plan) for s, c in block.choices.items()} for name, block in self.blocks.items()}
+        plans = {name: {s: str(d.plan) for s, d in block.decisions.items()} for name, block in self.blocks.items()}
         return plans, {name: block.order for name, block in self.blocks.items()}
 
     @property
@@ -285,6 +380,12 @@ class Planner:
         """Why the optimizer fell back to a greedy order, where it did."""
         found = [name for name, block in self.blocks.items() if block.optimizer.fallback]
         return f"block {', '.join(found)}: more join pairs than the budget; greedy order" if found else None
+
+    @property
+    def seconds(self) -> float:
+        """What the chosen plans cost together, where that is estimated in seconds; else 0."""
+        blocks = [b for b in self.blocks.values() if b.optimizer.model.unit == "s" and not b.elsewhere]
+        return sum(choice.cost for block in blocks for choice in block.choices.values())
 
     @property
     def epoch(self) -> int:

@@ -8,7 +8,8 @@ estimated. Samples are systematic: at equal distances, from a start that is draw
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
 
 import numpy as np
 
@@ -16,11 +17,15 @@ from cqels_opt.operators.block import BlockStep, indexed_sides
 from cqels_opt.operators.content import content
 from cqels_opt.operators.join import Indexed
 from cqels_opt.operators.program import Block
-from cqels_opt.operators.rows import Ints, Rows, concat
+from cqels_opt.operators.rows import Ints, Rows, concat, unit
 from cqels_opt.operators.step import Step
 from cqels_opt.operators.terms import TermTable
-from cqels_opt.plans import Join, Plan, Scan, Walked
-from cqels_opt.plans.plan import operators
+from cqels_opt.plans import Join, Plan, Probe, Scan, Walked
+from cqels_opt.plans.plan import operators, relations
+from cqels_opt.windows.intervals import BEFORE_TIME, FOREVER
+
+Sample: TypeAlias = "tuple[Rows, float]"
+"""Rows, and how many rows of the whole each of them stands for."""
 
 SAMPLE = 4096
 """Rows that go on from an operator to the next."""
@@ -33,24 +38,40 @@ HELD = 4_000_000
 
 
 class Walks:
-    """Walks along plans of one block in one step. ``order`` is the delta rule's order of the occurrences."""
+    """Walks along plans of one block in one step.
+
+    ``order`` is the delta rule's order of the occurrences; ``only`` has the part of a source's delta that is meant, where it is not all.
+    """
 
     def __init__(
-        self, block: Block, store: str, step: Step, order: Sequence[str], terms: TermTable, sample: int = SAMPLE
+        self,
+        block: Block,
+        store: str,
+        step: Step,
+        order: Sequence[str],
+        terms: TermTable,
+        sample: int = SAMPLE,
+        only: Mapping[str, Rows] | None = None,
     ) -> None:
         self.block, self.store, self.step, self.order, self.sample = block, store, step, tuple(order), sample
+        self._only = only or {}
         self._run = BlockStep(block, store, step, terms)
         self._sides: dict[tuple[str, bool], list[Indexed] | None] = {}
-        self._walked: dict[tuple[str, str], tuple[Rows, float]] = {}
+        self._walked: dict[tuple[str, str], Sample | None] = {}
 
     def __call__(self, source: str, plan: Plan) -> list[Walked | None]:
-        """What came out of each of :func:`cqels_opt.plans.operators`; None from a bushy part, a window that is too large, or no rows on."""
+        """What came out of each of :func:`cqels_opt.plans.operators`; None from where no row is left or a window is too large.
+
+        A bushy part is walked from its own beginning, and what it gives to the rest relation by relation.
+        """
         found: list[Walked | None] = []
         path: list[Plan] = [plan]
         while not isinstance(path[-1], Scan):
             path.append(path[-1].input)
         for part in reversed(path):
-            step = None if isinstance(part, Join) else self._step(source, part)
+            if isinstance(part, Join):
+                found += self(source, part.build)
+            step = self._step(source, self._left_deep(part))
             if step is None:
                 break
             rows, scale = step
@@ -59,36 +80,64 @@ class Walks:
                 break
         return [*found, *[None] * (len(operators(plan)) - len(found))]
 
-    def _step(self, source: str, plan: Plan) -> tuple[Rows, float] | None:
-        """A sample of a part's rows, and how many rows each of them stands for; None where it cannot be walked."""
-        key = (source, str(plan))
-        if key in self._walked:
-            return self._walked[key]
-        bound = self._run.bound(plan)
+    def _left_deep(self, plan: Plan) -> Plan:
+        """A plan without bushy parts that gives the same rows: their relations one by one, connected ones first."""
         if isinstance(plan, Scan):
-            delta = content(self._run.occurrences[source], self.step).new
+            return plan
+        walked = self._left_deep(plan.input)
+        bound = self._run.bound(walked)
+        waiting = relations(plan.build) if isinstance(plan, Join) else [plan.relation]
+        while waiting:
+            name = next((name for name in waiting if self._run.variables[name] & bound), waiting[0])
+            waiting.remove(name)
+            walked = Probe(walked, name, tuple(sorted(self._run.variables[name] & bound)))
+            bound |= self._run.variables[name]
+        return walked
+
+    def _step(self, source: str, plan: Plan) -> Sample | None:
+        """A sample of a left-deep plan's rows; None where it cannot be walked."""
+        key = (source, str(plan))
+        if key not in self._walked:
+            self._walked[key] = self._scanned(source, plan.relation) if isinstance(plan, Scan) else self._probed(source, plan)
+        return self._walked[key]
+
+    def _scanned(self, source: str, name: str) -> Sample | None:
+        """Of the delta, or of a relation with which a bushy part begins."""
+        bound = self._run.variables[name]
+        if name == source:
+            delta = self._only[source] if source in self._only else content(self._run.occurrences[source], self.step).new
             picked = self._pick(len(delta), self.sample)
-            self._walked[key] = self._run.filtered(delta.take(picked), frozenset(), bound), _each(len(delta), picked)
-            return self._walked[key]
-        assert not isinstance(plan, Join)
+            return self._run.filtered(delta.take(picked), frozenset(), bound), _each(len(delta), picked)
+        return self._joined(source, (unit(int(BEFORE_TIME), int(FOREVER)), 1.0), Probe(Scan(name), name, ()), frozenset())
+
+    def _probed(self, source: str, plan: Plan) -> Sample | None:
+        """Of a join: the matches of a sample of its input."""
+        assert isinstance(plan, Probe)
         before = self._step(source, plan.input)
-        sides = self._indexed(source, plan.relation)
-        if before is None or sides is None:
+        if before is None or not len(before[0]):
+            return before
+        return self._joined(source, before, plan, self._run.bound(plan.input))
+
+    def _joined(self, source: str, before: Sample, plan: Probe, bound: frozenset[str]) -> Sample | None:
+        """A sample joined with one more relation; apart from the delta, rows that expired before it are left out."""
+        sides, name, on = self._indexed(source, plan.relation), plan.relation, plan.on
+        if sides is None:
             return None
         left, scale = before
-        matches = [side.matches(left, plan.on) for side in sides]
+        matches = [side.matches(left, on) for side in sides]
         ends = np.cumsum([m.total for m in matches])
         total = int(ends[-1]) if len(ends) else 0
-        places = self._pick(total, self.sample * (VERIFIED if len(plan.on) > 1 else 1))
+        places = self._pick(total, self.sample * (VERIFIED if len(on) > 1 else 1))
         cuts = np.searchsorted(places, ends)
         starts = [0, *cuts[:-1].tolist()]
         parts = [m.rows(places[a:b] - (end - m.total)) for m, a, b, end in zip(matches, starts, cuts.tolist(), ends.tolist())]
         joined = concat(parts) if parts else left.take(np.empty(0, np.int64))
-        rows = self._run.filtered(joined, self._run.bound(plan.input), bound)
+        if relations(plan)[0] != source:
+            joined = self._run.alive(joined)
+        rows = self._run.filtered(joined, bound, bound | self._run.variables[name])
         kept = self._pick(len(rows), self.sample)
         scale *= _each(total, places) * _each(len(rows), kept)
-        self._walked[key] = rows.take(kept) if len(kept) < len(rows) else rows, scale
-        return self._walked[key]
+        return (rows.take(kept) if len(kept) < len(rows) else rows), scale
 
     def _pick(self, total: int, sample: int) -> Ints:
         """Places of a sample among ``total``: all of them, or at equal distances."""

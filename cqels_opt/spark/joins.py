@@ -20,7 +20,7 @@ from cqels_opt.operators.driver import Evaluated
 from cqels_opt.operators.evaluate import EvaluateReport, EvaluateTask, finish, keep
 from cqels_opt.operators.local import finish_parts
 from cqels_opt.operators.rows import Rows, empty
-from cqels_opt.plans import parse_plan
+from cqels_opt.plans import Split, parse_planned
 from cqels_opt.spark.fixed_order import FixedOrder
 from cqels_opt.spark.relations import Layout, Relations, Side, by_block, layouts, width
 from cqels_opt.spark.runner import REPORT, SHARE, Batches, SparkRunner, _finish, answering, task_name
@@ -87,7 +87,8 @@ class JoinRunner(SparkRunner):
         order = task.step.orders[block.name]
         for place, source in enumerate(order):
             run = self.order(relations, source, frozenset(order[:place]), f"{layout.number}:{place}")
-            side = run.side(parse_plan(task.step.plans[block.name][source]))
+            planned = parse_planned(task.step.plans[block.name][source])
+            side = run.side(planned.few if isinstance(planned, Split) else planned)
             metrics.of.append((layout, source, run))
             yield laid_out(side, layout, relations.columns.of, columns)
 

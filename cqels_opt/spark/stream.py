@@ -181,7 +181,7 @@ class StreamRun:
     def plans(self) -> dict[str, dict[str, str]]:
         """The plan of each delta source, by query."""
         return {
-            program: {s: str(c.plan) for block in planner.blocks.values() for s, c in block.choices.items()}
+            program: {s: str(d.plan) for block in planner.blocks.values() for s, d in block.decisions.items()}
             for program, planner in self.driver.planners.items()
         }
 

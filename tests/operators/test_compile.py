@@ -124,7 +124,7 @@ def program_of(body: str, folder: Path, select: str = "*") -> Program:
         ("GRAPH ?n { ?a :p ?b } OPTIONAL { GRAPH ?w { ?b :p ?c } }", "Project(LeftJoin(Block, Block))"),
         ("GRAPH ?n { ?a :p ?b } MINUS { GRAPH ?w { ?a :q ?b } }", "Project(Minus(Block, Block))"),
         ("GRAPH ?n { ?a :p ?b } FILTER NOT EXISTS { ?b :p ?c }", "Project(Filter(Exists(Block, Static)))"),
-        ("GRAPH ?n { ?a :p ?b } BIND(STR(?a) AS ?s)", "Project(Extend(Block))"),
+        ("GRAPH ?n { ?a :p ?b } BIND(STR(?a) AS ?s)", "Extend(Block)"),
         ("GRAPH ?n { ?a :p ?b } VALUES ?a { :a :b }", "Project(Join(Block, Values))"),
         ("GRAPH ?n { ?a :p ?b } { SELECT ?b { GRAPH ?w { ?b :p ?c } } }", "Block"),
         ("GRAPH ?n { ?a :p ?b } { SELECT DISTINCT ?b { GRAPH ?w { ?b :p ?c } } }", "Project(Join(Block, Distinct(Block)))"),

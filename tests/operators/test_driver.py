@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,13 @@ import pytest
 from local_run import Cut, Registered, Settings, World, register
 
 from cqels_opt.errors import DataError, RunError
-from cqels_opt.operators.driver import Driver, DriverOptions, check_ended
+from cqels_opt.operators.driver import Driver, DriverOptions, Evaluated, check_ended
+from cqels_opt.operators.evaluate import EvaluateTask
 from cqels_opt.operators.ingest import ROW_SCHEMA
 from cqels_opt.operators.local import LocalRunner, LocalSink
+from cqels_opt.operators.machine import Calibration
+from cqels_opt.operators.planner import PlanMode
+from cqels_opt.plans import Constants
 from cqels_opt.verify import Element
 from cqels_opt.windows.frontier import Frontier
 
@@ -152,6 +157,26 @@ def test_static_answers_are_there_from_the_first_element_on(tmp_path: Path) -> N
     query = register(text, world, tmp_path)
     assert [json.loads(line)["time"] for line in query.run().lines] == [500]
     assert query.judged(query.run().answers).equal
+
+
+@pytest.mark.parametrize(("stage", "shares"), [(1e-12, 3), (1e6, 1)])
+def test_joins_that_take_long_enough_are_shared_between_tasks(stage: float, shares: int, tmp_path: Path) -> None:
+    near = [(X, f"<{EX}near>", X)]
+    query = register(AT.replace("?x } }", "?x } ?x :near ?y }"), World({S: [[]]}, near), tmp_path / "q")
+    seen: list[int] = []
+
+    class Runner(LocalRunner):
+        def evaluate(self, tasks: Sequence[EvaluateTask], parts: int) -> Evaluated:
+            seen.append(parts)
+            return super().evaluate(tasks, parts)
+
+    mode = PlanMode(calibration=Calibration(Constants(stage=stage)))
+    frontier = Frontier(query.program.streams, 0, True)
+    options = DriverOptions(plan=mode)
+    driver = Driver(tmp_path / "state", [query.program], Runner(3), LocalSink(), frontier, options)
+    driver.batch(0, table((1000, A, X, 0), (1000, B, X, 1)))
+    assert seen == [shares]
+    assert lines(driver) == [(1000, "a"), (1000, "b")]
 
 
 def test_the_end_of_a_replay_is_looked_for(tmp_path: Path) -> None:

@@ -16,9 +16,10 @@ from cqels_opt.operators.compile import Compiler
 from cqels_opt.operators.design_report import described, text
 from cqels_opt.operators.driver import Driver
 from cqels_opt.operators.local import LocalSink
+from cqels_opt.operators.machine import Calibration
 from cqels_opt.operators.planner import PlanMode, Planner
 from cqels_opt.operators.workshop import THREAD, Workshop, in_thread
-from cqels_opt.plans import Constants, SecondsCost
+from cqels_opt.plans import Constants
 from cqels_opt.query.parser import parse
 from cqels_opt.trace.records import SubResults, TraceRecord
 from cqels_opt.verify import Element
@@ -29,7 +30,7 @@ TEXT = """PREFIX : <http://ex.org/> SELECT ?a ?b ?c ?d FROM NAMED :S [NOW] AS ?u
 WHERE { GRAPH ?u { ?a :at ?x } ?a :knows ?b . ?b :knows ?c . ?c :near ?d }"""
 PAIRS = """PREFIX : <http://ex.org/> SELECT ?a ?b FROM NAMED :S [RANGE 2 s] AS ?u
 WHERE { GRAPH ?u { ?a :at ?x } ?a :wrote ?p . ?b :wrote ?p }"""
-SLOW = SecondsCost(Constants(**{f.name: 200 * getattr(Constants(), f.name) for f in fields(Constants)}))
+SLOW = Calibration(Constants(**{f.name: 200 * getattr(Constants(), f.name) for f in fields(Constants)}))
 """A machine that takes long enough over a few rows for the seconds to matter."""
 
 
@@ -52,7 +53,7 @@ def world(sizes: list[int], seed: int = 1) -> World:
 def slow(query: Registered, start: Callable[[Callable[[], None]], None], folder: Path | None = None, sink: Any = None) -> Driver:
     """A driver on the slow machine."""
     driver = query.driver(HOW, folder, sink=sink)
-    driver.options = replace(driver.options, plan=PlanMode(cost_model=SLOW))
+    driver.options = replace(driver.options, plan=PlanMode(calibration=SLOW))
     driver.workshop = Workshop(driver.folder / "subresults", start)
     driver.restore(None)
     return driver
@@ -110,7 +111,7 @@ def test_plans_that_are_kept_keep_the_compiled_design(tmp_path: Path) -> None:
     query = register(TEXT, world([50] * 20), tmp_path)
     for mode in ("static", "first", "worst"):
         driver = slow(query, at_once)
-        driver.options = replace(driver.options, plan=PlanMode(mode, cost_model=SLOW))
+        driver.options = replace(driver.options, plan=PlanMode(mode, calibration=SLOW))
         driver.restore(None)
         assert not changes(batches(driver, query))
 
@@ -223,7 +224,7 @@ def test_a_restart_without_its_sub_results_runs_as_compiled(mode: str, tmp_path:
         if file.is_file():
             file.unlink()
     driver = slow(query, at_once, folder=folder, sink=sink)
-    driver.options = replace(driver.options, plan=PlanMode(mode, cost_model=SLOW))
+    driver.options = replace(driver.options, plan=PlanMode(mode, calibration=SLOW))
     driver.restore(None)
     (first,) = driver.batch(20, chunks[20])
     assert relations_of(first) == {"u", "knows#1", "knows#2", "near"}

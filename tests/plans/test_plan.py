@@ -15,10 +15,12 @@ from cqels_opt.plans import (
     Probe,
     QueryGraph,
     Scan,
+    Split,
     check,
     filters,
     operators,
     parse_plan,
+    parse_planned,
     parse_plans,
     plans_text,
 )
@@ -38,6 +40,38 @@ def test_the_text_of_a_plan_is_its_tree() -> None:
 def test_typed_plans_may_be_untidy() -> None:
     assert str(parse_plan(" lsnow>>(a  >>b[ ?x ])[?z ?y]>>w#1[]")) == "lsnow » (a » b[?x])[?y ?z] » w#1[]"
     assert plans_text(parse_plans("s: s » a[?x] ;\n t:t » s[?x];")) == "s: s » a[?x]; t: t » s[?x]"
+
+
+def test_a_split_has_two_plans_and_a_cut() -> None:
+    text = "s: s » a[?x] » b[?y] | a[?x] >= 8: s » b[?y] » a[?x]; t: t » s[?x]"
+    plans = parse_plans(text)
+    assert plans["s"] == Split(parse_plan("s » a[?x] » b[?y]"), "a", "x", 8, parse_plan("s » b[?y] » a[?x]"))
+    assert plans_text(plans) == text
+    assert str(parse_planned(" s>>a[?x]|a[?x]>= 8 :s >> a[?x] ")) == "s » a[?x] | a[?x] >= 8: s » a[?x]"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("s » a[?x] |", "plan, column 12: the relation that the delta is split by expected, but the end found"),
+        ("s » a[?x] | a[]: s", "'[?variable]' before this expected, but ':' found"),
+        ("s » a[?x] | a[?x] >= few: s", "a number of rows expected, but 'few' found"),
+        ("s » a[?x] | a[?x] >= 8 s", "':' expected, but 's' found"),
+    ],
+)
+def test_a_split_that_is_mistyped(text: str, message: str) -> None:
+    with pytest.raises(PlanError) as caught:
+        parse_planned(text)
+    assert message in str(caught.value)
+
+
+def test_a_delta_is_split_by_what_it_joins_with() -> None:
+    graph = QueryGraph([relation("s", "x", dynamic=True), relation("a", "x y"), relation("b", "y")])
+    plan = parse_plan("s » a[?x] » b[?y]")
+    check(Split(plan, "a", "x", 2, plan), graph, "s")
+    for name, variable in (("b", "y"), ("a", "y"), ("s", "x"), ("c", "x")):
+        with pytest.raises(PlanError, match="a split is by a relation that s joins with"):
+            check(Split(plan, name, variable, 2, plan), graph, "s")
 
 
 @given(st.randoms(use_true_random=False))

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cqels_opt.stats import BoundedCounts, ValueCounts, WindowPair, WindowStatistics, slot_counts, tally
-from cqels_opt.stats.bounded import ALL, Kept, heaviest
+from cqels_opt.stats.bounded import ALL, LEAST_RISE, Kept, heaviest
 from cqels_opt.stats.counts import EMPTY, Ints
 
 
@@ -56,6 +56,33 @@ def test_a_sketch_is_unbiased() -> None:
     assert np.mean(distincts) == pytest.approx(len(left.values), abs=4 * spread / np.sqrt(400))
     assert np.std(distincts) == pytest.approx(spread, rel=0.2)
     assert len(both)
+
+
+@pytest.mark.parametrize("level", [1, 3, 5])
+def test_errors_exceed_k_standard_errors_as_rarely_as_chebyshev_says(level: int) -> None:
+    """Of 400 hash functions; with heavy values apart, for joins, for their relative bound, and for distinct values."""
+    rng = np.random.default_rng(level)
+    left, right = (tally(skewed(rng, 4000, 600) // 1_000_003) for _ in range(2))
+    both, f, g = np.intersect1d(left.values, right.values, return_indices=True)
+    heavy = np.isin(both, heaviest(left, 10)) | np.isin(both, heaviest(right, 10))
+    products = (left.counts[f] * right.counts[g]).astype(float)
+    truth, light = products.sum(), products[~heavy]
+    error = np.sqrt((2**level - 1) * (light**2).sum())
+    assert error <= truth * np.sqrt((2**level - 1) * light.max() / truth)
+    of_distinct = np.sqrt((2**level - 1) * (len(left.values) - 10))
+    beyond, beyond_distinct = [], []
+    for shift in range(400):
+        one, two = (BoundedCounts(ValueCounts(side._replace(values=side.values + 10_000 * shift))) for side in (left, right))
+        kept = Kept(np.union1d(heaviest(one.tally(), 10), heaviest(two.tally(), 10)), level)
+        one.keep(kept)
+        two.keep(kept)
+        beyond.append(abs(one.dot(two) - truth) / error)
+        one = BoundedCounts(ValueCounts(left._replace(values=left.values + 10_000 * shift)))
+        one.keep(Kept(heaviest(one.tally(), 10), level))
+        beyond_distinct.append(abs(one.distinct - len(left.values)) / of_distinct)
+    for k in (1.5, 2, 3, 5):
+        assert np.mean(np.array(beyond) > k) <= 1 / k**2
+        assert np.mean(np.array(beyond_distinct) > k) <= 1 / k**2
 
 
 @settings(deadline=None)
@@ -114,6 +141,40 @@ def test_the_heaviest_are_exact_after_a_change_of_fashion() -> None:
     assert held.count("x", np.array([777_777])).tolist() == [100 * 30]
     assert held.heaviest("x", 1).values.tolist() == [777_777]
     assert counters(held) <= 2000
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.integers(1, LEAST_RISE - 1), st.integers(2, 12))
+def test_what_a_value_had_before_it_was_heavy_is_missing_until_it_has_left(seed: int, few: int, early: int) -> None:
+    """It is never overestimated, misses less than the least threshold for each slot that dropped it, and is exact in the end."""
+    rng = np.random.default_rng(seed)
+    value, others = 777_777, [rng.integers(0, 100_000, 500) for _ in range(21 + early)]
+    columns = [np.concatenate([column, np.full(few if i < early else 200, value)]) for i, column in enumerate(others)]
+    held = WindowStatistics(["x"], lambda t: (t, t + 20_000), budget=2000)
+    for second, column in enumerate(columns):
+        held.expire(second * 1000)
+        held.add(slot_counts(second, np.full(len(column), second * 1000 + 1), {"x": column}))
+        living = range(max(0, second - 20), second + 1)
+        truth = sum(int((columns[i] == value).sum()) for i in living)
+        dropped = sum(i < early for i in living)
+        if second >= early:
+            assert value in held.whole["x"].kept.heavy
+            missing = truth - held.count("x", np.array([value]))[0]
+            assert 0 <= missing <= few * dropped < LEAST_RISE * max(dropped, 1)
+    assert held.whole["x"].kept.level > 0
+    assert missing == 0
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.integers(300, 1500))
+def test_a_heavy_value_is_never_overestimated(seed: int, budget: int) -> None:
+    """Though values rise and give way to heavier ones all the time."""
+    rng = np.random.default_rng(seed)
+    slots = [(skewed(rng, 300, 3000) + 1_000_003 * int(rng.integers(0, 40))) for _ in range(45)]
+    exact, bounded = window(1 << 20, slots, keep=15), window(budget, slots, keep=15)
+    heavy = bounded.whole["x"].kept.heavy
+    assert len(heavy)
+    assert (bounded.count("x", heavy) <= exact.count("x", heavy)).all()
 
 
 def test_an_empty_window_is_exact_again() -> None:

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cqels_opt.stats import overlap_share, overlapping_pairs, spans
-from cqels_opt.stats.overlap import overlapping
+from cqels_opt.stats.overlap import MOST_CHUNK_PAIRS, overlapping
 
 ROWS = st.lists(st.tuples(st.integers(0, 30), st.integers(-2, 15), st.integers(0, 3)), max_size=12)
 Rows = list[tuple[int, int, int]]
@@ -57,6 +57,9 @@ def test_spans_after_a_frontier(rows: Rows, frontier: int) -> None:
     assert left.rows == sum(n for s, k, n in rows if s < s + k and s + k > frontier)
 
 
-def test_many_chunks_are_joined() -> None:
-    chunks = [spans(np.array([t]), np.array([t + 5]), np.array([1])) for t in range(80)]
-    assert overlapping(chunks, chunks) == brute([(t, 5, 1) for t in range(80)], [(t, 5, 1) for t in range(80)])
+def test_many_chunks_that_bounds_do_not_decide_are_joined() -> None:
+    """Each chunk has an early and a late row, so that no two of them meet in all rows or in none."""
+    rows = [[(t, 5, 1), (t + 200, 5, 2)] for t in range(80)]
+    chunks = [spans(*columns(of_chunk)) for of_chunk in rows]
+    assert len(chunks) ** 2 > MOST_CHUNK_PAIRS
+    assert overlapping(chunks, chunks) == brute(flat := [row for of_chunk in rows for row in of_chunk], flat)

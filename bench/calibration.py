@@ -1,0 +1,213 @@
+"""How long plans really take, next to what they were estimated to cost: with the committed constants and with this machine's.
+
+The report's Q1 to Q4 and their primed forms run without Spark over the generated world, under several plan modes. Each block of joins of
+a batch is run again and timed, the least processor time of a few runs counting; its cost was estimated when the plans were chosen.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as parquet
+from rich.console import Console
+from rich.table import Table
+
+from cqels_opt.bench.scenarios import QUERIES
+from cqels_opt.bench.social import DRIFT, PLACES_GRAPH, social
+from cqels_opt.lod.build import build_store
+from cqels_opt.operators.block import BlockStep, Observed
+from cqels_opt.operators.calibrate import measure
+from cqels_opt.operators.compile import PAGE, Compiler
+from cqels_opt.operators.driver import Driver, DriverOptions, Evaluated
+from cqels_opt.operators.evaluate import EvaluateTask
+from cqels_opt.operators.ingest import ROW_SCHEMA
+from cqels_opt.operators.local import LocalRunner, LocalSink
+from cqels_opt.operators.planner import BlockPlanner, PlanMode
+from cqels_opt.operators.profile import meaning
+from cqels_opt.operators.program import Block
+from cqels_opt.plans import Constants, Join, Operator, Optimizer, Plan, Scan, SecondsCost
+from cqels_opt.plans.ranking import cost_of
+from cqels_opt.query.parser import parse
+from cqels_opt.rdf.static import Failures, StaticSource, read_all
+from cqels_opt.windows.frontier import Frontier, Partition
+from cqels_opt.windows.intervals import FOREVER
+from cqels_opt.windows.replay import BatchSize, ReplaySource, cut
+from cqels_opt.windows.slots import SlotFile
+
+NAMES = tuple(f"q{i}{prime}" for i in range(1, 5) for prime in ("", "-prime"))
+MODES = ("adaptive", "first", "worst")
+REPEATS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Timed:
+    """The joins of one block in one batch: the seconds that they took, and their costs by the name of the constants.
+
+    ``estimated`` is from the estimated rows, as the plans were chosen; ``seen`` from the rows that the operators then gave.
+    """
+
+    query: str
+    mode: str
+    seconds: float
+    estimated: Mapping[str, float]
+    seen: Mapping[str, float]
+
+
+class _TimingRunner(LocalRunner):
+    """Times the joins of each block before it does the batch."""
+
+    def __init__(self, query: str, mode: str, contenders: Mapping[str, Constants]) -> None:
+        super().__init__()
+        self.query, self.mode, self.contenders = query, mode, contenders
+        self.driver: Driver | None = None
+        self.found: list[Timed] = []
+
+    def evaluate(self, tasks: Sequence[EvaluateTask], parts: int) -> Evaluated:
+        """See :meth:`LocalRunner.evaluate`."""
+        assert self.driver is not None
+        for task in tasks:
+            planner = self.driver.planners[task.program.id]
+            for block in task.program.blocks:
+
+                def joins(task: EvaluateTask = task, block: Block = block) -> Observed:
+                    step = BlockStep(block, task.program.store, task.step, task.terms())
+                    for _ in step.rows():
+                        continue
+                    return step.observed
+
+                seconds, observed = _least_seconds(joins)
+                costs = [_costs(planner.blocks[block.name], observed, constants) for constants in self.contenders.values()]
+                estimated, seen = (dict(zip(self.contenders, of)) for of in zip(*costs))
+                self.found.append(Timed(self.query, self.mode, seconds, estimated, seen))
+        return super().evaluate(tasks, parts)
+
+
+def _costs(planner: BlockPlanner, observed: Observed, constants: Constants) -> tuple[float, float]:
+    """The cost of a block's plans under other constants, all delta sources together: with estimated rows, and with those seen."""
+    memo, model = planner.optimizer.memo, SecondsCost(constants)
+    own, memo.model = memo.model, model
+    memo.recost_everything()
+    estimated = sum(cost_of(memo, source, choice.plan) or 0.0 for source, choice in planner.choices.items())
+    memo.model = own
+    memo.recost_everything()
+    seen = 0.0
+    for source, choice in planner.choices.items():
+        after = {step.covers: float(rows) for step, rows in zip(choice.operators, observed.operators[source])}
+        seen += _priced(choice.plan, after, planner.optimizer, source, model)[0]
+    return estimated, seen
+
+
+def _priced(
+    plan: Plan, after: Mapping[frozenset[str], float], optimizer: Optimizer, source: str, model: SecondsCost
+) -> tuple[float, frozenset[str], float]:
+    """(cost, what it covers, rows) of a part of a plan whose operators gave these rows."""
+    if isinstance(plan, Scan):
+        covers = frozenset([plan.relation])
+        rows = after[covers]
+        return float(model.scan(np.array(rows), np.array(0.0))), covers, rows
+    cost, covers, left = _priced(plan.input, after, optimizer, source, model)
+    if isinstance(plan, Join):
+        inner, covered, right = _priced(plan.build, after, optimizer, source, model)
+        cost, covers, operator = cost + inner, covers | covered, Operator.HASH
+    else:
+        covers |= {plan.relation}
+        right = optimizer.memo.rows(source, 1 << optimizer.graph.index[plan.relation])
+        operator = Operator.PROBE
+    if not plan.on:
+        operator = Operator.LOOP
+    rows = after[covers]
+    return cost + float(model.join(operator, *(np.array(x) for x in (left, right, rows, 0.0)))), covers, rows
+
+
+def _least_seconds(run: Callable[[], Observed]) -> tuple[float, Observed]:
+    observed = run()
+    taken = []
+    for _ in range(REPEATS):
+        began = time.process_time()
+        run()
+        taken.append(time.process_time() - began)
+    return min(taken), observed
+
+
+def timed(folder: Path, contenders: Mapping[str, Constants], authors: int, rate: int, seconds: int) -> Iterator[Timed]:
+    """Every block of every batch of the queries, over a world of so many authors and so many elements a second."""
+    files = social(folder, authors=authors, elements=rate * seconds, rate=float(rate), phases=DRIFT, stream_format="parquet")
+    failures = Failures(skip=False)
+    sources = [StaticSource(files.static, None), StaticSource(files.places, PLACES_GRAPH)]
+    quads = (quad for part in read_all(sources, failures) for quad in zip(part.s, part.p, part.o, part.g))
+    build_store(folder / "store", quads, durable=False)
+    for query in NAMES:
+        text = re.sub(r"\$[^$\n]+\$", "Author 0", (QUERIES / f"{query}.rq").read_text(encoding="utf-8"))
+        parsed = parse(text, file=query)
+        meant = meaning(parsed)
+        (folder / query).mkdir()
+        compiler = Compiler(parsed, str(folder / "store"), folder / query, meant.report, meant.duplicates == "set")
+        program = compiler.compile(query, meant.operator)
+        plan = cut([ReplaySource(s, (files.stream,)) for s in program.streams], folder / "replay", BatchSize(duration=1000))
+        for mode in MODES:
+            frontier = Frontier(program.streams, finite=True)
+            for p in plan.partitions:
+                frontier.partitions[p.partition] = Partition(plan.streams[p.stream], None, -1, p.first, p.elements)
+            pages = folder / query / PAGE
+            held = [SlotFile("terms", str(pages), greatest=int(FOREVER))] if pages.exists() else []
+            runner = _TimingRunner(query, mode, contenders)
+            options = DriverOptions(plan=PlanMode(mode))
+            runner.driver = Driver(folder / f"{query}-{mode}", [program], runner, LocalSink(), frontier, options, pages=held)
+            for number in range(len(plan.chunks)):
+                runner.driver.batch(number, parquet.read_table(plan.path(number)).cast(ROW_SCHEMA))
+            yield from runner.found
+
+
+def study(folder: Path, quick: bool) -> dict[str, Any]:
+    """Estimated over measured seconds, with the committed constants and with those of this machine."""
+    began = time.perf_counter()
+    measured = measure()
+    taken = time.perf_counter() - began
+    contenders = {"default": Constants(), "measured": replace(Constants(), **measured)}
+    found = list(timed(folder, contenders, *((300, 100, 6) if quick else (3000, 1000, 12))))
+    return {
+        "constants": measured,
+        "seconds to measure them": taken,
+        "blocks": len(found),
+        "estimated over measured": {
+            f"{name}, {rows}": {
+                part: _summary([getattr(t, rows)[name] / t.seconds for t in found if part in ("all", t.query, t.mode)])
+                for part in ("all", *MODES, *NAMES)
+            }
+            for rows in ("estimated", "seen")
+            for name in contenders
+        },
+    }
+
+
+def _summary(found: Sequence[float]) -> dict[str, float]:
+    """``error`` is the median factor by which an estimate misses, either way."""
+    ratios = np.array(found)
+    off = np.maximum(ratios, 1 / ratios)
+    return {
+        "median": float(np.median(ratios)),
+        "error": float(np.median(off)),
+        "95th percentile": float(np.quantile(off, 0.95)),
+    }
+
+
+def show(found: Mapping[str, Any]) -> None:
+    """A study as a table."""
+    table = Table(
+        title=f"Estimated over measured seconds of the joins of a block in a batch ({found['blocks']:,} of them)\n"
+        f"median; median factor off; 95th percentile of that (constants measured in {found['seconds to measure them']:.1f} s)"
+    )
+    rows = found["estimated over measured"]
+    table.add_column("")
+    for name in rows:
+        table.add_column(f"{name} rows", justify="right")
+    for part in next(iter(rows.values())):
+        cells = [f"{s['median']:.2f}; {s['error']:.2f}×; {s['95th percentile']:.2f}×" for s in (rows[n][part] for n in rows)]
+        table.add_row(part, *cells)
+    Console().print(table)

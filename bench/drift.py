@@ -1,0 +1,254 @@
+"""Drift: the rows that all operators produce under adaptive plans, next to the best fixed plans of each phase, chosen with hindsight.
+
+Hindsight is exact over all left-deep plans without cross products, and knows every bushy plan that the adaptive run took. The rows that an
+operator of a left-deep plan gives hang only on the set of relations joined so far, so a few fixed plans that pass through every set measure
+them all, batch by batch, and a shortest path through the sets is the best order of any phase.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, TypeGuard
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.console import Console
+from rich.table import Table
+
+from cqels_opt.bench.local import Prepared, Ran, check_same, load, prepare, rows_produced
+from cqels_opt.bench.scenarios import QUERIES
+from cqels_opt.bench.social import CONGRESS, DRIFT, PLACES_GRAPH, STREAM, Phase, social
+from cqels_opt.operators.planner import PlanMode, Planner
+from cqels_opt.plans import Join, Plan, QueryGraph, Scan, Split, parse_plan, parse_planned
+from cqels_opt.plans.plan import join_plans, joins, pairs
+from cqels_opt.plans.relation_set import RelationSet, members, size
+from cqels_opt.rdf.static import StaticSource
+from cqels_opt.trace.records import TraceRecord
+from cqels_opt.windows.replay import BatchSize
+
+SEED = 1
+MODES = ("adaptive", "static", "worst")
+
+Rows = NDArray[np.int64]
+"""Rows a batch."""
+
+Order = tuple[RelationSet, ...]
+"""A left-deep plan as the sets that it joins up to, the delta source alone first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drifting:
+    """A workload of phases: how many elements, and how many of them a micro-batch."""
+
+    phases: Sequence[Phase]
+    elements: int
+    batch: int
+
+    def slices(self) -> list[slice]:
+        """The batches of each phase."""
+        ends = np.cumsum([phase.share for phase in self.phases]) / sum(phase.share for phase in self.phases)
+        places = [0, *np.round(ends * self.elements / self.batch).astype(int).tolist()]
+        return [slice(begin, end) for begin, end in pairwise(places)]
+
+
+# ------------------------------------------------------------------ every left-deep plan
+def connected_sets(graph: QueryGraph, source: str) -> list[RelationSet]:
+    """The connected sets that have the delta source, small ones first: what left-deep plans without cross products join up to."""
+    start = 1 << graph.index[source]
+    found, fresh = {start}, {start}
+    while fresh:
+        fresh = {relations | 1 << i for relations in fresh for i in members(graph.neighbourhood(relations))} - found
+        found |= fresh
+    return sorted(found, key=lambda relations: (size(relations), relations))
+
+
+def covering_orders(graph: QueryGraph, source: str) -> list[Order]:
+    """Left-deep orders that together pass through every connected set: each goes where most sets are that none has met."""
+    sets = connected_sets(graph, source)
+    waiting, orders = set(sets), []
+    while waiting:
+        most: dict[RelationSet, tuple[int, Order]] = {sets[0]: (0, (sets[0],))}
+        for relations in sets[1:]:
+            before = [relations & ~(1 << i) for i in members(relations)]
+            count, way = max((most[b] for b in before if b in most), key=lambda found: found[0])
+            most[relations] = (count + (relations in waiting), (*way, relations))
+        orders.append(most[sets[-1]][1])
+        waiting -= set(orders[-1])
+    return orders
+
+
+def plan_of(order: Order, graph: QueryGraph) -> Plan:
+    """The plan of an order."""
+
+    def scan(relations: RelationSet) -> Plan:
+        return Scan(graph.relations[next(members(relations))].name)
+
+    plan = scan(order[0])
+    for before, after in pairwise(order):
+        plan = join_plans(plan, scan(after & ~before), graph.shared(before, after & ~before))
+    return plan
+
+
+def cheapest(sets: Mapping[RelationSet, float]) -> tuple[float, Order]:
+    """The order with the fewest rows over its joins, given the rows of each set."""
+    ordered = sorted(sets, key=lambda relations: (size(relations), relations))
+    best: dict[RelationSet, tuple[float, Order]] = {ordered[0]: (0.0, (ordered[0],))}
+    for relations in ordered[1:]:
+        before = [best[b] for i in members(relations) if (b := relations & ~(1 << i)) in best]
+        rows, way = min(before, key=lambda found: found[0])
+        best[relations] = (rows + sets[relations], (*way, relations))
+    return best[ordered[-1]]
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """The rows of every set of each delta source, a batch, and those of its bushy plans; and the runs that measured them."""
+
+    graphs: Mapping[str, QueryGraph]
+    rows: Mapping[str, Mapping[RelationSet, Rows]]
+    bushy: Mapping[str, Mapping[str, Rows]]
+    runs: Sequence[Ran]
+
+    def hindsight(self, batches: slice) -> dict[str, str]:
+        """The fixed plans that give the fewest rows in some batches."""
+        plans = {}
+        for source, sets in self.rows.items():
+            least, order = cheapest({relations: float(rows[batches].sum()) for relations, rows in sets.items()})
+            found = {text: float(rows[batches].sum()) for text, rows in self.bushy[source].items()}
+            plans[source] = min({str(plan_of(order, self.graphs[source])): least, **found}.items(), key=lambda item: item[1])[0]
+        return plans
+
+    def given(self, plans: Mapping[str, str], batches: slice) -> int:
+        """The rows that fixed plans give in some batches."""
+        return sum(int(self._given(source, text)[batches].sum()) for source, text in plans.items())
+
+    def _given(self, source: str, text: str) -> Rows:
+        if text in self.bushy[source]:
+            return self.bushy[source][text]
+        graph = self.graphs[source]
+        steps = [left | right for left, right in pairs(parse_plan(text), graph)]
+        total: Rows = np.stack([self.rows[source][relations] for relations in steps]).sum(axis=0)
+        return total
+
+
+def measure(query: Prepared, taken: Mapping[str, Sequence[str]]) -> Measured:
+    """Runs fixed plans that pass through every set, and those of the plans ``taken`` that are bushy.
+
+    A run serves all delta sources, as the plan of one moves no rows of another.
+    """
+    blocks = Planner(query.program, PlanMode()).blocks.values()
+    graphs = {source: block.optimizer.graph for block in blocks for source in block.sources}
+    orders = {source: covering_orders(graph, source) for source, graph in graphs.items()}
+    bushy = {source: [plan for text in taken[source] if _is_bushy(plan := parse_planned(text))] for source in graphs}
+    plans = {source: [*(plan_of(order, graphs[source]) for order in orders[source]), *bushy[source]] for source in graphs}
+    runs = []
+    for number in range(max(map(len, plans.values()))):
+        fixed = {source: found[min(number, len(found) - 1)] for source, found in plans.items()}
+        runs.append(query.run(f"fixed {number}", PlanMode("fixed", fixed)))
+    rows = {
+        source: {
+            relations: _observed(runs[number].records, source)[:, place]
+            for number, order in enumerate(found)
+            for place, relations in enumerate(order)
+        }
+        for source, found in orders.items()
+    }
+    return Measured(
+        graphs,
+        rows,
+        {
+            source: {
+                str(plan): _observed(runs[len(orders[source]) + number].records, source)[:, 1:].sum(axis=1)
+                for number, plan in enumerate(found)
+            }
+            for source, found in bushy.items()
+        },
+        runs,
+    )
+
+
+def _is_bushy(plan: Plan | Split) -> TypeGuard[Plan]:
+    """Whether a plan is for all of a delta, and joins parts of which none is one relation."""
+    return not isinstance(plan, Split) and any(isinstance(join, Join) for join in joins(plan))
+
+
+def _observed(records: Iterable[TraceRecord], source: str) -> Rows:
+    """What the operators of a delta source gave, a batch a line."""
+    deltas = [next(delta for delta in record.deltas if delta.source == source) for record in records]
+    return np.array([[operator.observed or 0 for operator in delta.operators] for delta in deltas], np.int64)
+
+
+# ------------------------------------------------------------------ the study
+def study(quick: bool) -> dict[str, Any]:
+    """Queries that join two windows over streams whose crowd and places change."""
+    found = []
+    for name, phases in (("drift", DRIFT), ("congress", CONGRESS)):
+        work = Drifting(phases, 3_000 if quick else 12_000, 250 if quick else 500)
+        with tempfile.TemporaryDirectory(prefix="cqels-opt-bench-") as scratch:
+            folder = Path(scratch)
+            world = social(
+                folder,
+                seed=SEED,
+                authors=600 if quick else 2_000,
+                coauthor_pairs=6_000 if quick else 20_000,
+                places=100 if quick else 200,
+                elements=work.elements,
+                rate=50.0 if quick else 100.0,
+                phases=phases,
+            )
+            store = load(folder / "store", [StaticSource(world.static), StaticSource(world.places, PLACES_GRAPH)])
+            for asked in ("Q2",) if quick else ("Q2", "Q3"):
+                text = (QUERIES / f"{asked.lower()}.rq").read_text(encoding="utf-8")
+                query = prepare(asked, text, store, {STREAM: world.stream}, folder / asked, BatchSize(count=work.batch))
+                found.append({"workload": name, "query": asked, **compared(query, work)})
+    return {"seed": SEED, "elements": work.elements, "batch": work.batch, "results": found}
+
+
+def compared(query: Prepared, work: Drifting) -> dict[str, Any]:
+    """The rows of each mode and of hindsight, by phase and in all."""
+    runs = [query.run(mode, PlanMode(mode)) for mode in MODES]
+    deltas = [delta for record in runs[0].records for delta in record.deltas]
+    taken = {d.source: list(dict.fromkeys(other.plan for other in deltas if other.source == d.source)) for d in deltas}
+    measured = measure(query, taken)
+    check_same([*runs, *measured.runs])
+    slices, everything = work.slices(), slice(None)
+    best, one = [measured.hindsight(batches) for batches in slices], measured.hindsight(everything)
+    rows = {run.name: [rows_produced(run.records[batches]) for batches in slices] for run in runs}
+    rows["best by phase"] = [measured.given(plans, batches) for plans, batches in zip(best, slices)]
+    rows["best throughout"] = [measured.given(one, batches) for batches in slices]
+    totals = {name: sum(parts) for name, parts in rows.items()}
+    return {
+        "answers": runs[0].answers,
+        "rows by phase": rows,
+        "rows": totals,
+        "switches": sum(delta.switched for delta in deltas),
+        "best plans": best,
+        "ratios": {
+            "adaptive / best by phase": totals["adaptive"] / totals["best by phase"],
+            "static / adaptive": totals["static"] / totals["adaptive"],
+            "worst / adaptive": totals["worst"] / totals["adaptive"],
+            "best throughout / adaptive": totals["best throughout"] / totals["adaptive"],
+        },
+    }
+
+
+def show(found: Mapping[str, Any]) -> None:
+    """A study as tables."""
+    console = Console()
+    for one in found["results"]:
+        table = Table(
+            title=f"{one['query']} under {one['workload']}: rows that all operators produce, {found['elements']:,} elements"
+        )
+        table.add_column("plans")
+        phases = len(one["rows by phase"]["adaptive"])
+        for heading in (*(f"phase {i + 1}" for i in range(phases)), "in all", "over adaptive"):
+            table.add_column(heading, justify="right")
+        for contender, parts in one["rows by phase"].items():
+            over = one["rows"][contender] / one["rows"]["adaptive"]
+            table.add_row(contender, *(f"{rows:,}" for rows in (*parts, one["rows"][contender])), f"{over:.2f}×")
+        console.print(table)
+        console.print(", ".join(f"{name} {ratio:.2f}×" for name, ratio in one["ratios"].items()))

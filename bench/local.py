@@ -1,0 +1,114 @@
+"""Runs of the engine without Spark, for studies that count rows instead of time.
+
+The files are loaded, compiled and cut as a replay does it; each chunk is a micro-batch of the driver with the local runner. All runs of one
+query must give one bag of answers, whatever their plans: :func:`check_same`.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as parquet
+
+from cqels_opt.bench.contenders import bag_digest
+from cqels_opt.errors import RunError
+from cqels_opt.lod.build import build_store
+from cqels_opt.operators.compile import PAGE, Compiler
+from cqels_opt.operators.driver import Driver, DriverOptions
+from cqels_opt.operators.ingest import ROW_SCHEMA
+from cqels_opt.operators.local import LocalRunner, LocalSink
+from cqels_opt.operators.planner import PlanMode
+from cqels_opt.operators.profile import meaning
+from cqels_opt.operators.program import Program
+from cqels_opt.query.parser import parse
+from cqels_opt.rdf.static import Failures, StaticSource, read_all
+from cqels_opt.trace.records import Delta, Operator, TraceRecord
+from cqels_opt.windows.frontier import Frontier, Partition
+from cqels_opt.windows.intervals import FOREVER
+from cqels_opt.windows.replay import BatchSize, ReplayPlan, ReplaySource, cut
+from cqels_opt.windows.slots import SlotFile
+
+
+def load(folder: Path, sources: Sequence[StaticSource]) -> Path:
+    """A store of static files, made in this process."""
+    quads = (quad for block in read_all(sources, Failures(skip=False)) for quad in zip(block.s, block.p, block.o, block.g))
+    build_store(folder, quads, durable=False)
+    return folder
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """One run: its trace records, a batch each, and its answers, counted and as the digest of a bag."""
+
+    name: str
+    records: tuple[TraceRecord, ...]
+    answers: int
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A query compiled over a store, and its stream cut into micro-batches."""
+
+    name: str
+    program: Program
+    replay: ReplayPlan
+    folder: Path
+
+    def run(self, name: str, mode: PlanMode) -> Ran:
+        """The query from its first batch to its last."""
+        with tempfile.TemporaryDirectory(dir=self.folder) as scratch:
+            sink, options = LocalSink(), DriverOptions(plan=mode)
+            state, pages = Path(scratch) / "state", self._pages()
+            driver = Driver(state, [self.program], LocalRunner(), sink, self._frontier(), options, None, pages)
+            records = [record for number, rows in enumerate(self._chunks()) for record in driver.batch(number, rows)]
+            out = Path(scratch) / "answers.jsonl"
+            out.write_text("".join(line + "\n" for line in sink.lines), encoding="utf-8")
+            return Ran(name, tuple(records), len(sink.lines), bag_digest(out))
+
+    def _chunks(self) -> Iterable[pa.Table]:
+        return (parquet.read_table(self.replay.path(number)).cast(ROW_SCHEMA) for number in range(len(self.replay.chunks)))
+
+    def _frontier(self) -> Frontier:
+        frontier = Frontier(self.program.streams, finite=True)
+        for p in self.replay.partitions:
+            stream, first = self.replay.streams[p.stream], p.first if p.elements else None
+            frontier.partitions[p.partition] = Partition(stream, None, -1, first, p.elements)
+        return frontier
+
+    def _pages(self) -> list[SlotFile]:
+        page = self.folder / PAGE
+        return [SlotFile("terms", str(page), greatest=int(FOREVER))] if page.exists() else []
+
+
+def prepare(name: str, text: str, store: Path, streams: Mapping[str, Path], folder: Path, batch: BatchSize) -> Prepared:
+    """Compiles a query and cuts the files of its streams into batches."""
+    query = parse(text)
+    meant = meaning(query)
+    folder.mkdir(parents=True)
+    program = Compiler(query, str(store), folder, meant.report, meant.duplicates == "set").compile(name, meant.operator)
+    sources = [ReplaySource(stream, (streams[stream.strip("<>")],)) for stream in program.streams]
+    return Prepared(name, program, cut(sources, folder / "replay", batch), folder)
+
+
+def check_same(runs: Sequence[Ran]) -> None:
+    """No figure is reported before all runs have answered the same."""
+    for other in runs[1:]:
+        if other.digest != runs[0].digest:
+            raise RunError(
+                f"{other.name} gives other answers ({other.answers}) than {runs[0].name} ({runs[0].answers}): this is a bug"
+            )
+
+
+def joins_of(delta: Delta) -> list[Operator]:
+    """The operators of a delta source but for the scans of the delta (of a split one, of its parts), which every plan has."""
+    return [operator for operator in delta.operators if (operator.op, operator.relation) != ("scan", delta.source)]
+
+
+def rows_produced(records: Iterable[TraceRecord]) -> int:
+    """The rows that the operators gave in some batches, without the scans of deltas."""
+    return sum(operator.observed or 0 for record in records for delta in record.deltas for operator in joins_of(delta))

@@ -1,0 +1,135 @@
+"""How far estimates miss: the q-errors of the chosen plans' operators under each kind of estimate, side by side.
+
+An operator counts once a batch, with the rows that were estimated when the plan was chosen and those that it gave. The scan of a delta is
+left out, as its rows are counted beforehand. Operators that were estimated to give at most one row and gave at most one have a q-error of
+one by definition; ``with rows`` leaves those out as well. The first batches are shown by themselves: no feedback has been learnt there.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from cqels_opt.bench.local import check_same, joins_of, load, prepare
+from cqels_opt.bench.scenarios import QUERIES
+from cqels_opt.bench.social import DRIFT, PLACES_GRAPH, STEADY, STREAM, Phase, social
+from cqels_opt.operators.planner import Estimates, PlanMode
+from cqels_opt.rdf.static import StaticSource
+from cqels_opt.trace.records import TraceRecord
+from cqels_opt.windows.replay import BatchSize
+
+SEED = 1
+WORKLOADS: Mapping[str, Sequence[Phase]] = {"steady": STEADY, "drift": DRIFT}
+ASKED = ("q1", "q2", "q3", "q4", "q1-prime", "q2-prime", "q3-prime", "q4-prime")
+KINDS: Mapping[str, Estimates] = {
+    "bindings": "bindings",
+    "pairwise": "pairwise",
+    "pairwise + walks": "walks",
+    "pairwise + feedback": "feedback",
+    "all": "all",
+}
+AUTHOR = "Author 3"
+"""Of whom Q1' to Q4' ask: one of those who write most."""
+FIRST = 2
+"""So many batches are the first ones."""
+
+
+def study(quick: bool) -> dict[str, Any]:
+    """All queries over all workloads under every kind of estimate."""
+    elements, batch = (2_000, 250) if quick else (6_000, 500)
+    results = []
+    for workload, phases in WORKLOADS.items():
+        with tempfile.TemporaryDirectory(prefix="cqels-opt-bench-") as scratch:
+            folder = Path(scratch)
+            world = social(
+                folder,
+                seed=SEED,
+                authors=600 if quick else 2_000,
+                coauthor_pairs=6_000 if quick else 20_000,
+                places=30 if quick else 100,
+                elements=elements,
+                rate=50.0 if quick else 100.0,
+                phases=phases,
+            )
+            store = load(folder / "store", [StaticSource(world.static), StaticSource(world.places, PLACES_GRAPH)])
+            for asked in ASKED:
+                text = (QUERIES / f"{asked}.rq").read_text(encoding="utf-8").replace("$Author Name$", AUTHOR)
+                query = prepare(asked, text, store, {STREAM: world.stream}, folder / asked, BatchSize(count=batch))
+                runs = [query.run(name, PlanMode(estimates=kind)) for name, kind in KINDS.items()]
+                check_same(runs)
+                results += [
+                    {"workload": workload, "query": asked, "estimates": run.name, "errors": errors(run.records)} for run in runs
+                ]
+    return {"seed": SEED, "elements": elements, "batch": batch, "summary": _summary(results), "results": _by_query(results)}
+
+
+def errors(records: Iterable[TraceRecord]) -> list[tuple[int, float, bool]]:
+    """Of every operator but the scans of deltas: its batch, its q-error, and whether there were rows, estimated or observed."""
+    return [
+        (number, operator.q_error, max(operator.estimated or 0.0, operator.observed or 0) > 1)
+        for number, record in enumerate(records)
+        for delta in record.deltas
+        for operator in joins_of(delta)
+        if operator.q_error is not None
+    ]
+
+
+def summarised(found: Sequence[float]) -> dict[str, float]:
+    """How many there are, their median, their 95th percentile, and the greatest."""
+    if not found:
+        return {"operators": 0}
+    return {
+        "operators": len(found),
+        "median": float(np.median(found)),
+        "95th percentile": float(np.quantile(found, 0.95)),
+        "greatest": max(found),
+    }
+
+
+def _summary(results: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Over all queries, by workload and kind of estimate."""
+    summary = []
+    for workload in (*WORKLOADS, "both"):
+        for kind in KINDS:
+            mine = [r["errors"] for r in results if r["estimates"] == kind and workload in (r["workload"], "both")]
+            together = [error for found in mine for error in found]
+            parts = {
+                "all": [q for _, q, _ in together],
+                "with rows": [q for _, q, rows in together if rows],
+                "first batches, with rows": [q for number, q, rows in together if rows and number < FIRST],
+            }
+            summary.append({"workload": workload, "estimates": kind, **{part: summarised(qs) for part, qs in parts.items()}})
+    return summary
+
+
+def _by_query(results: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    return [{**r, "errors": summarised([q for _, q, rows in r["errors"] if rows])} for r in results]
+
+
+def show(found: Mapping[str, Any]) -> None:
+    """A study as tables: over all queries, then query by query."""
+    console = Console()
+    title = f"q-errors of the chosen plans' operators: median, 95th percentile, greatest ({found['elements']:,} elements a run)"
+    parts = ("all", "with rows", "first batches, with rows")
+    table = Table("stream", "estimates", *parts, title=title)
+    for line in found["summary"]:
+        table.add_row(line["workload"], line["estimates"], *(_cell(line[part]) for part in parts))
+    console.print(table)
+    table = Table("stream", "query", *KINDS, title="The same by query, operators with rows")
+    for workload in WORKLOADS:
+        for asked in ASKED:
+            mine = {r["estimates"]: r["errors"] for r in found["results"] if (r["workload"], r["query"]) == (workload, asked)}
+            table.add_row(workload, asked, *(_cell(mine[kind]) for kind in KINDS))
+    console.print(table)
+
+
+def _cell(summary: Mapping[str, float]) -> str:
+    if not summary["operators"]:
+        return "-"
+    return " ".join(f"{summary[part]:,.2f}" for part in ("median", "95th percentile", "greatest"))

@@ -1,0 +1,120 @@
+"""The constants of the cost model that this machine has: measured once, kept in the user's cache folder, and used from then on.
+
+Nothing measures by itself: ``cqels-opt calibrate`` does, for a machine that runs something else at the same time measures that too. A
+file that is damaged, or that another machine or version wrote, counts for nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import tempfile
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from importlib.metadata import version
+from math import isfinite
+from pathlib import Path
+from typing import Any, Literal
+
+from cqels_opt.plans import Constants
+
+FORMAT = 1
+NAMES = tuple(f.name for f in fields(Constants))
+SPARK_NAMES = ("job", "stage", "shuffle", "broadcast")
+Why = Literal["", "none", "damaged", "stale"]
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """Constants, and where they come from. ``measured`` says when (UTC; None: they are the committed defaults, ``why`` says for what
+    reason), ``names`` which of them were measured."""
+
+    constants: Constants = field(default_factory=Constants)
+    measured: str | None = None
+    names: tuple[str, ...] = ()
+    why: Why = ""
+
+    @property
+    def origin(self) -> str:
+        """Where the constants come from, for people."""
+        if self.measured is None:
+            return f"committed defaults{_REASONS[self.why]}"
+        rest = [name for name in NAMES if name not in self.names]
+        return f"measured on this machine, {self.measured}" + (f" (defaults: {', '.join(rest)})" if rest else "")
+
+    def text(self) -> str:
+        """All of it for people: where from, and each constant."""
+        found = asdict(self.constants)
+        return f"constants: {self.origin}\n  " + ", ".join(f"{name} {seconds_text(found[name])}" for name in NAMES)
+
+    def as_json(self) -> dict[str, Any]:
+        """The same for programs; constants are in seconds."""
+        return {"origin": self.origin, "measured": self.measured, "seconds": asdict(self.constants)}
+
+
+_REASONS: Mapping[Why, str] = {
+    "": "",
+    "none": "; `cqels-opt calibrate` measures this machine's",
+    "damaged": "; the measured ones are damaged, `cqels-opt calibrate` measures them again",
+    "stale": "; the measured ones are of another machine or version, `cqels-opt calibrate` measures them again",
+}
+
+
+def seconds_text(seconds: float) -> str:
+    """Seconds with three digits in a unit that fits."""
+    for unit, size in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
+        if seconds >= size:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds / 1e-9:.3g} ns"
+
+
+def cache_file() -> Path:
+    """Where the measured constants are kept."""
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    folder = Path(base) if Path(base).is_absolute() else Path.home() / ".cache"
+    return folder / "cqels-opt" / "constants.json"
+
+
+def fingerprint() -> dict[str, str]:
+    """What a machine's constants hang on: its processors, and the versions of what does the work."""
+    versions = {name: version(name) for name in ("cqels-opt", "numpy", "pyspark")}
+    return {"processor": _processor(), "cores": str(os.cpu_count()), "python": platform.python_version(), **versions}
+
+
+def _processor() -> str:
+    described = Path("/proc/cpuinfo")
+    if described.exists():
+        for line in described.read_text(encoding="utf-8", errors="replace").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
+
+
+def known(file: Path | None = None) -> Calibration:
+    """The constants of this machine: those that were measured where there are any, else the defaults."""
+    path = file or cache_file()
+    if not path.exists():
+        return Calibration(why="none")
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        stale = found["format"] != FORMAT or found["fingerprint"] != fingerprint()
+        measured, seconds = str(found["measured"]), {str(k): float(v) for k, v in found["seconds"].items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return Calibration(why="damaged")
+    if stale:
+        return Calibration(why="stale")
+    if not set(seconds) <= set(NAMES) or not all(isfinite(v) and v >= 0 for v in seconds.values()):
+        return Calibration(why="damaged")
+    return Calibration(replace(Constants(), **seconds), measured, tuple(seconds))
+
+
+def keep(seconds: Mapping[str, float], measured: str, file: Path | None = None) -> Path:
+    """Keeps measured constants for later runs; a reader sees the file before or the file after. Returns where."""
+    path = file or cache_file()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    content = {"format": FORMAT, "fingerprint": fingerprint(), "measured": measured, "seconds": dict(seconds)}
+    with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=path.parent, prefix=".constants-", delete=False) as out:
+        json.dump(content, out, indent=1)
+    Path(out.name).replace(path)
+    return path

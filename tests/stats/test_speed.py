@@ -1,0 +1,99 @@
+"""How many binding updates a second the statistics take (pytest-benchmark; nothing is asserted about time).
+
+A *binding update* is one value of one variable of one row of one occurrence that is counted, + when it arrives and − when it expires.
+A batch of b rows over a full window thus makes 2·b updates a variable of every occurrence. Q2 has two occurrences of two variables:
+batches of 5,000 make 40,000 updates. What is timed is everything that a batch asks of the statistics: counting the slot's values as the
+ingest does, :meth:`BlockStatistics.advance`, and reading every statistic that the plans of both delta sources are chosen from.
+``updates_per_second`` of the report is from the fastest round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+from pytest_benchmark.fixture import BenchmarkFixture
+
+from cqels_opt.lod.relation import Relation
+from cqels_opt.stats import BlockStatistics, Occurrence, SlotCounts, StaticRelation, slot_counts, slot_parts
+from cqels_opt.stats.bounded import mixed
+from cqels_opt.stats.counts import Ints
+
+RATE, SECONDS = 5_000, 30
+PEOPLE, PLACES, PAIRS = 100_000, 2_000, 1_000_000
+PARTS = 8
+OCCURRENCES = {"lsnow": ("person1", "loc"), "ls30": ("person2", "loc")}
+
+
+def ids(numbers: Ints) -> Ints:
+    """Terms as the dictionary encodes them: hashes."""
+    return mixed(numbers).view(np.int64)
+
+
+def static(name: str, columns: dict[str, Ints]) -> StaticRelation:
+    """A static relation with the fan-outs of its indexes."""
+    relation = Relation.build(columns)
+    distinct = {variable: relation.distinct(variable) for variable in columns}
+    return StaticRelation(name, tuple(columns), relation.rows, distinct, {v: relation.index((v,)).fanout for v in columns})
+
+
+def q2(rng: np.random.Generator) -> BlockStatistics:
+    """Q2 of the report at its scale."""
+    people, places = ids(np.arange(PEOPLE)), ids(np.arange(PLACES) + (1 << 40))
+    one, other = (people[(PEOPLE * rng.random(PAIRS) ** 1.5).astype(np.int64)] for _ in range(2))
+    return BlockStatistics(
+        [
+            Occurrence("lsnow", OCCURRENCES["lsnow"], lambda t: (t, t + 1)),
+            Occurrence("ls30", OCCURRENCES["ls30"], lambda t: (t, t + 1000 * SECONDS)),
+            static("loc_name", {"loc": places}),
+            static("coauthor", {"person1": np.concatenate([one, other]), "person2": np.concatenate([other, one])}),
+            static("name#1", {"person1": people}),
+            static("name#2", {"person2": people}),
+        ]
+    )
+
+
+def columns(rng: np.random.Generator, second: int) -> tuple[Ints, Ints, Ints]:
+    """A second of the stream: times, people, places."""
+    t = 1000 * second + np.arange(RATE) * 1000 // RATE
+    return t, ids(rng.integers(0, PEOPLE, RATE)), ids(rng.integers(0, PLACES, RATE) + (1 << 40))
+
+
+def counted(second: int, t: Ints, person: Ints, place: Ints) -> dict[str, list[SlotCounts]]:
+    """The counts of a slot as the ingest makes them, once for the shape that both occurrences have."""
+    rest = int(np.searchsorted(t, t[-1]))
+    parts = slot_parts(0, t[:rest], {"v0": person[:rest], "v1": place[:rest]}, PARTS)
+    tail = slot_counts(0, t[rest:], {"v0": person[rest:], "v1": place[rest:]})
+    numbered = [replace(part, slot=2 * PARTS * second + i) for i, part in enumerate((*parts, tail))]
+    return {name: [part.renamed({who: "v0", "loc": "v1"}) for part in numbered] for name, (who, _) in OCCURRENCES.items()}
+
+
+def step(statistics: BlockStatistics, second: int, t: Ints, person: Ints, place: Ints) -> float:
+    """Everything that a batch asks of the statistics."""
+    statistics.advance(counted(second, t, person, place), int(t[0]) - 1, int(t[-1]) - 1)
+    order = ["lsnow", "ls30"]
+    read = (value for source in order for value in statistics.for_source(source, order).values().values())
+    return sum(value for value in read if value is not None)
+
+
+def test_binding_updates_of_q2(benchmark: BenchmarkFixture) -> None:
+    rng = np.random.default_rng(1)
+    statistics = q2(rng)
+    seconds = iter(range(10_000))
+    for second in range(SECONDS + 1):
+        step(statistics, next(seconds), *columns(rng, second))
+    window = statistics.windows["ls30"]
+    assert 0.95 * RATE * SECONDS < window.card("old") <= RATE * SECONDS
+
+    def batches() -> Iterator[tuple[tuple[object, ...], dict[str, object]]]:
+        for second in seconds:
+            yield (statistics, second, *columns(rng, second)), {}
+
+    ready = batches()
+    found = benchmark.pedantic(step, setup=lambda: next(ready), rounds=20, warmup_rounds=3)
+    assert found > 0
+    assert 0.95 * RATE * SECONDS < window.card("old") <= RATE * SECONDS
+    updates = 2 * RATE * sum(len(variables) for variables in OCCURRENCES.values())
+    if benchmark.stats is not None:  # absent where benchmarks are disabled
+        benchmark.extra_info["updates_per_second"] = round(updates / benchmark.stats.stats.min)
