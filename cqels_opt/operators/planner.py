@@ -56,7 +56,8 @@ indexes (``walks``); or with both (``all``)."""
 class PlanMode:
     """``--plan``: a mode of the optimizer, or the plans that are kept; the cost model and its constants; and what rows are estimated from.
 
-    ``split`` allows a skewed delta to be split (``splitting.py``). ``shuffled``: the sides of a join that the runner sends through a
+    ``split`` allows a skewed delta to be split (``splitting.py``), ``designs`` other sub-results to be taken than those compiled
+    (``review.py``). ``shuffled``: the sides of a join that the runner sends through a
     shuffle. The mode ``spark`` says that the runner's own planner decides: ours is idle, and takes the order written.
     """
 
@@ -65,6 +66,7 @@ class PlanMode:
     cost_model: str = "default"
     estimates: Estimates = "all"
     split: bool = True
+    designs: bool = True
     calibration: Calibration = field(default_factory=Calibration)
     shuffled: Shuffled = "nothing"
 
@@ -164,7 +166,7 @@ class BlockPlanner:
         self.designs = Catalogue(block, store, workshop.folder if workshop else None)
         self.review: Review | None = None
         model = self.optimizer.model
-        if workshop and block.parts and chosen == "adaptive" and isinstance(model, SecondsCost):
+        if workshop and mode.designs and block.parts and chosen == "adaptive" and isinstance(model, SecondsCost):
             self.review = Review(self.designs, workshop, self.optimizer_of, model.constants)
 
     def optimizer_of(self, block: Block, chosen: str | Mapping[str, Plan] = "adaptive") -> Optimizer:
