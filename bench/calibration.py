@@ -15,12 +15,13 @@ from typing import Any
 
 import numpy as np
 import pyarrow.parquet as parquet
-from rich.console import Console
 from rich.table import Table
 
 from cqels_opt.bench.scenarios import QUERIES
+from cqels_opt.bench.screen import console
 from cqels_opt.bench.social import DRIFT, PLACES_GRAPH, social
 from cqels_opt.lod.build import build_store
+from cqels_opt.operators import weights
 from cqels_opt.operators.block import BlockStep, Observed
 from cqels_opt.operators.calibrate import measure
 from cqels_opt.operators.compile import PAGE, Compiler
@@ -28,6 +29,7 @@ from cqels_opt.operators.driver import Driver, DriverOptions, Evaluated
 from cqels_opt.operators.evaluate import EvaluateTask
 from cqels_opt.operators.ingest import ROW_SCHEMA
 from cqels_opt.operators.local import LocalRunner, LocalSink
+from cqels_opt.operators.machine import seconds_text
 from cqels_opt.operators.planner import BlockPlanner, PlanMode
 from cqels_opt.operators.profile import meaning
 from cqels_opt.operators.program import Block
@@ -174,6 +176,7 @@ def study(folder: Path, quick: bool) -> dict[str, Any]:
     return {
         "constants": measured,
         "seconds to measure them": taken,
+        "weights": weights.measure(),
         "blocks": len(found),
         "estimated over measured": {
             f"{name}, {rows}": {
@@ -210,4 +213,8 @@ def show(found: Mapping[str, Any]) -> None:
     for part in next(iter(rows.values())):
         cells = [f"{s['median']:.2f}; {s['error']:.2f}×; {s['95th percentile']:.2f}×" for s in (rows[n][part] for n in rows)]
         table.add_row(part, *cells)
-    Console().print(table)
+    console().print(table)
+    for name, seconds in found["constants"].items():
+        print(f"{name}: {seconds_text(seconds)} (default {seconds_text(getattr(Constants(), name))})")
+    measured = ", ".join(f"{name} {value:.1f} ({weights.WEIGHTS[name]:g})" for name, value in found["weights"].items())
+    print(f"weights of expressions, measured (committed): {measured}")

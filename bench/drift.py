@@ -16,11 +16,11 @@ from typing import Any, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
-from rich.console import Console
 from rich.table import Table
 
 from cqels_opt.bench.local import Prepared, Ran, check_same, load, prepare, rows_produced
 from cqels_opt.bench.scenarios import QUERIES
+from cqels_opt.bench.screen import console
 from cqels_opt.bench.social import CONGRESS, DRIFT, PLACES_GRAPH, STREAM, Phase, social
 from cqels_opt.operators.planner import PlanMode, Planner
 from cqels_opt.plans import Join, Plan, QueryGraph, Scan, Split, parse_plan, parse_planned
@@ -238,7 +238,7 @@ def compared(query: Prepared, work: Drifting) -> dict[str, Any]:
 
 def show(found: Mapping[str, Any]) -> None:
     """A study as tables."""
-    console = Console()
+    screen = console()
     for one in found["results"]:
         table = Table(
             title=f"{one['query']} under {one['workload']}: rows that all operators produce, {found['elements']:,} elements"
@@ -250,5 +250,5 @@ def show(found: Mapping[str, Any]) -> None:
         for contender, parts in one["rows by phase"].items():
             over = one["rows"][contender] / one["rows"]["adaptive"]
             table.add_row(contender, *(f"{rows:,}" for rows in (*parts, one["rows"][contender])), f"{over:.2f}×")
-        console.print(table)
-        console.print(", ".join(f"{name} {ratio:.2f}×" for name, ratio in one["ratios"].items()))
+        screen.print(table)
+        screen.print(", ".join(f"{name} {ratio:.2f}×" for name, ratio in one["ratios"].items()))

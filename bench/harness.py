@@ -18,6 +18,7 @@ from rich.table import Table
 from cqels_opt.bench import calibration, drift, q_errors, skew, sub_results
 from cqels_opt.bench.contenders import CONTENDERS, Task, Timing, empty_folder, median
 from cqels_opt.bench.scenarios import SCENARIOS, Scenario
+from cqels_opt.bench.screen import console
 from cqels_opt.errors import InputError, RunError
 from cqels_opt.options import BenchOptions
 from cqels_opt.spark.session import make_session
@@ -103,22 +104,22 @@ def _join_orders(quick: bool) -> dict[str, Any]:
 
 
 def _run(scenario: Scenario, quick: bool) -> dict[str, Any]:
-    console = Console(stderr=True)
+    progress = Console(stderr=True)
     results: list[Result] = []
     with tempfile.TemporaryDirectory(prefix="cqels-opt-bench-") as scratch:
         folder = Path(scratch)
         spark = make_session(None, folder)
         try:
-            console.print(f"{scenario.name}: making its data")
+            progress.print(f"{scenario.name}: making its data")
             world = scenario.prepare(spark, folder / "world", quick)
             for name, query in scenario.queries.items():
                 task = Task(query, world.streams, (), world.store, world.batch)
                 for contender in scenario.contenders:
-                    console.print(f"{scenario.name}: {name} by {contender}")
+                    progress.print(f"{scenario.name}: {name} by {contender}")
                     timing = CONTENDERS[contender](spark, task, empty_folder(folder / "run"))
                     counted = timing.milliseconds[world.warm_up :] or timing.milliseconds
                     results.append(Result(name, contender, timing, counted))
-                    console.print(f"  {median(counted):,.0f} ms a batch, {timing.seconds:.0f} s in all")
+                    progress.print(f"  {median(counted):,.0f} ms a batch, {timing.seconds:.0f} s in all")
                 _check(name, [r for r in results if r.query == name])
         finally:
             spark.stop()
@@ -148,7 +149,7 @@ def _show(scenario: Scenario, description: str, results: list[Result]) -> None:
         base = median(mine[scenario.contenders[0]].counted)
         cells = [f"{median(mine[c].counted):,.0f} ({median(mine[c].counted) / base:.2f}×)" for c in scenario.contenders]
         table.add_row(query, *cells, f"{mine[scenario.contenders[0]].timing.answers:,}")
-    Console().print(table)
+    console().print(table)
     for name, value in next((r.timing.settings for r in results if r.timing.settings), ()):
         print(f"spark contender: {name} = {value}")
 

@@ -16,9 +16,9 @@ from typing import Any
 import duckdb
 import numpy as np
 from numpy.typing import NDArray
-from rich.console import Console
 from rich.table import Table
 
+from cqels_opt.bench.screen import console
 from cqels_opt.plans import KnownStatistics, Operator, Optimizer, QueryGraph, Relation
 from cqels_opt.plans.cost import JoinShape, Rows
 from cqels_opt.plans.enumerate import join_pairs
@@ -214,7 +214,7 @@ def show(found: Mapping[str, Any]) -> None:
         table.add_column(heading, justify="right")
     for name, summary in rows.items():
         table.add_row(name, *(f"{v:.0%}" if heading == "optimal" else f"{v:.2f}×" for heading, v in summary.items()))
-    Console().print(table)
+    console().print(table)
 
 
 def _worthwhile(count: int) -> Iterator[Compared]:

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
 from rich.table import Table
 
 from cqels_opt.bench.local import check_same, joins_of, load, prepare
 from cqels_opt.bench.scenarios import QUERIES
+from cqels_opt.bench.screen import console
 from cqels_opt.bench.social import DRIFT, PLACES_GRAPH, STEADY, STREAM, Phase, social
 from cqels_opt.operators.planner import Estimates, PlanMode
 from cqels_opt.rdf.static import StaticSource
@@ -114,19 +114,19 @@ def _by_query(results: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 def show(found: Mapping[str, Any]) -> None:
     """A study as tables: over all queries, then query by query."""
-    console = Console()
+    screen = console()
     title = f"q-errors of the chosen plans' operators: median, 95th percentile, greatest ({found['elements']:,} elements a run)"
     parts = ("all", "with rows", "first batches, with rows")
     table = Table("stream", "estimates", *parts, title=title)
     for line in found["summary"]:
         table.add_row(line["workload"], line["estimates"], *(_cell(line[part]) for part in parts))
-    console.print(table)
+    screen.print(table)
     table = Table("stream", "query", *KINDS, title="The same by query, operators with rows")
     for workload in WORKLOADS:
         for asked in ASKED:
             mine = {r["estimates"]: r["errors"] for r in found["results"] if (r["workload"], r["query"]) == (workload, asked)}
             table.add_row(workload, asked, *(_cell(mine[kind]) for kind in KINDS))
-    console.print(table)
+    screen.print(table)
 
 
 def _cell(summary: Mapping[str, float]) -> str:

@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from rich.console import Console
 from rich.table import Table
 
 from cqels_opt.bench.local import check_same, load, prepare, rows_produced
+from cqels_opt.bench.screen import console
 from cqels_opt.bench.social import PLACES_GRAPH, START, STREAM, write_locations
 from cqels_opt.operators.planner import PlanMode
 from cqels_opt.plans import parse_plans
@@ -191,7 +191,7 @@ def show(found: Mapping[str, Any]) -> None:
         table.add_column(heading, justify="left" if heading == "plans" else "right")
     for name, rows in found["rows"].items():
         table.add_row(name, f"{rows:,}", f"{rows / found['rows']['ideal by class']:.2f}×")
-    console = Console()
-    console.print(table)
-    console.print(f"{found['split']} of {found['batches']} deltas were split")
-    console.print(", ".join(f"{name} {ratio:.2f}×" for name, ratio in found["ratios"].items()))
+    screen = console()
+    screen.print(table)
+    screen.print(f"{found['split']} of {found['batches']} deltas were split")
+    screen.print(", ".join(f"{name} {ratio:.2f}×" for name, ratio in found["ratios"].items()))

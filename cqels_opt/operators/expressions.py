@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -119,9 +120,15 @@ def _compare_columns(rows: Rows, condition: Expression, terms: TermTable) -> tup
     return answer, known
 
 
+@lru_cache(4096)
+def _code(term: str, seed: int) -> int:
+    """The id of a constant: making it takes longer than comparing a thousand rows with it."""
+    return term_ids.encode_one(term, seed)
+
+
 def _column(rows: Rows, expression: Expression, terms: TermTable) -> Ints | None:
     if isinstance(expression, Variable):
         return rows.columns.get(expression.name)
     if isinstance(expression, Constant):
-        return np.full(len(rows), terms.ids([expression.term])[0])
+        return np.full(len(rows), _code(expression.term, terms.seed))
     return None

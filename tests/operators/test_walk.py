@@ -140,7 +140,7 @@ def test_a_bushy_part_is_walked_from_its_own_beginning(walked: Callable[[str, in
     turned = walked("n » (knows » u[?b])[?a ?x]", 1_000_000, 0)
     assert (bushy[0], bushy[-1]) == (turned[0], turned[-1]) == (scan, rows)
     assert bushy[2] == turned[2] > 100  # the part alone, in either order
-    assert bushy[1] > 100 and turned[1] == 4 * 40 + 56  # the window, and all that is known
+    assert bushy[1] > 100 and turned[1] == 4 * 15 + 56  # the window, and all whom anybody knows
 
 
 def test_the_first_plan_knows_what_pairs_cannot_tell(tmp_path: Path) -> None:
