@@ -12,11 +12,13 @@ from pathlib import Path
 from typing import Any, Literal
 
 from cqels_opt.errors import CheckpointError, InputError
+from cqels_opt.operators import design_report
 from cqels_opt.operators.driver import Driver, DriverOptions, Sink
 from cqels_opt.operators.machine import Calibration, known
 from cqels_opt.operators.planner import PlanMode, Planner
 from cqels_opt.operators.profile import Meaning, meaning, with_bounds
 from cqels_opt.operators.program import Program
+from cqels_opt.operators.subresults import BYTES_BUDGET
 from cqels_opt.plans import explain as explaining
 from cqels_opt.plans.cost import Shuffled
 from cqels_opt.query.algebra import Operator, Query
@@ -110,15 +112,19 @@ class Engine:
         bounds: Literal["open-closed", "closed-open"] | None = None,
         t0: Mapping[str, int] | None = None,
         file: str = "query",
+        sub_result_bytes: int = BYTES_BUDGET,
     ) -> CompiledQuery:
-        """Parses a query, builds its static sub-results, and retains its plans. Raises QueryError with line and column."""
+        """Parses a query, builds its static sub-results, and retains its plans. Raises QueryError with line and column.
+
+        ``sub_result_bytes`` bounds what the sub-results of each block of joins may take, now and while the query runs.
+        """
         query = with_bounds(parse(text, dialect, file), bounds)
         meant = meaning(query, profile, report, output_operator, duplicates, t0)
         name = id or f"q{len(self.queries) + 1}"
         if any(q.id == name for q in self.queries):
             raise InputError(f"there is a query {name!r} already")
         folder = self.folder / "queries" / name
-        program = prepare.compiled(self.spark, query, meant, self.store, folder, name)
+        program = prepare.compiled(self.spark, query, meant, self.store, folder, name, sub_result_bytes)
         found = CompiledQuery(self, name, query, meant, program, folder)
         self.queries.append(found)
         return found
@@ -300,6 +306,7 @@ def explained(programs: Sequence[Program], mode: PlanMode, format: Literal["text
     import json
 
     parts: list[Any] = []
+    sub_results = []
     seconds = mode.cost_model == "default"  # no other cost model has constants
     if seconds and format == "text":
         parts.append(mode.calibration.text())
@@ -317,9 +324,14 @@ def explained(programs: Sequence[Program], mode: PlanMode, format: Literal["text
                 parts.append(explaining.text(described, block.optimizer.model, planner.epoch))
             else:
                 parts.extend(described)
+            if (design := design_report.described(block, alternatives)) is not None:
+                sub_results.append(design)
+                if format == "text":
+                    parts.append(design_report.text(design, block))
     if format == "json":
         constants = mode.calibration.as_json() if seconds else None
-        return json.dumps({"query": programs[0].id, "constants": constants, "deltas": parts}, indent=2, ensure_ascii=False)
+        found = {"query": programs[0].id, "constants": constants, "deltas": parts, "sub_results": sub_results}
+        return json.dumps(found, indent=2, ensure_ascii=False)
     return "\n\n".join(parts)
 
 

@@ -37,6 +37,7 @@ class Static:
     rows: int
     patterns: int = 1  # how many triple patterns it stands for
     partial: bool = False  # some rows leave a variable unbound
+    of: int = 0  # which of its block's parts it stands for, as bits
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +59,9 @@ class Block:
     filters: tuple[BlockFilter, ...]
     output: tuple[str, ...]
     written: tuple[str, ...] = ()  # relation names in the order in which the query names them
+    parts: tuple[Static, ...] = ()  # what other designs of ``statics`` are made of; none: there are no others
+    needed: frozenset[str] = frozenset()  # variables of the parts that are read outside them
+    budget: int = 0  # bytes that its sub-results may take
 
 
 # ------------------------------------------------------------------ above the blocks
