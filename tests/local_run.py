@@ -261,9 +261,10 @@ def random_plan(rng: random.Random, graph: QueryGraph, source: str) -> Plan:
         left = 0 if rng.random() < 0.6 else rng.randrange(len(parts))
         right = rng.choice([i for i in range(1, len(parts)) if i != left] or [1])
         a, b = parts[left], parts[right]
-        if left == right:
+        sets = relation_set(a, graph), relation_set(b, graph)
+        if left == right or not graph.fits(*sets):
             continue
-        joined = join_plans(a, b, graph.shared(relation_set(a, graph), relation_set(b, graph)))
+        joined = join_plans(a, b, graph.shared(*sets))
         parts[left] = joined
         del parts[right]
     return parts[0]

@@ -48,7 +48,8 @@ class Decision:
             cost, other = self.split.cost, Ranked(self.whole.plan, self.whole.cost)
             parts = [(part.operators, part.estimated) for part in (self.split.few, self.split.many)]
         elif self.split is not None:  # given, so the second plan has no estimates
-            given = plan_operators(self.split.many)
+            kinds = {step.relation: step.op for step in self.whole.operators if step.op not in ("scan", "probe", "hash", "cross")}
+            given = [replace(step, op=kinds.get(step.relation, step.op)) for step in plan_operators(self.split.many)]
             parts.append((given, [None] * len(given)))
         steps = [pair for part in parts for pair in zip(*part)]
         operators = tuple(

@@ -20,6 +20,7 @@ from cqels_opt.operators.rows import Ints
 from cqels_opt.operators.splitting import Splitter
 from cqels_opt.operators.step import Step
 from cqels_opt.operators.terms import TermTable
+from cqels_opt.operators.units import rows_of_each
 from cqels_opt.operators.views import BeforeElements, PerBinding
 from cqels_opt.operators.walk import Walks
 from cqels_opt.operators.workshop import Workshop
@@ -249,7 +250,7 @@ def graph_of(block: Block) -> QueryGraph:
     """The relations of a block as the query names them, with its filters."""
     relations = {
         **{o.name: Relation(o.name, frozenset(o.variables), True) for o in block.occurrences},
-        **{s.name: Relation(s.name, frozenset(s.variables), False) for s in block.statics},
+        **{s.name: _relation(s) for s in block.statics},
     }
     return QueryGraph([relations[n] for n in block.written], [Filter(f.name, f.variables) for f in block.filters])
 
@@ -274,21 +275,31 @@ def _occurrence(o: Occurrence, elements: Mapping[str, Ints]) -> StatisticsOccurr
 
 def _static(s: Static, store: str) -> StaticRelation:
     relation = cache.relation(store, s.at)
+    variables = s.variables if s.kind == "inner" else s.on
     return StaticRelation(
         s.name,
-        s.variables,
+        variables,
         relation.rows,
-        {v: relation.distinct(v) for v in s.variables},
-        {v: relation.index((v,)).fanout for v in s.variables},
+        {v: relation.distinct(v) for v in variables},
+        {v: rows_of_each(s.kind, relation.index((v,)).fanout) for v in variables},
     )
 
 
+def _relation(s: Static) -> Relation:
+    if s.kind == "inner":
+        return Relation(s.name, frozenset(s.variables), False)
+    return Relation(s.name, frozenset(s.variables if s.kind == "optional" else s.on), False, s.kind, frozenset(s.on + s.reads))
+
+
 def _static_joins(statics: Sequence[Static], store: str) -> dict[tuple[str, str, str], float]:
-    """The rows that two static relations join to on each variable of both: exact, and the same in every batch."""
+    """The rows that two static relations join to on each variable of both, or one with a unit: exact, and the same in every batch."""
     found = {}
-    for left, right in combinations(statics, 2):
-        for variable in sorted(set(left.variables) & set(right.variables)):
-            found[left.name, right.name, variable] = float(cache.join_size(store, left.at, right.at, variable))
+    for left, right in combinations(statics, 2):  # units come last
+        if left.kind != "inner":
+            break
+        for variable in sorted(set(left.variables) & set(right.variables if right.kind == "inner" else right.on)):
+            size = cache.join_size(store, left.at, right.at, variable, right.kind)
+            found[left.name, right.name, variable] = float(size)
     return found
 
 
@@ -331,6 +342,11 @@ class Planner:
     def changes(self) -> tuple[SubResults, ...]:
         """What changed about sub-results with the last choice, for the trace."""
         return tuple(change for block in self.blocks.values() if block.review for change in block.review.events)
+
+    @property
+    def filter_orders(self) -> dict[str, tuple[str, ...]]:
+        """For each block its filters, in the order in which those at one place are evaluated."""
+        return {name: block.optimizer.filter_order for name, block in self.blocks.items() if block.sources}
 
     @property
     def fallback(self) -> str | None:
