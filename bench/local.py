@@ -24,6 +24,7 @@ from cqels_opt.operators.local import LocalRunner, LocalSink
 from cqels_opt.operators.planner import PlanMode
 from cqels_opt.operators.profile import meaning
 from cqels_opt.operators.program import Program
+from cqels_opt.operators.workshop import Workshop
 from cqels_opt.query.parser import parse
 from cqels_opt.rdf.static import Failures, StaticSource, read_all
 from cqels_opt.trace.records import Delta, Operator, TraceRecord
@@ -64,7 +65,8 @@ class Prepared:
         with tempfile.TemporaryDirectory(dir=self.folder) as scratch:
             sink, options = LocalSink(), DriverOptions(plan=mode)
             state, pages = Path(scratch) / "state", self._pages()
-            driver = Driver(state, [self.program], LocalRunner(), sink, self._frontier(), options, None, pages)
+            workshop = Workshop(state / "subresults", lambda work: work())  # is waited for: then rows do not hang on the clock
+            driver = Driver(state, [self.program], LocalRunner(), sink, self._frontier(), options, None, pages, workshop=workshop)
             records = [record for number, rows in enumerate(self._chunks()) for record in driver.batch(number, rows)]
             out = Path(scratch) / "answers.jsonl"
             out.write_text("".join(line + "\n" for line in sink.lines), encoding="utf-8")

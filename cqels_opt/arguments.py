@@ -27,6 +27,7 @@ from cqels_opt.options import (
     LoadOptions,
     RunOptions,
     parse_batch,
+    parse_bytes,
     parse_duration,
     parse_iri,
     parse_plan,
@@ -172,6 +173,9 @@ def _query_arguments(parser: argparse.ArgumentParser) -> None:
         "--constants", choices=CONSTANTS, default="measured",
         help="of the default cost model: those that `calibrate` measured, if it did, or the committed defaults",
     )  # fmt: skip
+    how.add_argument(
+        "--sub-result-bytes", type=_type(parse_bytes), metavar="SIZE", help="most that joins computed beforehand may take (4G)"
+    )
     how.add_argument("--batch", type=_type(parse_batch), metavar="N|DUR", help="elements, or stream time, of a micro-batch")
     how.add_argument("--checkpoint", metavar="DIR", help="where a run is taken up again")
     how.add_argument("--trace", metavar="FILE.jsonl", help="a record of every micro-batch")
@@ -239,6 +243,7 @@ def run_options(words: argparse.Namespace) -> RunOptions:
         joins=words.joins,
         cost_model=words.cost_model,
         constants=words.constants,
+        sub_result_bytes=words.sub_result_bytes,
         batch=words.batch,
         checkpoint=new_folder(words.checkpoint, "--checkpoint") if words.checkpoint is not None else None,
         trace=new_file(words.trace, "--trace") if words.trace is not None else None,

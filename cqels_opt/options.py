@@ -69,6 +69,7 @@ class RunOptions:
     joins: Literal["auto", "probe", "partitioned", "spark"] = "auto"
     cost_model: Literal["default", "paper"] = "default"
     constants: Literal["measured", "default"] = "measured"
+    sub_result_bytes: int | None = None
     batch: Batch | None = None
     checkpoint: Path | None = None
     trace: Path | None = None
@@ -154,6 +155,14 @@ def parse_batch(text: str) -> Batch:
     if int(text) == 0:
         raise InputError("a micro-batch has at least 1 element")
     return Batch(elements=int(text))
+
+
+def parse_bytes(text: str) -> int:
+    """Bytes: ``0``, ``500k``, ``64M`` or ``4G``, by powers of 1024."""
+    found = re.fullmatch(r"(\d+)([kMG]?)", text)
+    if found is None:
+        raise InputError(f"{text!r} is no size: write a number of bytes, or 500k, 64M, 4G")
+    return int(found[1]) << {"": 0, "k": 10, "M": 20, "G": 30}[found[2]]
 
 
 def parse_iri(text: str) -> str:

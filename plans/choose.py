@@ -8,6 +8,7 @@ dearest retained join order, and given plans are kept as they are.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -30,13 +31,16 @@ from cqels_opt.plans.plan_text import parse_plan
 from cqels_opt.plans.query_graph import QueryGraph
 from cqels_opt.plans.ranking import Ranked
 from cqels_opt.plans.reasons import Reason, reasons
-from cqels_opt.plans.relation_set import RelationSet, of
+from cqels_opt.plans.relation_set import RelationSet, members, of, size
 from cqels_opt.plans.statistics import Key, StatisticKey, Statistics
 from cqels_opt.plans.validity import Hinge, hinges
 from cqels_opt.plans.walks import WALKS, Corrections, Walk
 
 State: TypeAlias = "tuple[str, list[float], bool, list[tuple[RelationSet, float]]]"
 """What a restart needs to know of one delta source."""
+
+Learnt: TypeAlias = "Mapping[frozenset[str], float]"
+"""Observed rows of sets of relations, by their names."""
 
 MODES = ("adaptive", "static", "first", "worst")
 
@@ -119,6 +123,7 @@ class Optimizer:
             self._kept = {source: planning.written_order(graph, source) for source in self.sources}
         self._current: dict[str, Plan] = {}
         self._seen: dict[str, NDArray[np.float64]] = {}
+        self._known: dict[str, Corrections] = {}
         self._feedback = {source: Feedback() for source in self.sources} if feedback else None
         self.leaves = Leaves(graph, self.sources, assumptions)
         self.fallback = pairs is None
@@ -128,6 +133,11 @@ class Optimizer:
     def memo(self) -> Memo:
         """What is retained, as of the last choice."""
         return self._memo
+
+    @property
+    def current(self) -> Mapping[str, Plan]:
+        """The plan of each source that was chosen last."""
+        return self._current
 
     def choose(
         self, statistics: Mapping[str, Statistics], changed: Collection[Key] | None = None, walk: Walk | None = None
@@ -140,6 +150,7 @@ class Optimizer:
         it is one that was tried (sampling-based re-optimization, Wu, Naughton & Singh 2016).
         """
         moved = self.leaves.read(statistics, changed if self._current else None)
+        self._known = {}
         if self.fallback:
             self._memo = self._greedy_memo()
         else:
@@ -172,6 +183,7 @@ class Optimizer:
         """Walk the cheapest plans until they are known, correcting estimates on the way."""
         nothing = np.zeros_like(self.leaves.factors, bool)
         learnt = [Corrections(self._feedback[source].corrections() if self._feedback else {}) for source in self.sources]
+        self._known = dict(zip(self.sources, learnt))
         for number, corrections in enumerate(learnt):
             self._memo.table.correct(number, corrections.known)
         self._memo.refresh(nothing)
@@ -205,6 +217,48 @@ class Optimizer:
                 seen.append((relations, self._memo.uncorrected_rows(source, relations), observed))
         self._feedback[source].observe(seen)
         self._memo.table.correct(self.sources.index(source), self._feedback[source].corrections())
+
+    # ------------------------------------------------------------------ other designs of the same block
+    def price(self, statistics: Mapping[str, Statistics], learnt: Mapping[str, Learnt] | None = None) -> float | None:
+        """What the cheapest plans of all sources cost together, without taking them; None where there are too many pairs to search.
+
+        ``learnt`` has rows that were observed, by source: they stand for what the statistics say of these sets.
+        """
+        if self.fallback:
+            return None
+        moved = self.leaves.read(statistics)
+        for number, source in enumerate(self.sources):
+            self._memo.table.correct(number, self._corrections(source, (learnt or {}).get(source, {})))
+        self._memo.refresh(moved)
+        return sum(ranking.cheapest_cost(self._memo, source) for source in self.sources)
+
+    def learnt(self, source: str, *, walked: bool = True) -> Learnt:
+        """The rows of the sets whose estimates what was observed, or ``walked`` last, corrects; by the names of their relations."""
+        if self.fallback:
+            return {}
+        found = self._feedback[source].corrections() if self._feedback is not None else {}
+        if walked and source in self._known:
+            found = self._known[source].known
+        return {self._names(s): self._memo.uncorrected_rows(source, s) * factor for s, factor in found.items()}
+
+    def teach(self, learnt: Mapping[str, Learnt]) -> None:
+        """Begin with what was observed under another design; for an optimizer that has read statistics and not observed anything."""
+        for source, rows in learnt.items():
+            if self._feedback is not None and not self.fallback:
+                found = self._corrections(source, rows)
+                self._feedback[source] = Feedback.of((s, math.log(factor)) for s, factor in found.items())
+                self._memo.table.correct(self.sources.index(source), found)
+
+    def _corrections(self, source: str, learnt: Learnt) -> dict[RelationSet, float]:
+        """The factors by which the statistics miss what was observed, for the sets that the memo knows."""
+        sets = {of(self.graph.index[name] for name in names): rows for names, rows in learnt.items()}
+        known = sorted(
+            (s for s in sets if (s, self.graph.covered_filters(s)) in self._memo.shape.state_of), key=lambda s: (size(s), s)
+        )
+        return {s: max(sets[s], 1.0) / max(self._memo.uncorrected_rows(source, s), 1.0) for s in known}
+
+    def _names(self, relations: RelationSet) -> frozenset[str]:
+        return frozenset(self.graph.relations[i].name for i in members(relations))
 
     # ------------------------------------------------------------------ a restart
     def state(self) -> dict[str, State]:

@@ -86,7 +86,8 @@ def text(described: Sequence[Description], model: CostModel, epoch: int | None =
 
 
 def _delta_lines(delta: Description, model: CostModel) -> Iterator[str]:
-    yield f"delta {delta['source']}: {delta['plan']}"
+    part = f" where {delta['part']}" if "part" in delta else ""
+    yield f"delta {delta['source']}{part}: {delta['plan']}"
     searched = "; planned greedily, too many pairs to search" if delta["fallback"] else ""
     yield f"  cost {cost(delta['cost'], model)}; {delta['retained']} alternatives retained{searched}"
     yield from (f"  {line}" for line in _table(delta["operators"]))

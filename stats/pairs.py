@@ -25,8 +25,14 @@ class StaticPair:
 
     def __init__(self, window: WindowStatistics, variable: str, fanout: Fanout, name: str) -> None:
         self.window, self.variable, self.fanout, self.name = window, variable, fanout, name
-        self._whole = 0.0
+        self._whole: float = sum(self._slot(held) for held in window.held("whole"))
         window.listeners.append(self._changed)
+
+    def close(self) -> None:
+        """Counts no longer."""
+        self.window.listeners.remove(self._changed)
+        for held in (*self.window.held("old"), *self.window.held("delta")):
+            held.known.pop(self.name, None)
 
     def size(self, *contents: Content) -> float:
         """The rows of the join with the contents, as a static row is always valid."""

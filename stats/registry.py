@@ -56,20 +56,50 @@ class BlockStatistics:
         }
         self.observations = Observations(half_life)
         self._static_joins = dict(static_joins or {})
+        self._static_pairs: dict[Key, StaticPair] = {}
         self.pairs: dict[Key, JoinSize | None] = {}
         for i, left in enumerate(relations):
             for right in relations[i + 1 :]:
                 for variable in [v for v in left.variables if v in right.variables]:
                     self.pairs[Key("join_size", (left.name, right.name, variable))] = self._pair(left, right, variable)
-        unknown = {(name, key.names[2]): None for key, pair in self.pairs.items() if pair is None for name in key.names[:2]}
-        self.keys: tuple[Key, ...] = (
-            *(Key("cardinality", (name,)) for name in self.relations),
-            *self.pairs,
+        self.keys: tuple[Key, ...] = ()
+        self.watch(self.relations)
+        self.marks: dict[str, dict[Key, float | None]] = {}
+        self.lately: dict[str, dict[Key, float]] = {}
+
+    # ------------------------------------------------------------------ static relations come and go
+    def declare(self, relation: StaticRelation) -> None:
+        """A further static relation; its join sizes are counted from what the windows hold. :meth:`watch` decides whether it is watched.
+
+        So other sub-results can be weighed, and taken, while the windows go on (CQELS report, §4.2).
+        """
+        if relation.name in self.relations:
+            raise ValueError(f"there is a relation {relation.name!r} already")
+        for other in self.relations.values():
+            for variable in [v for v in other.variables if v in relation.variables]:
+                self.pairs[Key("join_size", (other.name, relation.name, variable))] = self._pair(other, relation, variable)
+        self.relations[relation.name] = relation
+
+    def forget(self, name: str) -> None:
+        """A static relation, which is not watched, goes, with its join sizes."""
+        if name in self.windows or Key("cardinality", (name,)) in self.keys:
+            raise ValueError(f"{name} is in use")
+        del self.relations[name]
+        for key in [key for key in self.pairs if name in key.relations]:
+            del self.pairs[key]
+            if key in self._static_pairs:
+                self._static_pairs.pop(key).close()
+
+    def watch(self, names: Collection[str]) -> None:
+        """Watch these relations, which are those of the plans, and no others."""
+        pairs = {key: pair for key, pair in self.pairs.items() if set(key.relations) <= set(names)}
+        unknown = {(name, key.names[2]): None for key, pair in pairs.items() if pair is None for name in key.relations}
+        self.keys = (
+            *(Key("cardinality", (name,)) for name in self.relations if name in names),
+            *pairs,
             *(Key("distinct", (name, variable)) for name, variable in unknown),
             *(Key("selectivity", (name,)) for name in self.filters),
         )
-        self.marks: dict[str, dict[Key, float | None]] = {}
-        self.lately: dict[str, dict[Key, float]] = {}
 
     # ------------------------------------------------------------------ a step
     def advance(self, new: Mapping[str, SlotCounts | Sequence[SlotCounts]], frontier_before: int, frontier: int) -> None:
@@ -182,6 +212,7 @@ class BlockStatistics:
         if fanout is None:
             return None
         pair = StaticPair(self.windows[stream.name], variable, fanout, f"{static.name}?{variable}")
+        self._static_pairs[Key("join_size", (left.name, right.name, variable))] = pair
         return lambda meaning: pair.size(*meaning[stream.name])
 
 

@@ -128,6 +128,8 @@ def summary(statistics: BlockStatistics) -> dict[str, Json]:
     view = statistics.view(dict.fromkeys(statistics.windows, BOTH))
     relations: dict[str, Json] = {}
     for name, relation in statistics.relations.items():
+        if Key("cardinality", (name,)) not in statistics.keys:
+            continue
         distinct: dict[str, Json] = {variable: view.distinct(name, variable) for variable in relation.variables}
         relations[name] = {"rows": view.cardinality(name), "distinct": distinct}
         window = statistics.windows.get(name)

@@ -182,8 +182,10 @@ class WindowStatistics:
         contents = contents or BOTH
         return [held.spans for held in ([*self._whole] if "old" in contents else []) + self.apart(*contents)]
 
-    def held(self, content: Content) -> list[Held]:
-        """The slots that are held."""
+    def held(self, content: Content | Literal["whole"]) -> list[Held]:
+        """The slots that are held; ``whole`` are the old ones of which no row has expired."""
+        if content == "whole":
+            return [*self._whole]
         return self._delta if content == "delta" else [*self._whole, *self._partial]
 
     def resume(self, old: Iterable[Held], delta: Iterable[Held], kept: Mapping[str, Kept], frontier: int | None) -> None:

@@ -18,10 +18,11 @@ import pyarrow.parquet as pq
 
 from cqels_opt.lod.build import build_store
 from cqels_opt.operators.compile import PAGE, Compiler
+from cqels_opt.operators.decision import Decision
 from cqels_opt.operators.driver import Driver, DriverOptions
 from cqels_opt.operators.ingest import ROW_SCHEMA
 from cqels_opt.operators.local import LocalRunner, LocalSink
-from cqels_opt.operators.planner import BlockPlanner, Decision, PlanMode
+from cqels_opt.operators.planner import BlockPlanner, PlanMode
 from cqels_opt.operators.program import Program
 from cqels_opt.operators.step import Step
 from cqels_opt.operators.terms import TermTable

@@ -71,6 +71,7 @@ USAGE: list[tuple[list[str], str]] = [
     (["run", "q.rq", "--plan", "fixed"], "--plan: 'fixed' is no plan policy"),
     (["run", "q.rq", "--joins", "hash"], "--joins: invalid choice: 'hash'"),
     (["run", "q.rq", "--joins", "probe", "--plan", "spark"], "--joins: --plan spark leaves the joins to Spark"),
+    (["run", "q.rq", "--sub-result-bytes", "4 GB"], "--sub-result-bytes: '4 GB' is no size"),
     (["run", "q.rq", "--batch", "0"], "--batch: a micro-batch has at least 1 element"),
     (["run", "q.rq", "--batch", "-3"], "--batch: -3 is not a duration"),
     (["run", "q.rq", "--batch", "0s"], "--batch: '0s' is too short"),

@@ -45,4 +45,5 @@ def trace_record(
         ms=ms,
         jobs=jobs,
         fallback=planner.fallback,
+        sub_results=planner.changes,
     )

@@ -9,6 +9,7 @@ once, here. What cannot be drafted stays above as an operator.
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
 from typing import NoReturn
 
@@ -39,7 +40,7 @@ from cqels_opt.operators.join import as_rows
 from cqels_opt.operators.mentions import conjunction, counts_whole_rows, exists_in, mentions, moves, written_in
 from cqels_opt.operators.rows import HIDDEN, Rows
 from cqels_opt.operators.step import NOWHEN
-from cqels_opt.operators.subresults import Part, choose_parts, join_all, name_of, restricted
+from cqels_opt.operators.subresults import BYTES_BUDGET, Part, choose_parts, join_all, name_of, numbered, restricted
 from cqels_opt.operators.terms import TermTable, write_page
 from cqels_opt.operators.tree import Scope, evaluate
 from cqels_opt.plans import JoinKind
@@ -57,15 +58,27 @@ PAGE = "terms.arrow"
 
 
 class Compiler:
-    """Compiles one query over one static store. ``folder`` takes the static relations that are made on the way."""
+    """Compiles one query over one static store. ``folder`` takes the static relations that are made on the way.
 
-    def __init__(self, query: a.Query, store: str, folder: Path, report: Report, distinct: bool = False) -> None:
+    ``budget`` bounds the bytes of the sub-results of each block.
+    """
+
+    def __init__(
+        self,
+        query: a.Query,
+        store: str,
+        folder: Path,
+        report: Report,
+        distinct: bool = False,
+        budget: int = BYTES_BUDGET,
+    ) -> None:
         self.query, self.store_folder, self.folder, self.report = query, store, folder, report
-        self.distinct = distinct
+        self.distinct, self.budget = distinct, budget
         self.store = Store.open(Path(store))
         self.windows = {w.name: w for w in query.windows}
         self.terms = TermTable(self.store.seed, self.store.decode)
         self.blocks: list[p.Block] = []
+        self.parts: dict[int, tuple[list[Part], set[str]]] = {}  # block number -> what its designs are made of, what is read
         self.made = 0
         self.fresh = 0
         self.names: dict[str, int] = {}
@@ -80,6 +93,7 @@ class Compiler:
         normal = self._top(self.query.body)
         outside = {v.name for v in self.query.variables}
         tree = self.finished(normal, outside)
+        self.blocks = [self._with_parts(block, *self.parts[i]) for i, block in enumerate(self.blocks)]
         if self.terms.made:
             codes = np.array(list(self.terms.made), np.int64)
             write_page(self.folder / PAGE, codes, list(self.terms.made.values()))
@@ -317,7 +331,9 @@ class Compiler:
         )
         dynamic = {v for pattern, _ in moving for v in pattern_variables(pattern, a.DefaultGraph())}
         needed = (outside | dynamic).union(*(f.variables for f in filters), *(unit.needs for unit in draft.units))
-        parts = choose_parts(self._parts(draft), needed)
+        bases = numbered(self._parts(draft), needed)
+        parts = choose_parts(bases, needed, self.budget)
+        self.parts[number] = bases, needed
         self.blocks.append(p.Block(name, (), (), (), ()))  # takes the number before names are given
         counts = {w: sum(1 for _, other in moving if other == w) for _, w in moving}
         occurrences = []
@@ -342,6 +358,16 @@ class Compiler:
         written = (*(o.name for o in occurrences), *(s.name for s in statics))
         self.blocks[number] = p.Block(name, tuple(occurrences), statics, filters, output, written)
         return p.BlockNode(name)
+
+    def _with_parts(self, block: p.Block, parts: list[Part], needed: set[str]) -> p.Block:
+        """The block with what its other designs are made of; these are named last, so that the first design's names stay."""
+        if not any(set(x.relation.variables) & set(y.relation.variables) for x, y in combinations(parts, 2)):
+            return block
+        there = {static.of: static for static in block.inner}
+        several = {x.name for x, y in combinations(parts, 2) if x.name == y.name}
+        found = tuple(there.get(x.of) or self._static(x, x.name, x.name in several) for x in parts)
+        read = frozenset(needed & {v for x in found for v in x.variables})
+        return replace(block, parts=found, needed=read, budget=self.budget)
 
     def _occurrence(self, pattern: a.TriplePattern, window: str, several: bool) -> p.Occurrence:
         places: dict[str, int] = {}
@@ -370,7 +396,8 @@ class Compiler:
             at = str(self.folder / f"relation{self.made}")
             self.made += 1
             part.relation.save(Path(at), [(v,) for v in part.relation.variables])
-        return p.Static(self._unique(name, several), tuple(part.relation.variables), at, part.relation.rows, part.patterns)
+        variables = tuple(part.relation.variables)
+        return p.Static(self._unique(name, several), variables, at, part.relation.rows, part.patterns, of=part.of)
 
     # -------------------------------------------------------------- evaluated once
     def _materialised(self, draft: Draft, outside: set[str]) -> Part:

@@ -27,6 +27,7 @@ from cqels_opt.operators.program import Program
 from cqels_opt.operators.retention import Retention
 from cqels_opt.operators.rows import Ints
 from cqels_opt.operators.step import NOWHEN, Step
+from cqels_opt.operators.workshop import Workshop
 from cqels_opt.stats import SlotCounts
 from cqels_opt.trace.records import Milliseconds, TraceRecord
 from cqels_opt.windows.columns import read_columns, write_columns
@@ -114,10 +115,12 @@ class Driver:
         identity: Mapping[str, Any] | None = None,
         pages: Sequence[SlotFile] = (),
         trace: TraceLog | None = None,
+        workshop: Workshop | None = None,
     ) -> None:
         self.folder, self.programs, self.runner, self.sink, self.options = folder, tuple(programs), runner, sink, options
         for part in ("slots", "results", "answers", "knowledge"):
             (folder / part).mkdir(parents=True, exist_ok=True)
+        self.workshop = workshop or Workshop(folder / "subresults")
         self.log = CommitLog(folder)
         self.run = self.log.claim(dict(identity or {}))
         self.frontier, self.pages, self.trace = frontier, list(pages), trace
@@ -148,7 +151,7 @@ class Driver:
             if file.kind == "times":
                 t = read_columns(self.folder / file.path)["t"]
                 self.times[file.stream] = np.union1d(self.times[file.stream], t)
-        self.planners = {program.id: Planner(program, self.options.plan) for program in self.programs}
+        self.planners = {program.id: Planner(program, self.options.plan, self.workshop) for program in self.programs}
         self.pending, self._counted = {}, 0
         if self.state.knowledge:
             self.pending, self._counted = read_knowledge(self.folder / self.state.knowledge, self.planners)
@@ -205,7 +208,8 @@ class Driver:
         if upto > after:
             size = sum(c.total for parts in new.values() for c in parts)
             parts = self.options.parts or self._shares(size)
-            done = self.runner.evaluate([EvaluateTask(p, steps[p.id], self.sink.format) for p in self.programs], parts)
+            tasks = [EvaluateTask(self.planners[p.id].program, steps[p.id], self.sink.format) for p in self.programs]
+            done = self.runner.evaluate(tasks, parts)
         jobs = self.runner.jobs  # before the sink, whose own jobs are the user's
         clock.lap("execute")
         observed = self._observed(done)

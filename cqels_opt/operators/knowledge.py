@@ -30,8 +30,9 @@ def write_knowledge(
         program: {name: block.optimizer.state() for name, block in planner.blocks.items()}
         for program, planner in planners.items()
     }
+    designs = {program: {name: block.state() for name, block in planner.blocks.items()} for program, planner in planners.items()}
     waiting = [(key, slot) for key, slots in pending.items() for slot in slots]
-    index = {"counted": counted, "pending": [key for key, _ in waiting], "plans": plans}
+    index = {"counted": counted, "pending": [key for key, _ in waiting], "plans": plans, "designs": designs}
     with ZipFile(path, "w") as archive:
         archive.writestr(_INDEX, json.dumps(index))
         for number, (_, slot) in enumerate(waiting):
@@ -52,7 +53,8 @@ def read_knowledge(path: Path, planners: Mapping[str, Planner]) -> tuple[Pending
             for program, planner in planners.items():
                 for name, block in planner.blocks.items():
                     load(archive.read(f"statistics/{program}/{name}"), block.statistics)
-                    block.optimizer.resume(index["plans"][program][name])
+                    if block.resume(index.get("designs", {}).get(program, {}).get(name)):
+                        block.optimizer.resume(index["plans"][program][name])
             return pending, int(index["counted"])
     except (OSError, BadZipFile, KeyError, ValueError) as error:
         raise CheckpointError(f"{path}: the checkpoint is damaged ({error}); use another folder") from error

@@ -5,29 +5,32 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
 from cqels_opt.operators import cache
 from cqels_opt.operators.block import Observed
+from cqels_opt.operators.decision import Decision
+from cqels_opt.operators.designs import FILES
 from cqels_opt.operators.machine import Calibration
 from cqels_opt.operators.program import Block, Occurrence, Program, Static
+from cqels_opt.operators.review import Catalogue, Review, translated
 from cqels_opt.operators.rows import Ints
-from cqels_opt.operators.splitting import SplitChoice, Splitter
+from cqels_opt.operators.splitting import Splitter
 from cqels_opt.operators.step import Step
 from cqels_opt.operators.terms import TermTable
 from cqels_opt.operators.units import rows_of_each
+from cqels_opt.operators.views import BeforeElements, PerBinding
 from cqels_opt.operators.walk import Walks
+from cqels_opt.operators.workshop import Workshop
 from cqels_opt.plans import (
     Choice,
     Filter,
     Optimizer,
     Plan,
     PlanError,
-    PlanOperator,
     QueryGraph,
-    Ranked,
     Relation,
     SecondsCost,
     Split,
@@ -35,12 +38,12 @@ from cqels_opt.plans import (
     check,
     occurrence_order,
 )
-from cqels_opt.plans import operators as plan_operators
 from cqels_opt.plans.cost import CostModel, Shuffled, model_named
+from cqels_opt.plans.designs import Design, design_of
 from cqels_opt.query.algebra import Window
 from cqels_opt.stats import BlockStatistics, SlotCounts, StaticRelation
 from cqels_opt.stats import Occurrence as StatisticsOccurrence
-from cqels_opt.trace.records import Delta, Moved, Operator, RunnerUp
+from cqels_opt.trace.records import Delta, SubResults
 from cqels_opt.windows.intervals import FOREVER, validity
 
 Estimates: TypeAlias = Literal["bindings", "pairwise", "feedback", "walks", "all"]
@@ -53,7 +56,8 @@ indexes (``walks``); or with both (``all``)."""
 class PlanMode:
     """``--plan``: a mode of the optimizer, or the plans that are kept; the cost model and its constants; and what rows are estimated from.
 
-    ``split`` allows a skewed delta to be split (``splitting.py``). ``shuffled``: the sides of a join that the runner sends through a
+    ``split`` allows a skewed delta to be split (``splitting.py``), ``designs`` other sub-results to be taken than those compiled
+    (``review.py``). ``shuffled``: the sides of a join that the runner sends through a
     shuffle. The mode ``spark`` says that the runner's own planner decides: ours is idle, and takes the order written.
     """
 
@@ -62,6 +66,7 @@ class PlanMode:
     cost_model: str = "default"
     estimates: Estimates = "all"
     split: bool = True
+    designs: bool = True
     calibration: Calibration = field(default_factory=Calibration)
     shuffled: Shuffled = "nothing"
 
@@ -73,121 +78,18 @@ class PlanMode:
         return model_named(self.cost_model)
 
 
-@dataclass(frozen=True, slots=True)
-class BeforeElements:
-    """Statistics before the first element: of streams nothing is known, which is not zero (DESIGN, invariant 8)."""
-
-    view: Statistics
-    streams: frozenset[str]
-
-    def cardinality(self, relation: str) -> float | None:
-        """Known of static relations."""
-        return None if relation in self.streams else self.view.cardinality(relation)
-
-    def distinct(self, relation: str, variable: str) -> float | None:
-        """Known of static relations."""
-        return None if relation in self.streams else self.view.distinct(relation, variable)
-
-    def join_size(self, left: str, right: str, variable: str) -> float | None:
-        """Known between static relations."""
-        return None if {left, right} & self.streams else self.view.join_size(left, right, variable)
-
-    def selectivity(self, filter_name: str) -> float | None:
-        """Not observed yet."""
-        return None
-
-
-@dataclass(frozen=True, slots=True)
-class PerBinding:
-    """Statistics without the join sizes of pairs: what the report keeps (§5), for comparison."""
-
-    view: Statistics
-
-    def cardinality(self, relation: str) -> float | None:
-        """As it is."""
-        return self.view.cardinality(relation)
-
-    def distinct(self, relation: str, variable: str) -> float | None:
-        """As it is."""
-        return self.view.distinct(relation, variable)
-
-    def join_size(self, left: str, right: str, variable: str) -> float | None:
-        """Not kept."""
-        return None
-
-    def selectivity(self, filter_name: str) -> float | None:
-        """As it is."""
-        return self.view.selectivity(filter_name)
-
-
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """What runs for a delta source in a batch: the plan for all of its delta, or a split, chosen or given. ``last`` ran before."""
-
-    whole: Choice
-    split: SplitChoice | Split | None = None
-    last: Decision | None = None
-
-    def __post_init__(self) -> None:
-        if self.last is not None and self.last.last is not None:
-            object.__setattr__(self, "last", replace(self.last, last=None))
-
-    @property
-    def plan(self) -> Plan | Split:
-        """The plan."""
-        return self.split.plan if isinstance(self.split, SplitChoice) else self.split or self.whole.plan
-
-    @property
-    def switched(self) -> bool:
-        """Whether another plan ran before."""
-        if self.last is not None and (self.split is not None or self.last.split is not None):
-            return str(self.plan) != str(self.last.plan)
-        return self.whole.switched
-
-    def delta(self, counts: Sequence[int] | None) -> Delta:
-        """The trace's account of it; ``counts`` are the rows that its operators gave."""
-        cost, other = self.whole.cost, self.whole.runner_up
-        parts: list[tuple[Sequence[PlanOperator], Sequence[float | None]]] = [(self.whole.operators, self.whole.estimated)]
-        if isinstance(self.split, SplitChoice):
-            cost, other = self.split.cost, Ranked(self.whole.plan, self.whole.cost)
-            parts = [(part.operators, part.estimated) for part in (self.split.few, self.split.many)]
-        elif self.split is not None:  # given, so the second plan has no estimates
-            kinds = {step.relation: step.op for step in self.whole.operators if step.op not in ("scan", "probe", "hash", "cross")}
-            given = [replace(step, op=kinds.get(step.relation, step.op)) for step in plan_operators(self.split.many)]
-            parts.append((given, [None] * len(given)))
-        steps = [pair for part in parts for pair in zip(*part)]
-        operators = tuple(
-            Operator(step.op, step.relation, step.on, rows, counts[i] if counts and i < len(counts) else None)
-            for i, (step, rows) in enumerate(steps)
-        )
-        runner_up = RunnerUp(str(other.plan), other.cost) if other else None
-        return Delta(self.whole.source, str(self.plan), cost, runner_up, self.switched, self._reason(), operators)
-
-    def _reason(self) -> tuple[Moved, ...]:
-        """The statistics behind a switch; of a delta that is split now, or was, the rows on the heavier side of the cut."""
-        if not self.switched:
-            return ()
-        reason = [Moved(str(r.statistic), r.was, r.now) for r in self.whole.reason]
-        heavy = [d.split.heavy if d and isinstance(d.split, SplitChoice) else None for d in (self.last, self)]
-        by = next((d.split.cut for d in (self, self.last) if d and isinstance(d.split, SplitChoice)), None)
-        return (*([Moved(f"rows({self.whole.source}, {by})", *heavy)] if by else []), *reason)
-
-
 class BlockPlanner:
     """Statistics and optimizer of one block."""
 
-    def __init__(self, block: Block, store: str, mode: PlanMode, elements: Mapping[str, Ints]) -> None:
-        self.block, self.store = block, store
+    def __init__(
+        self, block: Block, store: str, mode: PlanMode, elements: Mapping[str, Ints], workshop: Workshop | None = None
+    ) -> None:
+        self.block, self.store, self.mode = block, store, mode
         self.statistics = BlockStatistics(
             [*(_occurrence(o, elements) for o in block.occurrences), *(_static(s, store) for s in block.statics)],
             filters=[f.name for f in block.filters],
             static_joins=_static_joins(block.statics, store),
         )
-        relations = {
-            **{o.name: Relation(o.name, frozenset(o.variables), True) for o in block.occurrences},
-            **{s.name: _relation(s) for s in block.statics},
-        }
-        graph = QueryGraph([relations[n] for n in block.written], [Filter(f.name, f.variables) for f in block.filters])
         self.sources = [o.name for o in block.occurrences]
         self.elsewhere = mode.mode == "spark"
         chosen: str | Mapping[str, Plan] = "first" if self.elsewhere else mode.mode
@@ -196,16 +98,94 @@ class BlockPlanner:
             fixed = {source: mode.fixed[source] for source in self.sources if source in mode.fixed}
             self.given = {source: plan for source, plan in fixed.items() if isinstance(plan, Split)}
             for source, split in self.given.items():
-                check(split, graph, source)
+                check(split, graph_of(block), source)
             chosen = {source: plan.few if isinstance(plan, Split) else plan for source, plan in fixed.items()}
         self.estimates = mode.estimates
-        self.optimizer = Optimizer(graph, self.sources, mode.model, chosen, feedback=mode.estimates in ("feedback", "all"))
+        self.optimizer = self.optimizer_of(block, chosen)
         self.order: tuple[str, ...] = tuple(self.sources)
-        self.splitter: Splitter | None = None
-        if mode.split and mode.mode == "adaptive" and mode.fixed is None and mode.estimates in ("walks", "all"):
-            self.splitter = Splitter(block, store, graph, self.optimizer.model)
+        self.splitter: Splitter | None = self._splitter()
         self.decisions: dict[str, Decision] = {}
+        self.given_rows: Mapping[str, Sequence[int]] = {}  # by the operators of what was decided, once it has run
+        self._views: dict[str, Statistics] = {}
+        self._left: Mapping[str, Plan] = {}  # the plans of the design that has just been left
+        self.designs = Catalogue(block, store, workshop.folder if workshop else None)
+        self.review: Review | None = None
+        model = self.optimizer.model
+        if workshop and mode.designs and block.parts and chosen == "adaptive" and isinstance(model, SecondsCost):
+            self.review = Review(self.designs, workshop, self.optimizer_of, model.constants)
 
+    def optimizer_of(self, block: Block, chosen: str | Mapping[str, Plan] = "adaptive") -> Optimizer:
+        """An optimizer for the block, under whatever design."""
+        feedback = self.mode.estimates in ("feedback", "all")
+        return Optimizer(graph_of(block), self.sources, self.mode.model, chosen, feedback=feedback)
+
+    def _splitter(self) -> Splitter | None:
+        mode = self.mode
+        if mode.split and mode.mode == "adaptive" and mode.fixed is None and mode.estimates in ("walks", "all"):
+            return Splitter(self.block, self.store, self.optimizer.graph, self.optimizer.model)
+        return None
+
+    # -------------------------------------------------------------- which sub-results
+    def take(self, design: Design) -> None:
+        """Another design from now on, whose sub-results are there: other static relations, the same windows and their statistics."""
+        before, after = self.block, self.designs.block_of(design)
+        for static in after.statics:
+            self.declare(static)
+        self.statistics.watch([*self.sources, *(s.name for s in after.statics)])
+        left, self.block, self.optimizer = self.optimizer, after, self.optimizer_of(after)
+        self.splitter = self._splitter()
+        if left.current:  # both read the statistics of now: what was learnt is a ratio to what they say
+            views = self.views()
+            left.price(views)
+            self.optimizer.price(views)
+            self.optimizer.teach({s: translated(left.learnt(s, walked=False), self.designs, before, after) for s in self.sources})
+
+    def state(self) -> dict[str, Any]:
+        """What a restart needs to know about the design."""
+        return {"design": list(self.designs.default)} if self.review is None else self.review.state()
+
+    def resume(self, state: Mapping[str, Any] | None) -> bool:
+        """Takes up the design of an earlier run; False where it is gone, and with it what its optimizer knew."""
+        if state is None:
+            return True
+        if self.review is None:
+            return design_of(state["design"]) == self.designs.default
+        if not self.review.resume(state):
+            return False
+        if self.review.current != self.designs.default:
+            self.take(self.review.current)
+        return True
+
+    def settle(self) -> None:
+        """Takes a design that has paid for itself and is there."""
+        if self.review is not None and (design := self.review.due()) is not None:
+            self._left = {**self.optimizer.current}
+            self.take(design)
+            self.review.taken(design)
+
+    def consider(self) -> None:
+        """Weighs other designs, once the run has cost anything to speak of."""
+        if (
+            self.review is None
+            or not self.statistics.epoch
+            or not any(self.statistics.windows[s].card("delta") for s in self.sources)
+        ):
+            return
+        cost = sum(decision.cost for decision in self.decisions.values())
+        if self.review.spent < FILES:
+            self.review.spent += cost
+            return
+        for static in self.designs.statics.values():
+            self.declare(static)
+        learnt = {source: self.optimizer.learnt(source) for source in self.sources}
+        self.review.weigh(self._views, cost, learnt, self.block, [choice.plan for choice in self.choices.values()])
+
+    def declare(self, static: Static) -> None:
+        """The statistics know a relation, whether or not the design of now has it."""
+        if static.name not in self.statistics.relations:
+            self.statistics.declare(_static(static, self.store))
+
+    # -------------------------------------------------------------- a batch
     def advance(self, new: Mapping[str, Sequence[SlotCounts]], before: int, frontier: int) -> None:
         """The statistics follow a step of the frontier; ``new`` by Shape.key and stream."""
         arrived: dict[str, Sequence[SlotCounts]] = {}
@@ -214,8 +194,8 @@ class BlockPlanner:
             arrived[o.name] = [c.renamed(names) for c in new.get(o.shape.stream + o.shape.key, ())]
         self.statistics.advance(arrived, before, frontier)
 
-    def choose(self, step: Step | None, terms: TermTable | None) -> None:
-        """The plans of now; for a step with a delta, which may be walked."""
+    def views(self) -> dict[str, Statistics]:
+        """What the plans of each source read now; and the order of the delta rule, which they hang on."""
         widest = sorted(self.block.occurrences, key=lambda o: -_extent(o.window))
         contents: dict[str, float | None] = {o.name: float(self.statistics.windows[o.name].card("old")) for o in widest}
         self.order = tuple(occurrence_order(contents))
@@ -224,10 +204,18 @@ class BlockPlanner:
             views = {s: BeforeElements(view, frozenset(self.sources)) for s, view in views.items()}
         if self.estimates == "bindings":
             views = {s: PerBinding(view) for s, view in views.items()}
+        return views
+
+    def choose(self, step: Step | None, terms: TermTable | None) -> None:
+        """The plans of now; for a step with a delta, which may be walked."""
+        views, self.given_rows = self.views(), {}
+        self._views = views
         walk, before = None, self.decisions
         if step is not None and terms is not None and self.estimates in ("walks", "all"):
             walk = Walks(self.block, self.store, step, self.order, terms)
+        left, self._left = self._left, {}
         choices = self.optimizer.choose(views, walk=walk)
+        choices = {s: c if left.get(s, c.plan) == c.plan else replace(c, previous=left[s]) for s, c in choices.items()}
         self.decisions = {
             source: Decision(choice, self.given.get(source), before.get(source)) for source, choice in choices.items()
         }
@@ -238,6 +226,7 @@ class BlockPlanner:
 
     def observe(self, observed: Observed) -> None:
         """What the filters kept, and what the operators of each source gave."""
+        self.given_rows = observed.operators
         for name, (before, after) in observed.filters.items():
             self.statistics.observe(name, before, after)
         for source, counts in observed.operators.items():
@@ -255,6 +244,15 @@ class BlockPlanner:
         if self.elsewhere:
             return [Delta(source, "spark") for source in self.sources]
         return [d.delta(observed.operators.get(source) if observed else None) for source, d in self.decisions.items()]
+
+
+def graph_of(block: Block) -> QueryGraph:
+    """The relations of a block as the query names them, with its filters."""
+    relations = {
+        **{o.name: Relation(o.name, frozenset(o.variables), True) for o in block.occurrences},
+        **{s.name: _relation(s) for s in block.statics},
+    }
+    return QueryGraph([relations[n] for n in block.written], [Filter(f.name, f.variables) for f in block.filters])
 
 
 def _extent(window: Window) -> float:
@@ -310,10 +308,11 @@ class Planner:
 
     Raises :class:`PlanError` for a fixed plan of a source that the program does not have."""
 
-    def __init__(self, program: Program, mode: PlanMode) -> None:
-        self.program = program
+    def __init__(self, program: Program, mode: PlanMode, workshop: Workshop | None = None) -> None:
+        """Without a ``workshop`` the sub-results stay those that were compiled."""
         self.elements: dict[str, Ints] = {}
-        self.blocks = {b.name: BlockPlanner(b, program.store, mode, self.elements) for b in program.blocks}
+        self.compiled = program
+        self.blocks = {b.name: BlockPlanner(b, program.store, mode, self.elements, workshop) for b in program.blocks}
         sources = [source for block in self.blocks.values() for source in block.sources]
         for name in mode.fixed or {}:
             if name not in sources:
@@ -326,11 +325,23 @@ class Planner:
 
     def choose(self, step: Step | None = None) -> tuple[dict[str, dict[str, str]], dict[str, tuple[str, ...]]]:
         """(plans by block and source, orders by block), as a step carries them. ``step`` is what they are for, where it has a delta."""
-        terms = None if step is None else cache.term_table(self.program.store, self.program.seed, step)
+        terms = None if step is None else cache.term_table(self.compiled.store, self.compiled.seed, step)
         for block in self.blocks.values():
+            block.settle()
             block.choose(step, terms)
+            block.consider()
         plans = {name: {s: str(d.plan) for s, d in block.decisions.items()} for name, block in self.blocks.items()}
         return plans, {name: block.order for name, block in self.blocks.items()}
+
+    @property
+    def program(self) -> Program:
+        """The program with the sub-results of now."""
+        return replace(self.compiled, blocks=tuple(block.block for block in self.blocks.values()))
+
+    @property
+    def changes(self) -> tuple[SubResults, ...]:
+        """What changed about sub-results with the last choice, for the trace."""
+        return tuple(change for block in self.blocks.values() if block.review for change in block.review.events)
 
     @property
     def filter_orders(self) -> dict[str, tuple[str, ...]]:

@@ -38,6 +38,7 @@ class Static:
     rows: int
     patterns: int = 1  # how many triple patterns it stands for
     partial: bool = False  # some rows leave a variable unbound
+    of: int = 0  # which of its block's parts it stands for, as bits
     kind: JoinKind = "inner"  # how a block joins it: as a unit (OPTIONAL, MINUS, EXISTS) where this is another
     on: tuple[str, ...] = ()  # of a unit: the variables that it shares with what it was written after
     reads: tuple[str, ...] = ()  # of a unit: what else of the left side its condition reads
@@ -71,6 +72,19 @@ class Block:
     filters: tuple[BlockFilter, ...]
     output: tuple[str, ...]
     written: tuple[str, ...] = ()  # relation names in the order in which the query names them
+    parts: tuple[Static, ...] = ()  # what other designs of ``statics`` are made of; none: there are no others
+    needed: frozenset[str] = frozenset()  # variables of the parts that are read outside them
+    budget: int = 0  # bytes that its sub-results may take
+
+    @property
+    def inner(self) -> tuple[Static, ...]:
+        """The static relations that are joined by inner joins: what designs differ in."""
+        return tuple(static for static in self.statics if static.kind == "inner")
+
+    @property
+    def units(self) -> tuple[Static, ...]:
+        """The others, which are the same under every design."""
+        return tuple(static for static in self.statics if static.kind != "inner")
 
 
 # ------------------------------------------------------------------ above the blocks

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 from cqels_opt.lod.relation import Relation, join, join_rows, restrict
@@ -18,16 +18,21 @@ from cqels_opt.query.algebra import Node, Variable
 
 ROW_BUDGET = 50_000_000  # joined rows that a sub-result may pass through while it is made
 GROWTH = 16  # a sub-result may have this many times the rows of what it is made from
+BYTES_BUDGET = 4 << 30  # what the sub-results of a block may take
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Part:
-    """A static relation of a block: a matched pattern, or (``pattern`` None) a sub-result of ``patterns`` of them."""
+    """A static relation of a block: a matched pattern, or (``pattern`` None) a sub-result of ``patterns`` of them.
+
+    ``of`` has a bit for each of the block's parts that it stands for, see :func:`numbered`.
+    """
 
     name: str
     relation: Relation
     pattern: StaticPattern | None
     patterns: int
+    of: int = 0
 
 
 def name_of(predicate: Node) -> str:
@@ -38,8 +43,16 @@ def name_of(predicate: Node) -> str:
     return re.sub(r"[^\w.-]", "_", local) or "relation"
 
 
-def choose_parts(parts: list[Part], needed: set[str]) -> list[Part]:
-    """The relations to keep for a block: some joined beforehand. ``needed``: variables that are read outside the parts."""
+def numbered(parts: list[Part], needed: set[str]) -> list[Part]:
+    """What all designs of a block are made of: its parts without the variables that nobody reads, each with a bit of its own."""
+    return [replace(restricted(part, needed | _elsewhere(parts, (part,))), of=1 << i) for i, part in enumerate(parts)]
+
+
+def choose_parts(parts: list[Part], needed: set[str], budget: int = BYTES_BUDGET) -> list[Part]:
+    """The relations to keep for a block: some joined beforehand, in at most ``budget`` bytes.
+
+    ``needed``: variables that are read outside the parts.
+    """
     parts = [restricted(part, needed | _elsewhere(parts, (part,))) for part in parts]
     refused: set[tuple[int, int]] = set()
     while True:
@@ -52,11 +65,19 @@ def choose_parts(parts: list[Part], needed: set[str]) -> list[Part]:
         made = join(a.relation, b.relation)
         variables = [v for v in made.variables if v in kept]
         whole = restrict(made, variables) if len(variables) < len(made.variables) else made
-        if whole.rows > GROWTH * (a.relation.rows + b.relation.rows):
+        others = sum(bytes_of(p.relation) for p in parts if p.of.bit_count() > 1 and p is not a and p is not b)
+        if whole.rows > GROWTH * (a.relation.rows + b.relation.rows) or bytes_of(whole) + others > budget:
             refused.add((id(a), id(b)))
             continue
         parts = [part for part in parts if part is not a and part is not b]
-        parts.append(Part(f"{a.name}_{b.name}", whole, None, a.patterns + b.patterns))
+        parts.append(Part(f"{a.name}_{b.name}", whole, None, a.patterns + b.patterns, a.of | b.of))
+
+
+def bytes_of(relation: Relation) -> int:
+    """What a sub-result takes: its columns and multiplicities, and an index on each variable."""
+    indexes = [relation.index((v,)) for v in relation.variables]
+    orders = sum(index.rows.nbytes for index in indexes if index.rows is not None)
+    return relation.nbytes + sum(index.keys.nbytes + index.starts.nbytes for index in indexes) + orders
 
 
 def join_all(parts: list[Part], needed: set[str]) -> Relation:
@@ -81,7 +102,7 @@ def restricted(part: Part, needed: set[str]) -> Part:
     variables = [v for v in part.relation.variables if v in needed]
     if len(variables) == len(part.relation.variables):
         return part
-    return Part(part.name, restrict(part.relation, variables), None, part.patterns)
+    return Part(part.name, restrict(part.relation, variables), None, part.patterns, part.of)
 
 
 def _worth(a: Part, b: Part, parts: list[Part], needed: set[str]) -> int | None:

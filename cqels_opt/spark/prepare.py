@@ -18,6 +18,7 @@ from cqels_opt.operators.commit import durable_write
 from cqels_opt.operators.compile import PAGE, Compiler
 from cqels_opt.operators.profile import Meaning
 from cqels_opt.operators.program import Program
+from cqels_opt.operators.subresults import BYTES_BUDGET
 from cqels_opt.query.algebra import Query
 from cqels_opt.rdf.static import StaticSource
 from cqels_opt.spark.load import load
@@ -61,8 +62,13 @@ def _facts(path: Path) -> tuple[int, int]:
     return path.stat().st_size, path.stat().st_mtime_ns
 
 
-def compiled(spark: SparkSession, query: Query, meaning: Meaning, store: Path, folder: Path, identity: str) -> Program:
-    """The query's program. Its static sub-results are computed and saved by an executor; the driver gets their names and sizes."""
+def compiled(
+    spark: SparkSession, query: Query, meaning: Meaning, store: Path, folder: Path, identity: str, budget: int = BYTES_BUDGET
+) -> Program:
+    """The query's program. Its static sub-results are computed and saved by an executor; the driver gets their names and sizes.
+
+    ``budget`` bounds the bytes of the sub-results of each block.
+    """
     folder.mkdir(parents=True, exist_ok=True)
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -70,7 +76,7 @@ def compiled(spark: SparkSession, query: Query, meaning: Meaning, store: Path, f
             continue
 
         def work() -> Iterator[tuple[int, Any]]:
-            compiler = Compiler(query, str(store), folder, meaning.report, meaning.duplicates == "set")
+            compiler = Compiler(query, str(store), folder, meaning.report, meaning.duplicates == "set", budget)
             yield 0, compiler.compile(identity, meaning.operator)
 
         return answering(work)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from statistics import median, quantiles
 
-from cqels_opt.trace.records import Delta, Milliseconds, Moved, TraceRecord
+from cqels_opt.trace.records import Delta, Milliseconds, Moved, SubResults, TraceRecord
 
 SLOWEST = 5
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -104,6 +104,7 @@ class QueryHistory:
     estimates: tuple[Estimates, ...]
     slowest: tuple[SlowBatch, ...]
     fallbacks: tuple[str, ...]
+    sub_results: tuple[str, ...] = ()
 
     @property
     def switches(self) -> tuple[Switch, ...]:
@@ -158,7 +159,19 @@ def _history(query: str, records: Sequence[TraceRecord]) -> QueryHistory:
             for record in sorted(records, key=lambda record: -record.ms.total)[:SLOWEST]
         ),
         fallbacks=tuple(dict.fromkeys(record.fallback for record in records if record.fallback)),
+        sub_results=tuple(_sub_results(record, change) for record in records for change in record.sub_results),
     )
+
+
+def _sub_results(record: TraceRecord, change: SubResults) -> str:
+    """A line on a change of sub-results: what went, what came instead, and at which costs; or what could not be made."""
+    where = f"batch {record.batch}, {clock(_time(record))}, block {change.block}: "
+    if change.failed is not None:
+        return f"{where}a sub-result could not be made, {change.failed}"
+    gone, come = (
+        [name for name in some if name not in other] for some, other in ((change.was, change.now), (change.now, change.was))
+    )
+    return f"{where}{', '.join(gone)} -> {', '.join(come)}, cost {figure(change.cost)} -> {figure(change.price)}"
 
 
 def _follow(source: _Source, index: int, record: TraceRecord, delta: Delta) -> None:

@@ -137,6 +137,49 @@ class Delta:
 
 
 @dataclass(frozen=True, slots=True)
+class SubResults:
+    """A block joins other static patterns beforehand from this batch on; or a sub-result could not be made, and why.
+
+    ``was`` and ``now`` name its static relations. ``cost`` is that of a batch under the design that is left, ``price`` what it would
+    have been under the new one, ``saved`` what the new one would have saved since the other was taken; all in the cost model's unit.
+    """
+
+    block: str
+    was: tuple[str, ...]
+    now: tuple[str, ...]
+    cost: float | None = None
+    price: float | None = None
+    saved: float | None = None
+    failed: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON object of docs/trace.md; ``now`` is its ``is``."""
+        return {
+            "block": self.block,
+            "was": list(self.was),
+            "is": list(self.now),
+            "cost": _finite(self.cost),
+            "price": _finite(self.price),
+            "saved": _finite(self.saved),
+            "failed": self.failed,
+        }
+
+    @classmethod
+    def from_json(cls, value: object) -> SubResults:
+        """The reverse of :meth:`to_json`."""
+        fields = _object(value)
+        return cls(
+            _get(fields, "block", _text),
+            _get(fields, "was", _list_of(_text)),
+            _get(fields, "is", _list_of(_text)),
+            _get(fields, "cost", _maybe(_number)),
+            _get(fields, "price", _maybe(_number)),
+            _get(fields, "saved", _maybe(_number)),
+            _get(fields, "failed", _maybe(_text)),
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Milliseconds:
     """Where a batch's time went."""
 
@@ -171,7 +214,7 @@ class TraceRecord:
     ``time_range`` is the least and greatest time of its elements (None: no elements), ``frontier`` the time up to which
     answers are final (None: not yet any), both in milliseconds; ``windows`` the rows of each window after the batch;
     ``epoch`` the epoch of the statistics; ``jobs`` the Spark jobs; ``fallback`` why the optimizer fell back to a greedy
-    order (None: it did not); ``instances`` how many queries share this plan.
+    order (None: it did not); ``instances`` how many queries share this plan; ``sub_results`` what changed about these.
     """
 
     batch: int
@@ -188,9 +231,10 @@ class TraceRecord:
     jobs: int = 0
     fallback: str | None = None
     instances: int = 1
+    sub_results: tuple[SubResults, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """The JSON object of INTERFACE; ``instances`` only where several queries share the plan."""
+        """The JSON object of INTERFACE; ``instances`` only where several queries share the plan, ``sub_results`` where they changed."""
         record = {
             "batch": self.batch,
             "query": self.query,
@@ -206,7 +250,11 @@ class TraceRecord:
             "jobs": self.jobs,
             "fallback": self.fallback,
         }
-        return record if self.instances == 1 else {**record, "instances": self.instances}
+        if self.instances != 1:
+            record["instances"] = self.instances
+        if self.sub_results:
+            record["sub_results"] = [change.to_json() for change in self.sub_results]
+        return record
 
     def line(self) -> str:
         """The record as one line, newline included."""
@@ -231,6 +279,7 @@ class TraceRecord:
             jobs=_get(fields, "jobs", _whole),
             fallback=_get(fields, "fallback", _maybe(_text)),
             instances=_get(fields, "instances", _whole) if "instances" in fields else 1,
+            sub_results=_get(fields, "sub_results", _list_of(SubResults.from_json)) if "sub_results" in fields else (),
         )
 
     @property

@@ -46,6 +46,8 @@ def _show_query(history: QueryHistory, console: Console) -> None:
     _line(console, f"{duration(history.ms.total)} in all, {duration(history.median_ms)} the median batch: {phases}", indent=2)
     for reason in history.fallbacks:
         _line(console, f"the optimizer fell back to a greedy order: {reason}", indent=2, style="yellow")
+    for change in history.sub_results:
+        _line(console, f"sub-results, {change}", indent=2)
     show_plans(history, console)
     _show_estimates(history, console)
     _show_slowest(history, console)

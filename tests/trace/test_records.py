@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cqels_opt.errors import DataError, InputError
-from cqels_opt.trace.records import Delta, Milliseconds, Moved, Operator, RunnerUp, TraceRecord, read_trace
+from cqels_opt.trace.records import Delta, Milliseconds, Moved, Operator, RunnerUp, SubResults, TraceRecord, read_trace
 
 FIXTURE = Path(__file__).parent / "q2.jsonl"
 
@@ -31,6 +31,8 @@ deltas = st.builds(
     st.lists(st.builds(Moved, texts, maybe_numbers, maybe_numbers), max_size=2).map(tuple),
     st.lists(operators, max_size=2).map(tuple),
 )
+names = st.lists(texts, max_size=3).map(tuple)
+changes = st.builds(SubResults, texts, names, names, maybe_numbers, maybe_numbers, maybe_numbers, st.none() | texts)
 records = st.builds(
     TraceRecord,
     batch=wholes,
@@ -47,6 +49,7 @@ records = st.builds(
     jobs=wholes,
     fallback=st.none() | texts,
     instances=wholes,
+    sub_results=st.lists(changes, max_size=2).map(tuple),
 )
 
 

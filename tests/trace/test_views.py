@@ -15,7 +15,7 @@ from rich.console import Console
 
 from cqels_opt.trace.history import clock, duration, figure, histories, plural
 from cqels_opt.trace.page import trace_page
-from cqels_opt.trace.records import Delta, Milliseconds, Moved, Operator, TraceRecord, read_trace
+from cqels_opt.trace.records import Delta, Milliseconds, Moved, Operator, SubResults, TraceRecord, read_trace
 from cqels_opt.trace.terminal import show_trace
 
 HERE = Path(__file__).parent
@@ -101,6 +101,19 @@ def test_q_errors_are_known_only_where_both_sides_are() -> None:
     (history,) = histories([replace(RECORD, deltas=(Delta("w", "w » a[?x]", operators=operators),))])
     (estimates,) = history.estimates
     assert (estimates.known, estimates.median, estimates.greatest) == (2, 2.5, 4.0)
+
+
+def test_changes_of_sub_results_are_in_both_views() -> None:
+    came = SubResults("b0", ("near", "knows#1", "knows#2"), ("near", "knows#1+knows#2"), 0.25, 0.125, 3.0)
+    failed = SubResults("b0", came.now, came.now, failed="a+b: OSError: <disk full>")
+    records = [replace(RECORD, sub_results=(came,)), replace(RECORD, batch=1, sub_results=(failed,))]
+    words = " ".join(terminal(records).split())
+    assert "sub-results, batch 0, 1970-01-01 00:00:02, block b0: knows#1, knows#2 -> knows#1+knows#2, cost 0.25 -> 0.125" in words
+    assert (
+        "sub-results, batch 1, 1970-01-01 00:00:02, block b0: a sub-result could not be made, a+b: OSError: <disk full>" in words
+    )
+    assert "knows#1, knows#2 -&gt; knows#1+knows#2, cost 0.25" in trace_page(records, "q")
+    assert "OSError: &lt;disk full&gt;" in trace_page(records, "q")
 
 
 class Tags(HTMLParser):
