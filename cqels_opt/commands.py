@@ -19,11 +19,12 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColum
 from rich.text import Text
 
 from cqels_opt import verify as checking
-from cqels_opt.engine import CompiledQuery, Engine, check_streams, explained, make_driver, plan_mode
+from cqels_opt.engine import CompiledQuery, Engine, check_streams, make_driver, plan_mode
 from cqels_opt.errors import InputError
 from cqels_opt.operators import calibrate as operator_constants
 from cqels_opt.operators import machine
 from cqels_opt.operators.driver import DriverOptions, Sink, check_ended
+from cqels_opt.operators.explained import explained
 from cqels_opt.operators.planner import PlanMode
 from cqels_opt.operators.profile import meaning, with_bounds
 from cqels_opt.operators.subresults import BYTES_BUDGET

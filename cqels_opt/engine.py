@@ -12,14 +12,13 @@ from pathlib import Path
 from typing import Any, Literal
 
 from cqels_opt.errors import CheckpointError, InputError
-from cqels_opt.operators import design_report
 from cqels_opt.operators.driver import Driver, DriverOptions, Sink
+from cqels_opt.operators.explained import Format, explained
 from cqels_opt.operators.machine import Calibration, known
-from cqels_opt.operators.planner import PlanMode, Planner
+from cqels_opt.operators.planner import PlanMode
 from cqels_opt.operators.profile import Meaning, meaning, with_bounds
 from cqels_opt.operators.program import Program
 from cqels_opt.operators.subresults import BYTES_BUDGET
-from cqels_opt.plans import explain as explaining
 from cqels_opt.plans.cost import Shuffled
 from cqels_opt.query.algebra import Operator, Query
 from cqels_opt.query.parser import parse
@@ -50,7 +49,7 @@ class CompiledQuery:
         """The DataFrame column of each variable (they differ where names clash without regard to case)."""
         return column_names(self.program.variables)
 
-    def explain(self, format: Literal["text", "json", "dot"] = "text", alternatives: int = 0) -> str:
+    def explain(self, format: Format = "text", alternatives: int = 0) -> str:
         """The plans of now: before anything ran, from what is known of the static data and documented assumptions."""
         return explained([self.program], plan_mode("adaptive"), format, alternatives)
 
@@ -246,6 +245,10 @@ class Adaptive:
         """The plan of each delta source now."""
         return self.run.plans()[self.query.id]
 
+    def explain(self, format: Format = "text", alternatives: int = 0) -> str:
+        """The plans of the last micro-batch, with the rows that their operators were estimated to give and gave."""
+        return self.run.explain(self.query.id, format, alternatives)
+
     def statistics(self) -> dict[str, object]:
         """The statistics of now, by block."""
         return dict(self.run.statistics()[self.query.id])
@@ -299,40 +302,6 @@ def make_driver(
     pages = prepare.pages({q.id: q.folder for q in queries}, folder)
     log = TraceFile(Path(trace)) if trace is not None else None
     return Driver(folder, [q.program for q in queries], runner, sink, frontier, options, identity, pages, log)
-
-
-def explained(programs: Sequence[Program], mode: PlanMode, format: Literal["text", "json", "dot"], alternatives: int) -> str:
-    """EXPLAIN of programs that have not run."""
-    import json
-
-    parts: list[Any] = []
-    sub_results = []
-    seconds = mode.cost_model == "default"  # no other cost model has constants
-    if seconds and format == "text":
-        parts.append(mode.calibration.text())
-    for program in programs:
-        planner = Planner(program, mode)
-        planner.choose()
-        for block in planner.blocks.values():
-            if format == "dot":  # draws the chosen plans alone
-                parts.append(explaining.dot(block.choices))
-                continue
-            retained = {s: block.optimizer.alternatives(s, alternatives) for s in block.sources} if alternatives else None
-            validity = {s: block.optimizer.validity(s) for s in block.sources}
-            described = explaining.deltas(block.choices, None, retained, validity)
-            if format == "text":
-                parts.append(explaining.text(described, block.optimizer.model, planner.epoch))
-            else:
-                parts.extend(described)
-            if (design := design_report.described(block, alternatives)) is not None:
-                sub_results.append(design)
-                if format == "text":
-                    parts.append(design_report.text(design, block))
-    if format == "json":
-        constants = mode.calibration.as_json() if seconds else None
-        found = {"query": programs[0].id, "constants": constants, "deltas": parts, "sub_results": sub_results}
-        return json.dumps(found, indent=2, ensure_ascii=False)
-    return "\n\n".join(parts)
 
 
 __all__ = ["Adaptive", "CompiledQuery", "Engine"]

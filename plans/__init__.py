@@ -23,7 +23,7 @@ from cqels_opt.plans.plan import (
     operators,
 )
 from cqels_opt.plans.plan_text import parse_plan, parse_planned, parse_plans, plans_text
-from cqels_opt.plans.query_graph import Filter, GraphError, JoinEdge, QueryGraph, Relation
+from cqels_opt.plans.query_graph import Filter, GraphError, JoinEdge, JoinKind, QueryGraph, Relation
 from cqels_opt.plans.ranking import Ranked
 from cqels_opt.plans.reasons import Reason
 from cqels_opt.plans.statistics import KnownStatistics, StatisticKey, Statistics
@@ -42,6 +42,7 @@ __all__ = [
     "Hinge",
     "Join",
     "JoinEdge",
+    "JoinKind",
     "KnownStatistics",
     "Operator",
     "Optimizer",

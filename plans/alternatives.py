@@ -30,8 +30,9 @@ class Alternatives:
     """The retained alternatives, structure of arrays; those of a node are neighbours.
 
     ``left`` and ``right`` are nodes, ``right`` the null node where it is probed; ``right_set`` is the node of the right side
-    also then. The ``*_rows`` are positions in the state table (``produced_rows`` is before the ``filters`` that the join
-    evaluates on each of its rows). ``pair`` numbers the sides of a node, which several operators may join.
+    also then. The ``*_rows`` are positions in the state table (``produced_rows`` is before the ``filters``, by weight, that the
+    join evaluates on each of its rows; a filter that is an operator is evaluated on each row of its left side). ``pair``
+    numbers the sides of a node, which several operators may join.
     """
 
     node: Ints
@@ -102,18 +103,22 @@ def build(graph: QueryGraph, sources: tuple[str, ...], pairs: Iterable[Pair], mo
     for state in (*covered.items(), *((relations, 0) for relations in singles)):
         states.setdefault(state, len(states))
     around = {relations: graph.neighbourhood(relations) for relations in everywhere}
+    kinds = {1 << i: relation.kind for i, relation in enumerate(graph.relations) if relation.kind != "inner"}
     operators = cache(lambda *shape: model.operators(JoinShape(*shape)))
-    rows: list[tuple[int, ...]] = []
+    rows: list[tuple[float, ...]] = []
     for number, (left, right) in enumerate(ordered):
         both, single = left | right, not right & (right - 1)
         using = [s for s, start in enumerate(starts) if not start & right and left in derived[s] and right in derived[s]]
         if not using:
             continue
-        for operator in operators(bool(around[left] & right), single, static[right]):
-            probed = operator is Operator.PROBE
+        kind = kinds.get(right, "inner")
+        for operator in operators(kind != "inner" or bool(around[left] & right), single, static[right], kind):
+            probed = operator is Operator.PROBE or kind != "inner"
             inside = 0 if probed and single else covered[right]
             before = covered[left] | inside
-            fresh = size(covered[both] & ~before)
+            fresh = graph.weight(covered[both] & ~before)
+            if operator is Operator.FILTER:
+                fresh = graph.relations[right.bit_length() - 1].weight
             produced = states.setdefault((both, before), len(states))
             common = (operator, states[left, covered[left]], states[right, inside], produced, fresh, number)
             for source in using:
@@ -144,11 +149,13 @@ def _derived(start: RelationSet, singles: Iterable[RelationSet], ordered: Iterab
 
 
 def _arrays(
-    rows: list[tuple[int, ...]], node_source: tuple[int, ...], states: int, sizes: list[int]
+    rows: list[tuple[float, ...]], node_source: tuple[int, ...], states: int, sizes: list[int]
 ) -> tuple[Alternatives, Ints, tuple[Level, ...]]:
     """The alternatives in the order of their nodes, where those of each node begin, and the levels; ``sizes`` counts nodes."""
-    table = np.array(rows, np.intp).reshape(len(rows), 10)
-    table = table[np.argsort(table[:, 0], kind="stable")]
+    weights = np.array([row[8] for row in rows], np.float64)
+    table = np.array(rows, np.float64).astype(np.intp).reshape(len(rows), 10)
+    order = np.argsort(table[:, 0], kind="stable")
+    table = table[order]
     node = table[:, 0].copy()
     offset = np.array(node_source, np.intp)[node] * states
     alternatives = Alternatives(
@@ -160,7 +167,7 @@ def _arrays(
         left_rows=table[:, 5] + offset,
         right_rows=table[:, 6] + offset,
         produced_rows=table[:, 7] + offset,
-        filters=table[:, 8].astype(np.float64),
+        filters=weights[order],
         pair=table[:, 9].copy(),
     )
     first = np.searchsorted(node, np.arange(len(node_source) + 1)).astype(np.intp)

@@ -5,7 +5,7 @@ relations times, for every variable that k of them share, k − 1 edge selectivi
 *anchor*: the delta itself where it binds the variable, otherwise the relation nearest to it. So the delta's own join sizes,
 which are counted, carry the estimate as far as they reach, and independence is assumed only beyond them. An edge's
 selectivity is its join size over the product of its ends, or one over the larger distinct count (System R). Filters that a
-set covers multiply by the share they keep.
+set covers multiply by the share they keep, and units by what they make of each row (``units.py``).
 
 An estimate is a product of *factors* (``leaves.py``). A *state* is a set of relations with the filters evaluated so far; the
 factors of all states of all sources are one index array, so one gather and one product estimate all of them.
@@ -49,6 +49,9 @@ class Estimator:
     def factors(self, source: int, relations: RelationSet, filters: int) -> list[int]:
         """The factors whose product is the rows of a state; ``source`` is an index into the leaves' sources."""
         leaves, ranks = self.leaves, self._ranks[source]
+        if (units := self.graph.units & relations) and (inner := relations & ~units):
+            found = self.factors(source, inner, filters)
+            return [*found, *(f for k in members(units) for f in self._unit_factors(source, k, inner))]
         conditions = [leaves.filter_factor(i) for i in members(filters)]
         edges: list[int] = []
         for variable, carriers in self._carriers.items():
@@ -60,6 +63,15 @@ class Estimator:
         if size(relations) == 2 and len(edges) == 1:
             return [leaves.pair_factor(edges[0]), *conditions]
         return [*(leaves.rows_factor(i) for i in members(relations)), *(leaves.edge_factor(e) for e in edges), *conditions]
+
+    def _unit_factors(self, source: int, unit: int, inner: RelationSet) -> list[int]:
+        """What a unit makes of each row of a set, seen from the anchor of each variable that it is joined on."""
+        edges = []
+        for variable in self.graph.relations[unit].joined_on:
+            if here := list(members(self._carriers[variable] & inner)):
+                anchor = min(here, key=self._ranks[source].__getitem__)
+                edges.append(self._edge[min(anchor, unit), max(anchor, unit), variable])
+        return self.leaves.unit_factors(unit, edges)
 
     def rows(self, source: int, relations: RelationSet, filters: int | None = None) -> float:
         """The rows of one state now; without ``filters``, with all that the set covers."""

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from cqels_opt.plans import plan as planning
 from cqels_opt.plans import ranking
 from cqels_opt.plans.cardinality import Estimator
-from cqels_opt.plans.cost import Constants, CostModel, model_named
+from cqels_opt.plans.cost import Constants, CostModel, JoinShape, model_named
 from cqels_opt.plans.enumerate import PAIR_BUDGET, Pair, join_pairs
 from cqels_opt.plans.feedback import Feedback
 from cqels_opt.plans.greedy import greedy_pairs
@@ -44,6 +44,12 @@ Learnt: TypeAlias = "Mapping[frozenset[str], float]"
 
 MODES = ("adaptive", "static", "first", "worst")
 
+HEAVY = 8.0
+"""A filter that costs at least so many evaluations of a plain one is an operator of its own, placed where it costs least."""
+
+LIFTED = 3
+"""So many filters at most, the heaviest: each doubles the sub-patterns."""
+
 NEAR_TIE = 0.01
 """The current plan is kept unless the cheapest is cheaper by more than this share of its own cost."""
 
@@ -53,7 +59,7 @@ class Choice:
     """The plan of one delta source for one batch.
 
     ``operators`` and ``estimated`` (rows after each operator) are in the order of execution. ``cost`` is in the cost
-    model's unit. ``filters`` are those that each operator evaluates. ``runner_up`` is the cheapest other plan. ``previous``
+    model's unit. ``filters`` are those that each operator evaluates, in this order. ``runner_up`` is the cheapest other plan. ``previous``
     and ``reason`` are empty unless ``switched``. ``assumed`` names the statistics that nobody had observed. ``retained``
     counts the alternatives in the memo. ``fallback`` says that the block was too large to search and was planned greedily.
     """
@@ -98,12 +104,17 @@ class Optimizer:
         feedback: bool = False,
     ) -> None:
         for source in sources:
-            if source not in graph.index:
-                raise ValueError(f"delta source {source!r} is not a relation of the query graph")
+            if source not in graph.index or graph.relations[graph.index[source]].kind != "inner":
+                raise ValueError(f"delta source {source!r} is not a relation of the query graph that plans can begin with")
         if isinstance(mode, str) and mode not in MODES:
             raise ValueError(f"there is no plan mode {mode!r}; choose one of {', '.join(MODES)}, or give the plans")
-        self.graph, self.sources = graph, tuple(sources)
+        self.sources = tuple(sources)
         self.model = model_named(cost_model, constants)
+        lifted = graph.with_filter_units(_lifted(graph, self.model, mode))
+        pairs = join_pairs(lifted, pair_budget)
+        if pairs is None and lifted.relations != graph.relations and isinstance(mode, str):
+            lifted, pairs = graph, join_pairs(graph, pair_budget)
+        self.graph = graph = lifted
         self.mode = mode if isinstance(mode, str) else "fixed"
         self._kept: dict[str, Plan] = {}
         if not isinstance(mode, str):
@@ -115,7 +126,6 @@ class Optimizer:
         self._known: dict[str, Corrections] = {}
         self._feedback = {source: Feedback() for source in self.sources} if feedback else None
         self.leaves = Leaves(graph, self.sources, assumptions)
-        pairs = join_pairs(graph, pair_budget)
         self.fallback = pairs is None
         self._memo = Memo(self.leaves, self._wanted(pairs or []), self.model) if not self.fallback else self._greedy_memo()
 
@@ -149,6 +159,16 @@ class Optimizer:
                 self._try(walk)
         return {source: self._choose(source) for source in self.sources}
 
+    @property
+    def filter_order(self) -> tuple[str, ...]:
+        """All filters in the order in which those at one place are evaluated: by cost/(1 − selectivity), Hellerstein & Stonebraker 1993.
+
+        What a filter keeps counts for all delta sources together, so the first one's statistics stand for all.
+        """
+        kept = [float(self.leaves.factors[0, self.leaves.filter_factor(i)]) for i in range(len(self.graph.filters))]
+        ranks = {f.name: (share - 1) / f.weight for f, share in zip(self.graph.filters, kept)}
+        return tuple(sorted(ranks, key=ranks.__getitem__))
+
     def alternatives(self, source: str, k: int = 10) -> list[Ranked]:
         """The ``k`` cheapest retained plans of a delta source under the last statistics, cheapest first."""
         return list(islice(ranking.ranked(self._memo, source), k))
@@ -174,7 +194,7 @@ class Optimizer:
                 plan = self._select(source, ranking.cheapest(self._memo, source)).plan
                 if self._has_rows(source) and (source, str(plan)) not in walked:
                     walked.add((source, str(plan)))
-                    for step, found in zip(planning.operators(plan), walk(source, plan), strict=True):
+                    for step, found in zip(planning.operators(plan, self.graph), walk(source, plan), strict=True):
                         if found is not None:
                             relations = self._covers(step)
                             learnt[number].learn(relations, self._memo.uncorrected_rows(source, relations), found)
@@ -191,7 +211,7 @@ class Optimizer:
         if self._feedback is None or self.fallback:
             return
         seen = []
-        for step, observed in zip(planning.operators(self._current[source]), rows, strict=True):
+        for step, observed in zip(planning.operators(self._current[source], self.graph), rows, strict=True):
             if observed is not None:
                 relations = self._covers(step)
                 seen.append((relations, self._memo.uncorrected_rows(source, relations), observed))
@@ -277,13 +297,15 @@ class Optimizer:
         self._current[source] = chosen.plan
         if previous is not None or source not in self._seen or self._has_rows(source):
             self._seen[source] = raw
-        steps = tuple(planning.operators(chosen.plan))
+        steps = tuple(planning.operators(chosen.plan, self.graph))
         return Choice(
             source,
             chosen.plan,
             chosen.cost,
             steps,
-            tuple(planning.filters(chosen.plan, self.graph)),
+            tuple(
+                tuple(name for name in self.filter_order if name in names) for names in planning.filters(chosen.plan, self.graph)
+            ),
             tuple(self._memo.rows(source, self._covers(step)) for step in steps),
             other,
             previous,
@@ -342,3 +364,14 @@ def _checked(plans: Mapping[str, Plan], graph: QueryGraph, sources: Sequence[str
             raise PlanError(f"delta source {source!r} has no plan")
         planning.check(plans[source], graph, source)
     return dict(plans)
+
+
+def _lifted(graph: QueryGraph, model: CostModel, mode: str | Mapping[str, Plan]) -> frozenset[str]:
+    """The filters that are operators: of given plans those that they name, otherwise the heaviest, where the model prices them."""
+    if not isinstance(mode, str):
+        named = {name for plan in mode.values() for name in planning.relations(plan)}
+        return frozenset(f.name for f in graph.filters if f.name in named)
+    if mode == "first" or not model.operators(JoinShape(True, True, True, "filter")):
+        return frozenset()
+    heavy = sorted((f for f in graph.filters if f.weight >= HEAVY and f.variables), key=lambda f: -f.weight)
+    return frozenset(f.name for f in heavy[:LIFTED])

@@ -13,6 +13,8 @@ from typing import Literal, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from cqels_opt.plans.query_graph import JoinKind
+
 Rows: TypeAlias = "NDArray[np.float64]"
 Shuffled: TypeAlias = Literal["nothing", "left", "both"]
 """Which sides of a join on variables go through a shuffle first."""
@@ -22,12 +24,17 @@ class Operator(IntEnum):
     """How a join is done.
 
     PROBE reads its right side through an index and never scans it: one relation, or a static pattern that a model holds to
-    be pre-computed. HASH builds its right side first. LOOP pairs every row with every row.
+    be pre-computed. HASH builds its right side first. LOOP pairs every row with every row. OPTIONAL, ANTI and SEMI look a
+    row up as PROBE does; FILTER looks at the row alone.
     """
 
     PROBE = 0
     HASH = 1
     LOOP = 2
+    OPTIONAL = 3
+    ANTI = 4
+    SEMI = 5
+    FILTER = 6
 
     def __str__(self) -> str:
         return self.name.lower()
@@ -35,11 +42,12 @@ class Operator(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class JoinShape:
-    """What decides which operators can do a join: a variable in common, one relation on the right, a static right side."""
+    """What decides which operators can do a join: a variable in common, one relation on the right, a static right side; its kind."""
 
     connected: bool
     single: bool
     static: bool
+    kind: JoinKind = "inner"
 
 
 class CostModel(Protocol):
@@ -58,13 +66,13 @@ class CostModel(Protocol):
         """Whether a fully static pattern costs nothing because it is pre-computed (Ψ of the report, rule 2)."""
 
     def operators(self, shape: JoinShape) -> tuple[Operator, ...]:
-        """The implementations of a join of this shape that are considered."""
+        """The implementations of a join of this shape that are considered; none of a kind that the model cannot price."""
 
     def scan(self, rows: Rows, filtered: Rows) -> Rows:
         """Ψ of one relation that is read from its beginning; ``filtered`` is filter evaluations."""
 
     def join(self, operator: Operator, left: Rows, right: Rows, produced: Rows, filtered: Rows) -> Rows:
-        """Φ: the rows of both inputs, the rows that the join produces, and the filter evaluations on those."""
+        """Φ: the rows of both inputs, the rows that the join produces, and the filter evaluations, each by its weight."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +87,9 @@ class PaperCost:
     static_is_free: bool = True
 
     def operators(self, shape: JoinShape) -> tuple[Operator, ...]:
-        """An index join where there is an index, and always a nested loop."""
+        """An index join where there is an index, and always a nested loop. Filters have no price, so they are no operators."""
+        if shape.kind != "inner":
+            return () if shape.kind == "filter" else (Operator[shape.kind.upper()],)
         if shape.connected and (shape.single or shape.static):
             return (Operator.PROBE, Operator.LOOP)
         return (Operator.LOOP,)
@@ -90,7 +100,7 @@ class PaperCost:
 
     def join(self, operator: Operator, left: Rows, right: Rows, produced: Rows, filtered: Rows) -> Rows:
         """As the report has it; what the join produces counts only as the input of the next one."""
-        if operator is Operator.PROBE:
+        if operator not in (Operator.HASH, Operator.LOOP):
             return left * np.log2(np.maximum(right, 1.0))
         return left * right
 
@@ -101,8 +111,9 @@ class Constants:
 
     ``operator``: starting a join. ``scan``: reading a row. ``probe``: looking one row up, plus ``step`` for every halving of
     the index. ``produce``: writing a joined row. ``build``: putting a row of a bushy right side into a hash table;
-    ``match``: looking one row up there. ``evaluate``: one filter on one row. Of Spark, as a whole: ``job``: a job of one task;
-    ``stage``: one more stage of it, behind a shuffle; ``shuffle``: a row through that; ``broadcast``: a row to all executors.
+    ``match``: looking one row up there. ``evaluate``: one filter of weight 1 on one row. Of Spark, as a whole: ``job``: a job of
+    one task; ``stage``: one more stage of it, behind a shuffle; ``shuffle``: a row through that; ``broadcast``: a row to all
+    executors.
     """
 
     operator: float = 2e-5
@@ -135,6 +146,8 @@ class SecondsCost:
 
     def operators(self, shape: JoinShape) -> tuple[Operator, ...]:
         """An index probe into one relation, a hash join with a bushy right side, a loop for a cross product."""
+        if shape.kind != "inner":
+            return (Operator[shape.kind.upper()],)
         if not shape.connected:
             return (Operator.LOOP,)
         return (Operator.PROBE,) if shape.single else (Operator.HASH,)
@@ -146,14 +159,16 @@ class SecondsCost:
     def join(self, operator: Operator, left: Rows, right: Rows, produced: Rows, filtered: Rows) -> Rows:
         """The work of one join; that of its inputs is theirs."""
         c = self.constants
+        if operator is Operator.FILTER:
+            return filtered * c.evaluate
         after = c.operator + produced * c.produce + filtered * c.evaluate
-        if self.shuffled != "nothing" and operator is not Operator.LOOP:
+        if operator is Operator.LOOP:
+            return after
+        if self.shuffled != "nothing":
             after = after + c.shuffle * (left + right if self.shuffled == "both" or operator is Operator.HASH else left)
-        if operator is Operator.PROBE:
-            return after + left * (c.probe + c.step * np.log2(np.maximum(right, 1.0)))
         if operator is Operator.HASH:
             return after + right * c.build + left * c.match
-        return after
+        return after + left * (c.probe + c.step * np.log2(np.maximum(right, 1.0)))
 
 
 def model_named(name: str | CostModel, constants: Constants | None = None) -> CostModel:

@@ -86,7 +86,8 @@ def text(described: Sequence[Description], model: CostModel, epoch: int | None =
 
 
 def _delta_lines(delta: Description, model: CostModel) -> Iterator[str]:
-    yield f"delta {delta['source']}: {delta['plan']}"
+    part = f" where {delta['part']}" if "part" in delta else ""
+    yield f"delta {delta['source']}{part}: {delta['plan']}"
     searched = "; planned greedily, too many pairs to search" if delta["fallback"] else ""
     yield f"  cost {cost(delta['cost'], model)}; {delta['retained']} alternatives retained{searched}"
     yield from (f"  {line}" for line in _table(delta["operators"]))
@@ -143,29 +144,36 @@ def cost(value: float, model: CostModel) -> str:
 
 
 # ------------------------------------------------------------------ drawing
+SYMBOLS = {"cross": "×", "optional": "⟕", "anti": "▷", "semi": "⋉", "filter": "σ"}
+
+
 def dot(choices: Mapping[str, Choice]) -> str:
     """The chosen plans for Graphviz, a cluster a delta source; edges carry the estimated rows."""
     lines = ["digraph plans {", "  rankdir=BT;", '  node [shape=box, fontname="sans-serif"];', '  edge [fontname="sans-serif"];']
     for number, choice in enumerate(choices.values()):
         lines += [f"  subgraph cluster_{number} {{", f"    label={_quoted(f'delta {choice.source}')};"]
         estimated = {step.covers: count for step, count in zip(choice.operators, choice.estimated)}
-        lines += [f"    {line}" for line in _dot_nodes(choice.plan, f"n{number}", estimated)[0]]
+        symbols = {step.covers: SYMBOLS.get(step.op, "⋈") for step in choice.operators}
+        lines += [f"    {line}" for line in _dot_nodes(choice.plan, f"n{number}", estimated, symbols)[0]]
         lines.append("  }")
     return "\n".join([*lines, "}"]) + "\n"
 
 
-def _dot_nodes(plan: Plan, name: str, estimated: Mapping[frozenset[str], float]) -> tuple[list[str], frozenset[str]]:
+def _dot_nodes(
+    plan: Plan, name: str, estimated: Mapping[frozenset[str], float], symbols: Mapping[frozenset[str], str]
+) -> tuple[list[str], frozenset[str]]:
     """The lines of a part of a plan whose topmost node has this name, and the relations in it."""
     if isinstance(plan, Scan):
         return [f"{name} [label={_quoted(plan.relation)}, shape=ellipse];"], frozenset([plan.relation])
-    on = " ".join("?" + variable for variable in plan.on) or "×"
-    lines, covers = [f"{name} [label={_quoted(f'⋈ {on}' if plan.on else on)}];"], frozenset[str]()
+    on = " ".join("?" + variable for variable in plan.on)
+    lines, covers = list[str](), frozenset[str]()
     for side, suffix in ((plan.input, "l"), (right_side(plan), "r")):
-        inner, covered = _dot_nodes(side, name + suffix, estimated)
+        inner, covered = _dot_nodes(side, name + suffix, estimated, symbols)
         label = f" [label={_quoted(rows(estimated[covered]))}]" if covered in estimated else ""
         lines += [*inner, f"{name + suffix} -> {name}{label};"]
         covers |= covered
-    return lines, covers
+    symbol = symbols.get(covers, "⋈")
+    return [f"{name} [label={_quoted(f'{symbol} {on}' if plan.on else symbol)}];", *lines], covers
 
 
 def _quoted(label: str) -> str:

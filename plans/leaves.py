@@ -1,8 +1,9 @@
 """The leaf statistics of a query graph as one array a delta source, and what is assumed where one is not known.
 
 ``raw`` holds what was observed (NaN: not observed). ``factors`` is derived from it, with the assumptions filled in, and
-is what estimates multiply: a row count for each relation, a selectivity for each edge, the size of each pairwise join, and
-the selectivity of each filter. Column 0 is the constant 1, so that lists of factors can be padded.
+is what estimates multiply: a row count for each relation, a selectivity for each edge (of a unit's: rows a left row,
+``units.py``), the size of each pairwise join, the selectivity of each filter, and rows a left row of units on several
+variables. Column 0 is the constant 1, so that lists of factors can be padded.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from cqels_opt.plans.query_graph import QueryGraph
+from cqels_opt.plans.query_graph import Filter, QueryGraph
 from cqels_opt.plans.statistics import Key, StatisticKey, Statistics
+from cqels_opt.plans.units import UnitRatios
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +46,18 @@ class Leaves:
         self._cardinality = [StatisticKey("cardinality", (name,)) for name in names]
         self._join_size = [StatisticKey("join_size", (names[e.left], names[e.right], e.variable)) for e in graph.edges]
         self._distinct = [StatisticKey("distinct", (names[i], x)) for i, x in bound]
-        self._selectivity = [StatisticKey("selectivity", (f.name,)) for f in graph.filters]
+        conditions = [
+            *graph.filters,
+            *(Filter(r.name, r.variables, r.selectivity) for r in graph.relations if r.kind == "filter"),
+        ]
+        self._selectivity = [StatisticKey("selectivity", (f.name,)) for f in conditions]
+        self._condition = {f.name: i for i, f in enumerate(conditions)}
+        self._units = UnitRatios(graph)
         self.keys = (*self._cardinality, *self._join_size, *self._distinct, *self._selectivity)
         self.column: dict[Key, int] = {key: position for position, key in enumerate(self.keys)}
         self._column_of = self.column | {_reversed(key): self.column[key] for key in self._join_size}
-        n, e, d, f = len(names), len(graph.edges), len(bound), len(graph.filters)
-        self.factor_count = 1 + n + 2 * e + f
+        n, e, d, f = len(names), len(graph.edges), len(bound), len(conditions)
+        self.factor_count = 1 + n + 2 * e + f + len(self._units.several)
         self._slices = (slice(0, n), slice(n, n + e), slice(n + e, n + e + d), slice(n + e + d, n + e + d + f))
         self._left = np.array([edge.left for edge in graph.edges], np.intp)
         self._right = np.array([edge.right for edge in graph.edges], np.intp)
@@ -67,7 +75,8 @@ class Leaves:
             [[assume.delta if name == source else rows for name, rows in zip(names, content)] for source in sources]
         )
         self._rows = self._rows.reshape(len(self.sources), n)
-        self._kept = np.array([assume.selectivity if c.selectivity is None else c.selectivity for c in graph.filters])
+        self._kept = np.array([assume.selectivity if c.selectivity is None else c.selectivity for c in conditions])
+        self._unknown_before = [c.selectivity is None for c in conditions]
         self.raw: NDArray[np.float64] = np.full((len(self.sources), len(self.keys)), np.nan)
         self.factors: NDArray[np.float64] = self._derive()
 
@@ -87,6 +96,15 @@ class Leaves:
     def filter_factor(self, condition: int) -> int:
         """The column of a filter's selectivity."""
         return 1 + len(self.graph.relations) + 2 * len(self.graph.edges) + condition
+
+    def unit_factors(self, relation: int, edges: Sequence[int]) -> list[int]:
+        """The column that says what a unit makes of each row; ``edges`` are those to the anchors of its variables."""
+        unit = self.graph.relations[relation]
+        if unit.kind == "filter":
+            return [self.filter_factor(self._condition[unit.name])]
+        if relation in self._units.several:
+            return [self.filter_factor(len(self._selectivity)) + self._units.several.index(relation)]
+        return [self.edge_factor(edge) for edge in edges]
 
     # ------------------------------------------------------------------ reading
     def read(self, statistics: Mapping[str, Statistics], changed: Collection[Key] | None = None) -> NDArray[np.bool_]:
@@ -139,7 +157,14 @@ class Leaves:
         edges = np.where(unknown, independent, measured)
         pairs = np.where(unknown, product * independent, join_size)
         kept = np.where(np.isnan(selectivity), self._kept, selectivity)
-        return np.concatenate([np.ones((len(self.sources), 1)), rows, edges, pairs, kept], axis=1)
+        several = np.empty((len(self.sources), 0))
+        if self._units.edges.any():
+            left, right = values[:, self._left_end], values[:, self._right_end]
+            ratios = self._units.ratios(rows, join_size, left, right, self.assumptions.selectivity)
+            edges = np.where(self._units.edges, ratios, edges)
+            pairs = np.where(self._units.edges, self._units.pairs(rows, ratios), pairs)
+            several = self._units.combined(ratios)
+        return np.concatenate([np.ones((len(self.sources), 1)), rows, edges, pairs, kept, several], axis=1)
 
     # ------------------------------------------------------------------ what was assumed, what moved
     def assumed(self, source: str) -> tuple[StatisticKey, ...]:
@@ -154,9 +179,8 @@ class Leaves:
         unknown = missing[join_size]
         read[distinct.start + self._left_end[unknown]] = True
         read[distinct.start + self._right_end[unknown]] = True
-        for i, condition in enumerate(self.graph.filters):
-            read[selectivity.start + i] = condition.selectivity is None
-        read[cardinality] = True
+        read[selectivity] = self._unknown_before
+        read[cardinality] = [relation.kind != "filter" for relation in self.graph.relations]
         return tuple(self.keys[i] for i in np.flatnonzero(missing & read))
 
     def read_now(self, source: str) -> tuple[StatisticKey, ...]:
@@ -186,9 +210,14 @@ class Leaves:
         position = factor - 1
         if position < n:
             return (self._cardinality[position],)
+        if position >= n + 2 * e + len(self._selectivity):
+            edges = self._units.edges_of(position - n - 2 * e - len(self._selectivity))
+            return tuple(key for edge in edges for key in self._statistics_of_edge(edge))
         if position >= n + 2 * e:
             return (self._selectivity[position - n - 2 * e],)
-        edge = (position - n) % e
+        return self._statistics_of_edge((position - n) % e)
+
+    def _statistics_of_edge(self, edge: int) -> tuple[StatisticKey, ...]:
         return (
             self._join_size[edge],
             self._distinct[self._left_end[edge]],

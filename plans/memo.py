@@ -18,7 +18,7 @@ from cqels_opt.plans.cardinality import Estimator, StateTable
 from cqels_opt.plans.cost import CostModel, Operator
 from cqels_opt.plans.enumerate import Pair
 from cqels_opt.plans.leaves import Leaves
-from cqels_opt.plans.relation_set import RelationSet, size
+from cqels_opt.plans.relation_set import RelationSet
 from cqels_opt.plans.statistics import Key, Statistics
 
 
@@ -38,7 +38,7 @@ class Memo:
         leaf_sets = self.shape.node_sets[: self.shape.leaves]
         offsets = np.array(self.shape.node_source[: self.shape.leaves], np.intp) * len(self.shape.states)
         self._leaf_rows: Ints = offsets + np.array([self.shape.state_of[leaf, 0] for leaf in leaf_sets], np.intp)
-        self._leaf_filters: Floats = np.array([float(size(self.shape.covered[leaf])) for leaf in leaf_sets])
+        self._leaf_filters: Floats = np.array([self.graph.weight(self.shape.covered[leaf]) for leaf in leaf_sets])
         self.psi: Floats = np.zeros(self.shape.null + 1)
         self.phi: Floats = np.zeros(len(found))
         self.total: Floats = np.zeros(len(found))
@@ -112,7 +112,8 @@ class Memo:
             if len(here):
                 produced = rows[found.produced_rows[here]]
                 left, right = rows[found.left_rows[here]], rows[found.right_rows[here]]
-                self.phi[here] = self.model.join(operator, left, right, produced, produced * found.filters[here])
+                filtered = (left if operator is Operator.FILTER else produced) * found.filters[here]
+                self.phi[here] = self.model.join(operator, left, right, produced, filtered)
 
     # ------------------------------------------------------------------ reading
     def root(self, source: str) -> int:

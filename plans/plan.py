@@ -68,7 +68,7 @@ class Split:
 
 @dataclass(frozen=True, slots=True)
 class PlanOperator:
-    """One operator of a plan: ``op`` is scan, probe, hash or cross.
+    """One operator of a plan: ``op`` is scan, probe, hash or cross; or of a unit its kind: optional, anti, semi or filter.
 
     ``relation`` is a relation's name, or for a bushy part its text in brackets; ``covers`` names the relations joined so far.
     """
@@ -95,16 +95,21 @@ def relations(plan: Plan) -> list[str]:
             return [*relations(before), *relations(build)]
 
 
-def operators(plan: Plan) -> list[PlanOperator]:
-    """The operators in the order they run, the delta's scan first; a bushy part runs just before it is joined."""
+def operators(plan: Plan, graph: QueryGraph | None = None) -> list[PlanOperator]:
+    """The operators in the order they run, the delta's scan first; a bushy part runs just before it is joined.
+
+    The graph knows which relations are units; without it every relation counts as joined by an inner join.
+    """
     match plan:
         case Scan(relation):
             return [PlanOperator("scan", relation, (), frozenset([relation]))]
         case Probe(before, relation, on):
-            steps = operators(before)
-            return [*steps, PlanOperator("probe" if on else "cross", relation, on, steps[-1].covers | {relation})]
+            steps = operators(before, graph)
+            kind = graph.relations[graph.index[relation]].kind if graph else "inner"
+            op = kind if kind != "inner" else "probe" if on else "cross"
+            return [*steps, PlanOperator(op, relation, on, steps[-1].covers | {relation})]
         case Join(before, build, on):
-            steps, built = operators(before), operators(build)
+            steps, built = operators(before, graph), operators(build, graph)
             covers = steps[-1].covers | built[-1].covers
             return [*steps, *built, PlanOperator("hash" if on else "cross", f"({build})", on, covers)]
 
@@ -160,15 +165,19 @@ def join_plans(left: Plan, right: Plan, on: tuple[str, ...]) -> Plan:
 
 
 def written_order(graph: QueryGraph, source: str) -> Plan:
-    """The plan ``first``: from the delta the relations in the order written, connected ones before cross products."""
+    """The plan ``first``: from the delta the relations in the order written, connected ones before cross products.
+
+    A unit comes in its turn, once what it requires is bound.
+    """
     plan: Plan = Scan(source)
     waiting = [relation for relation in graph.relations if relation.name != source]
     bound = graph.relations[graph.index[source]].variables
     while waiting:
-        chosen = next((relation for relation in waiting if relation.variables & bound), waiting[0])
+        able = [relation for relation in waiting if relation.kind == "inner" or relation.requires <= bound]
+        chosen = next((relation for relation in able if relation.variables & bound), able[0])
         waiting.remove(chosen)
         plan = Probe(plan, chosen.name, tuple(sorted(chosen.variables & bound)))
-        bound |= chosen.variables
+        bound |= chosen.binds
     return plan
 
 
@@ -201,7 +210,20 @@ def check(plan: Plan | Split, graph: QueryGraph, source: str) -> None:
         if relation.name not in names:
             raise PlanError(f"plan of {source}: relation {relation.name!r} is missing; the query has {known}")
     for join in joins(plan):
+        _check_units(join, graph, source)
         shared = graph.shared(relation_set(join.input, graph), relation_set(right_side(join), graph))
         if shared != join.on:
             added = join.relation if isinstance(join, Probe) else f"({join.build})"
             raise PlanError(f"plan of {source}: {added}{brackets(join.on)} must join on {brackets(shared)}, what both sides bind")
+
+
+def _check_units(join: Probe | Join, graph: QueryGraph, source: str) -> None:
+    """A unit is probed, by what binds all that it requires."""
+    first = [relations(join.input)[0], *([relations(join.build)[0]] if isinstance(join, Join) else [])]
+    for name in first:
+        if (kind := graph.relations[graph.index[name]].kind) != "inner":
+            raise PlanError(f"plan of {source}: a part begins with {name!r}, but {kind} needs rows to be joined to")
+    if isinstance(join, Probe):
+        unit = graph.relations[graph.index[join.relation]]
+        if unbound := sorted(unit.requires - graph.bound(relation_set(join.input, graph))):
+            raise PlanError(f"plan of {source}: {unit.kind} {unit.name!r} needs ?{unbound[0]}, which is not bound before it")

@@ -1,20 +1,29 @@
 """The query graph of a block: its relations, the variables that join them, and its filters (report §3.2, §5).
 
 A relation is an occurrence of a pattern: a window's (dynamic) or a static one, which may itself be a pre-computed
-sub-result. Two relations join where they share a variable, so a variable that k relations share is one hyperedge and,
-for the enumeration, a clique among the k.
+sub-result. Two relations join where they share a variable, so a variable that k relations share is, for the enumeration,
+a clique among the k.
+
+A relation that is not joined by an inner join is a *unit*: the right side of an OPTIONAL, of a MINUS or NOT EXISTS, of an
+EXISTS, or a filter that is worth placing by its cost. A unit can only be added to a part of the plan that binds what it
+requires. What several relations bind together makes a hyperedge (Moerkotte & Neumann 2008).
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations
+from itertools import combinations, product
+from typing import Literal, TypeAlias
 
 import networkx as nx
 
 from cqels_opt.errors import CqelsOptError
-from cqels_opt.plans.relation_set import RelationSet, members
+from cqels_opt.plans.relation_set import RelationSet, contains, members, size
+
+JoinKind: TypeAlias = Literal["inner", "optional", "anti", "semi", "filter"]
+"""How a relation is joined: ⋈, the left outer join ⟕ (OPTIONAL), ▷ (MINUS, NOT EXISTS), ⋉ (EXISTS), or σ, a filter by itself."""
 
 
 class GraphError(CqelsOptError):
@@ -23,20 +32,51 @@ class GraphError(CqelsOptError):
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """A node: its name (as in plans and traces), the variables it binds, and whether it changes with a stream."""
+    """A node: its name (as in plans and traces), the variables it binds, and whether it changes with a stream.
+
+    ``kind`` is how it is joined. A unit ``requires`` variables to be bound before it; those among them that are its own are
+    joined on, and what else an optional one has it adds. A filter's variables are those it reads, ``weight`` is what it costs.
+    """
 
     name: str
     variables: frozenset[str]
     dynamic: bool
+    kind: JoinKind = "inner"
+    requires: frozenset[str] = frozenset()
+    weight: float = 1.0
+    selectivity: float | None = None
+
+    @property
+    def binds(self) -> frozenset[str]:
+        """The variables that others can be joined on, or read: not those that a unit only looks at."""
+        if self.kind == "inner":
+            return self.variables
+        return self.variables - self.requires if self.kind == "optional" else frozenset()
+
+    @property
+    def joined_on(self) -> frozenset[str]:
+        """The variables that statistics know its joins by."""
+        if self.kind == "inner":
+            return self.variables
+        return frozenset() if self.kind == "filter" else self.variables & self.requires
 
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """A condition over variables. ``selectivity`` is what is known beforehand, the share of rows that it keeps."""
+    """A condition over variables. ``selectivity`` is what is known beforehand, the share of rows that it keeps.
+
+    ``weight`` is what one evaluation costs, as a multiple of ``Constants.evaluate``.
+    """
 
     name: str
     variables: frozenset[str]
     selectivity: float | None = None
+    weight: float = 1.0
+
+    @property
+    def unit(self) -> Relation:
+        """The filter as an operator of its own."""
+        return Relation(self.name, self.variables, False, "filter", self.variables, self.weight, self.selectivity)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -61,10 +101,23 @@ class QueryGraph:
         if not self.relations:
             raise GraphError("a query graph needs at least one relation")
         self._shared: dict[tuple[RelationSet, RelationSet], tuple[str, ...]] = {}
-        bound = self.variables(self.everything)
+        bound = frozenset[str]().union(*(r.binds for r in self.relations))
         for condition in self.filters:
             if unbound := sorted(condition.variables - bound):
                 raise GraphError(f"filter {condition.name!r} reads ?{unbound[0]}, which no relation binds")
+        for relation in self.relations:
+            if relation.kind == "inner":
+                continue
+            if relation.kind == "optional" and (
+                known := sorted(x for x in relation.binds if self.carriers[x] & self.carriers[x] - 1)
+            ):
+                raise GraphError(f"optional {relation.name!r} adds ?{known[0]}, which another relation binds")
+            if relation.kind != "filter" and any(self.carriers[x] & self.units for x in relation.requires & bound):
+                raise GraphError(f"{relation.kind} {relation.name!r} requires what may be unbound")
+            if unbound := sorted(relation.requires - bound):
+                raise GraphError(f"{relation.kind} {relation.name!r} requires ?{unbound[0]}, which no relation binds")
+            if not relation.requires & relation.variables:
+                raise GraphError(f"{relation.kind} {relation.name!r} shares no variable with what it is joined to")
 
     @cached_property
     def index(self) -> dict[str, int]:
@@ -77,45 +130,109 @@ class QueryGraph:
         return (1 << len(self.relations)) - 1
 
     @cached_property
+    def inner(self) -> RelationSet:
+        """The relations that are joined by inner joins."""
+        return sum(1 << i for i, relation in enumerate(self.relations) if relation.kind == "inner")
+
+    @property
+    def units(self) -> RelationSet:
+        """All other relations."""
+        return self.everything & ~self.inner
+
+    @cached_property
     def carriers(self) -> dict[str, RelationSet]:
-        """For each variable the relations that bind it: the hyperedges, variables in alphabetical order."""
+        """For each variable the relations that bind it, variables in alphabetical order."""
         result: dict[str, RelationSet] = {}
         for i, relation in enumerate(self.relations):
-            for variable in relation.variables:
+            for variable in relation.binds:
                 result[variable] = result.get(variable, 0) | 1 << i
         return dict(sorted(result.items()))
 
     @cached_property
     def edges(self) -> tuple[JoinEdge, ...]:
-        """Every pair of relations that share a variable, once for each variable."""
-        return tuple(
-            sorted(JoinEdge(a, b, x) for x, carriers in self.carriers.items() for a, b in combinations(members(carriers), 2))
-        )
+        """Every pair of relations that are joined on a variable, once for each variable; of a unit's, with what binds it."""
+        inner = [JoinEdge(a, b, x) for x, carriers in self.carriers.items() for a, b in combinations(members(carriers), 2)]
+        outer = [
+            JoinEdge(min(i, k), max(i, k), x)
+            for k in members(self.units)
+            for x in self.relations[k].joined_on
+            for i in members(self.carriers[x])
+        ]
+        return tuple(sorted([*inner, *outer]))
+
+    @cached_property
+    def hyperedges(self) -> tuple[tuple[RelationSet, RelationSet], ...]:
+        """What can be joined: two relations with a variable in common, and a unit with each least set that binds what it requires."""
+        found = [(1 << e.left, 1 << e.right) for e in self.edges if not (1 << e.left | 1 << e.right) & self.units]
+        for k in members(self.units):
+            choices = product(*(list(members(self.carriers[x])) for x in sorted(self.relations[k].requires)))
+            sets = {sum(1 << i for i in set(choice)) for choice in choices}
+            found += [(s, 1 << k) for s in sorted(sets) if not any(other != s and contains(s, other) for other in sets)]
+        return tuple(dict.fromkeys(found))
+
+    @cached_property
+    def is_simple(self) -> bool:
+        """Whether all edges are between two relations."""
+        return all(size(left) == size(right) == 1 for left, right in self.hyperedges)
 
     @cached_property
     def neighbours(self) -> tuple[RelationSet, ...]:
-        """For each relation those that it shares a variable with, itself not included."""
+        """For each relation those that it can be joined with by an edge between the two, itself not included."""
         result = [0] * len(self.relations)
-        for edge in self.edges:
-            result[edge.left] |= 1 << edge.right
-            result[edge.right] |= 1 << edge.left
+        for left, right in self.hyperedges:
+            if size(left) == size(right) == 1:
+                result[left.bit_length() - 1] |= right
+                result[right.bit_length() - 1] |= left
         return tuple(result)
 
     @cached_property
     def components(self) -> tuple[RelationSet, ...]:
-        """The connected components, in the order of their first relation; joining two of them is a cross product."""
-        found = [sum(1 << i for i in component) for component in nx.connected_components(self.networkx())]
+        """What inner joins connect, with the units that one such part suffices for, in the order of their first relation.
+
+        Joining two of them is a cross product.
+        """
+        found = []
+        for component in nx.connected_components(self.networkx().subgraph(members(self.inner))):
+            relations = sum(1 << i for i in component)
+            while more := [k for k in members(self.units & ~relations) if self.fits(relations, 1 << k)]:
+                relations |= sum(1 << k for k in more)
+            found.append(relations)
         return tuple(sorted(found, key=lambda component: component & -component))
 
+    @cached_property
+    def spanning(self) -> RelationSet:
+        """The units that require what several components bind together."""
+        return self.everything & ~sum(self.components)
+
+    def fits(self, left: RelationSet, right: RelationSet) -> bool:
+        """Whether ``right`` may be joined to ``left`` in this orientation: a unit only alone, to what binds all it requires.
+
+        Both sides must be parts of a plan themselves. An inner join may be a cross product.
+        """
+        if contains(self.units, left):
+            return False
+        if not contains(self.units, right):
+            return True
+        return size(right) == 1 and self.relations[right.bit_length() - 1].requires <= self.bound(left)
+
+    def bound(self, relations: RelationSet) -> frozenset[str]:
+        """The variables that a part of a plan binds, also those that an optional relation leaves unbound on some rows."""
+        return frozenset().union(*(self.relations[i].binds for i in members(relations)))
+
+    def with_filter_units(self, names: Collection[str]) -> QueryGraph:
+        """The graph with some of its filters as units, after all other relations."""
+        units = [condition.unit for condition in self.filters if condition.name in names]
+        return QueryGraph([*self.relations, *units], [condition for condition in self.filters if condition.name not in names])
+
     def neighbourhood(self, relations: RelationSet) -> RelationSet:
-        """The relations outside a set that share a variable with one inside."""
+        """The relations outside a set that an edge joins with one inside."""
         result = 0
         for i in members(relations):
             result |= self.neighbours[i]
         return result & ~relations
 
     def variables(self, relations: RelationSet) -> frozenset[str]:
-        """The variables that a set of relations binds."""
+        """The variables that a set of relations binds or, of units, reads."""
         return frozenset().union(*(self.relations[i].variables for i in members(relations)))
 
     def shared(self, left: RelationSet, right: RelationSet) -> tuple[str, ...]:
@@ -127,8 +244,12 @@ class QueryGraph:
 
     def covered_filters(self, relations: RelationSet) -> int:
         """The filters whose variables a set binds, as bits: those that can be evaluated on its rows."""
-        bound = self.variables(relations)
+        bound = self.bound(relations)
         return sum(1 << i for i, condition in enumerate(self.filters) if condition.variables <= bound)
+
+    def weight(self, filters: int) -> float:
+        """What evaluating some filters on one row costs together: each counts as if those before it kept every row."""
+        return float(sum(self.filters[i].weight for i in members(filters)))
 
     def is_static(self, relations: RelationSet) -> bool:
         """Whether no relation of the set changes with a stream."""

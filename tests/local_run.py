@@ -18,10 +18,11 @@ import pyarrow.parquet as pq
 
 from cqels_opt.lod.build import build_store
 from cqels_opt.operators.compile import PAGE, Compiler
+from cqels_opt.operators.decision import Decision
 from cqels_opt.operators.driver import Driver, DriverOptions
 from cqels_opt.operators.ingest import ROW_SCHEMA
 from cqels_opt.operators.local import LocalRunner, LocalSink
-from cqels_opt.operators.planner import BlockPlanner, Decision, PlanMode
+from cqels_opt.operators.planner import BlockPlanner, PlanMode
 from cqels_opt.operators.program import Program
 from cqels_opt.operators.step import Step
 from cqels_opt.operators.terms import TermTable
@@ -261,9 +262,10 @@ def random_plan(rng: random.Random, graph: QueryGraph, source: str) -> Plan:
         left = 0 if rng.random() < 0.6 else rng.randrange(len(parts))
         right = rng.choice([i for i in range(1, len(parts)) if i != left] or [1])
         a, b = parts[left], parts[right]
-        if left == right:
+        sets = relation_set(a, graph), relation_set(b, graph)
+        if left == right or not graph.fits(*sets):
             continue
-        joined = join_plans(a, b, graph.shared(relation_set(a, graph), relation_set(b, graph)))
+        joined = join_plans(a, b, graph.shared(*sets))
         parts[left] = joined
         del parts[right]
     return parts[0]

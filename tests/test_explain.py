@@ -7,12 +7,14 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
-from local_run import World, register
+from local_run import Cut, World, register
 
-from cqels_opt.engine import explained, plan_mode
+from cqels_opt.engine import plan_mode
+from cqels_opt.operators.explained import explained, explained_now
 from cqels_opt.operators.machine import Calibration, keep
 from cqels_opt.operators.program import Program
 from cqels_opt.plans import Constants
+from cqels_opt.verify import Element
 
 QUERY = """PREFIX : <http://ex.org/>
 SELECT * FROM NAMED :S [RANGE 5s] AS ?w WHERE { GRAPH ?w { ?a :at ?x } ?x :near ?y }"""
@@ -63,3 +65,18 @@ def test_the_papers_cost_functions_have_no_constants(program: Program) -> None:
 
 def test_a_drawing_is_a_drawing_alone(program: Program) -> None:
     assert explained([program], plan_mode("adaptive"), "dot", 0).startswith("digraph")
+
+
+def test_a_run_is_explained_with_the_rows_it_gave(program: Program, tmp_path: Path) -> None:
+    """As of the last micro-batch: estimated beside observed, and their q-error."""
+    near = [(f"<http://ex.org/x{i}>", "<http://ex.org/near>", f"<http://ex.org/x{j}>") for i in range(3) for j in range(3)]
+    at = [Element(1000 * i, ((f"<http://ex.org/p{i}>", "<http://ex.org/at>", f"<http://ex.org/x{i % 3}>"),)) for i in range(6)]
+    query = register(QUERY, World({"http://ex.org/S": [at]}, near), tmp_path / "run")
+    driver = query.driver(Cut("3"))
+    for number, rows in enumerate(query.chunks(Cut("3"))):
+        driver.batch(number, rows)
+    planners, mode = list(driver.planners.values()), driver.options.plan
+    (delta,) = json.loads(explained_now(planners, mode, "json", 0))["deltas"]
+    assert [(o["op"], o["estimated"], o["observed"]) for o in delta["operators"]] == [("scan", 4, 4), ("probe", 12, 12)]
+    line = next(line for line in explained_now(planners, mode, "text", 0).splitlines() if "probe " in line and "near" in line)
+    assert line.split() == ["probe", "near", "?x", "12", "12", "1.00"]

@@ -140,6 +140,11 @@ class Index:
                 positions, rows = positions[kept], rows[kept]
         return positions, rows
 
+    def join_size(self, other: Index) -> int:
+        """The rows that the relations of two indexes, each on one variable, join to on it."""
+        few, many = (self, other) if len(self.keys) <= len(other.keys) else (other, self)
+        return int(np.dot(np.diff(few.starts), many.fanout(np.asarray(few.keys))))
+
     def fanout(self, *keys: Ids) -> Ids:
         """How many relation rows each probe row matches."""
         if len(self.on) > 1:

@@ -46,7 +46,7 @@ def certain(normal: Normal) -> set[str]:
     """Variables that a part binds on every row."""
     match normal:
         case Draft():
-            return normal.variables
+            return normal.certain
         case Above(p.JoinNode(), inputs):
             return set().union(*map(certain, inputs))
         case Above(p.UnionNode(), inputs) if inputs:

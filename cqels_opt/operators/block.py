@@ -6,7 +6,7 @@ new part of i, old of those after i, and the static relations. Intervals interse
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -15,10 +15,11 @@ from cqels_opt.operators.cache import relation as static_relation
 from cqels_opt.operators.content import content
 from cqels_opt.operators.expressions import truth
 from cqels_opt.operators.join import RANK, Indexed, as_rows
-from cqels_opt.operators.program import Block, Occurrence, Static
+from cqels_opt.operators.program import Block, BlockFilter, Occurrence, Static
 from cqels_opt.operators.rows import Ints, Rows, concat
 from cqels_opt.operators.step import Step
 from cqels_opt.operators.terms import TermTable
+from cqels_opt.operators.units import with_unit
 from cqels_opt.plans import Join, Plan, Scan, Split, parse_planned
 from cqels_opt.plans.plan import relations
 
@@ -50,9 +51,13 @@ class BlockStep:
         self.observed = Observed()
         self.variables = {
             **{o.name: frozenset(o.variables) for o in block.occurrences},
-            **{s.name: frozenset(s.variables) for s in block.statics},
+            **{s.name: frozenset(s.binds) for s in block.statics},
+            **{f.name: frozenset[str]() for f in block.filters},
         }
-        self._filters = {f.name: f for f in block.filters}
+        in_turn = step.filters.get(block.name, ())
+        self.filters = {
+            f.name: f for f in sorted(block.filters, key=lambda f: in_turn.index(f.name) if f.name in in_turn else -1)
+        }
 
     def rows(self) -> Iterator[Rows]:
         """The rows that the step adds, of this task's share of each delta."""
@@ -77,19 +82,44 @@ class BlockStep:
         """The variables that a plan binds."""
         return frozenset(v for name in relations(plan) for v in self.variables[name])
 
+    def is_unit(self, name: str) -> bool:
+        """Whether a relation of a plan is a unit, or a filter that the plan has as an operator."""
+        return name in self.filters or (name in self.statics and self.statics[name].kind != "inner")
+
+    def needs(self, name: str) -> frozenset[str]:
+        """The variables that a relation of a plan needs to be bound before it."""
+        if name in self.filters:
+            return self.filters[name].variables
+        unit = self.statics.get(name)
+        return frozenset() if unit is None else frozenset(unit.on + unit.reads)
+
     def alive(self, rows: Rows) -> Rows:
         """The rows that have not expired before the step's delta begins."""
         return rows.take(rows.end > self.step.after + 1)
 
-    def filtered(self, rows: Rows, before: frozenset[str], after: frozenset[str]) -> Rows:
-        """The rows under the filters whose variables have just become bound."""
-        for f in self._filters.values():
-            if f.variables <= after and not (before and f.variables <= before) and len(rows):
-                keep = truth(rows, f.condition, self.terms)
-                seen, kept = self.observed.filters.get(f.name, (0, 0))
-                self.observed.filters[f.name] = (seen + len(rows), kept + int(keep.sum()))
-                rows = rows.take(keep)
+    def filtered(self, rows: Rows, before: frozenset[str], after: frozenset[str], placed: Collection[str] = ()) -> Rows:
+        """The rows under the filters whose variables have just become bound, but for those that the plan has ``placed`` as operators."""
+        for f in self.filters.values():
+            if f.variables <= after and not (before and f.variables <= before) and len(rows) and f.name not in placed:
+                rows = self.passed(rows, f)
         return rows
+
+    def passed(self, rows: Rows, f: BlockFilter) -> Rows:
+        """The rows under one filter."""
+        keep = truth(rows, f.condition, self.terms)
+        seen, kept = self.observed.filters.get(f.name, (0, 0))
+        self.observed.filters[f.name] = (seen + len(rows), kept + int(keep.sum()))
+        return rows.take(keep)
+
+    def added(self, left: Rows, name: str, on: Sequence[str], sides: Sequence[Indexed]) -> Iterator[Rows]:
+        """The left rows joined with a relation, or under a unit of the block."""
+        if name in self.filters:
+            yield self.passed(left, self.filters[name])
+        elif self.is_unit(name):
+            yield from with_unit(left, self.statics[name], sides[0], self.terms)
+        else:
+            for side in sides:
+                yield from side.probe(left, on)
 
 
 class _SourceRun:
@@ -104,6 +134,7 @@ class _SourceRun:
         self._number(plan, places)
         self.counts = [0] * len(places)
         self._places = places
+        self._placed = self.owner.filters.keys() & set(relations(plan))
         yield from self._run(plan)
 
     def _number(self, plan: Plan, places: dict[int, int]) -> None:
@@ -118,7 +149,7 @@ class _SourceRun:
         """The rows of a plan; ``apart`` from the delta, in a bushy part, those that expired before the delta begins are left out."""
         place = self._places[id(plan)]
         if isinstance(plan, Scan):
-            scanned = self.owner.filtered(self._scan(plan.relation), frozenset(), self.owner.bound(plan))
+            scanned = self.owner.filtered(self._scan(plan.relation), frozenset(), self.owner.bound(plan), self._placed)
             self.counts[place] += len(scanned)
             if len(scanned):
                 yield scanned
@@ -126,16 +157,15 @@ class _SourceRun:
         sides: list[Indexed] | None = None
         before, after = self.owner.bound(plan.input), self.owner.bound(plan)
         right = self.owner.bound(plan.build) if isinstance(plan, Join) else self.owner.variables[plan.relation]
-        on = sorted(before & right)
+        on, name = sorted(before & right), "" if isinstance(plan, Join) else plan.relation
         for left in self._run(plan.input, apart):
             if sides is None:
                 sides = self._built(plan.build) if isinstance(plan, Join) else self._sides(plan.relation)
-            for side in sides:
-                for joined in side.probe(left, on):
-                    kept = self.owner.filtered(self.owner.alive(joined) if apart else joined, before, after)
-                    self.counts[place] += len(kept)
-                    if len(kept):
-                        yield kept
+            for joined in self.owner.added(left, name, on, sides):
+                kept = self.owner.filtered(self.owner.alive(joined) if apart else joined, before, after, self._placed)
+                self.counts[place] += len(kept)
+                if len(kept):
+                    yield kept
 
     def _built(self, plan: Plan) -> list[Indexed]:
         """A bushy part, indexed in memory."""
@@ -143,7 +173,9 @@ class _SourceRun:
         return [Indexed.of_rows(rows)] if len(rows) else []
 
     def _sides(self, name: str) -> list[Indexed]:
-        """The indexes in which a relation is probed."""
+        """The indexes in which a relation is probed; a filter has none."""
+        if name in self.owner.filters:
+            return []
         return indexed_sides(self.owner.block, self.owner.store, self.owner.step, name, name in self.with_new)
 
     def _scan(self, name: str) -> Rows:

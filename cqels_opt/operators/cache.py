@@ -10,12 +10,16 @@ from collections.abc import Callable, Hashable
 from pathlib import Path
 from typing import Generic, TypeVar
 
+import numpy as np
+
 from cqels_opt.lod.relation import HEADER as RELATION_HEADER
 from cqels_opt.lod.relation import Relation
 from cqels_opt.lod.store import HEADER as STORE_HEADER
 from cqels_opt.lod.store import StaticPattern, Store
 from cqels_opt.operators.step import Step
 from cqels_opt.operators.terms import Page, TermTable
+from cqels_opt.operators.units import made_of_each
+from cqels_opt.plans import JoinKind
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -40,6 +44,7 @@ class Recent(Generic[K, V]):
 Stamp = tuple[int, int]
 _STORES: Recent[tuple[str, Stamp], Store] = Recent(8)
 _RELATIONS: Recent[tuple[str, Stamp, StaticPattern | None], Relation] = Recent(256)
+_JOIN_SIZES: Recent[tuple[str, tuple[Stamp, ...], StaticPattern | str, StaticPattern | str, str, str], int] = Recent(4096)
 _PAGES: Recent[tuple[str, Stamp], Page] = Recent(4096)
 
 
@@ -56,10 +61,29 @@ def store(folder: str) -> Store:
 
 def relation(store_folder: str, at: StaticPattern | str) -> Relation:
     """A static relation: a pattern on the store, or the relation in a folder."""
+    stamp = _stamp_of(store_folder, at)
     if isinstance(at, str):
-        return _RELATIONS.get((at, _stamp(Path(at) / RELATION_HEADER), None), lambda: Relation.open(Path(at)))
-    stamp = _stamp(Path(store_folder) / STORE_HEADER)
+        return _RELATIONS.get((at, stamp, None), lambda: Relation.open(Path(at)))
     return _RELATIONS.get((store_folder, stamp, at), lambda: store(store_folder).match(at))
+
+
+def _stamp_of(store_folder: str, at: StaticPattern | str) -> Stamp:
+    return _stamp(Path(at) / RELATION_HEADER if isinstance(at, str) else Path(store_folder) / STORE_HEADER)
+
+
+def join_size(
+    store_folder: str, left: StaticPattern | str, right: StaticPattern | str, variable: str, kind: JoinKind = "inner"
+) -> int:
+    """The rows that two static relations join to on one variable; or what a unit makes of all rows of the left one."""
+    stamps = tuple(_stamp_of(store_folder, at) for at in (left, right))
+
+    def count() -> int:
+        one, other = (relation(store_folder, at).index((variable,)) for at in (left, right))
+        if kind == "inner":
+            return one.join_size(other)
+        return int(np.dot(np.diff(one.starts), made_of_each(kind, other.fanout(np.asarray(one.keys)))))
+
+    return _JOIN_SIZES.get((store_folder, stamps, left, right, variable, kind), count)
 
 
 def page(path: Path) -> Page:

@@ -1,8 +1,9 @@
 """From the algebra to a program: blocks of inner joins below, everything else above them (DESIGN §3, "registration").
 
-A *draft* is a block in the making: patterns, static relations and filters that only need inner joins. Joins merge drafts, a UNION is
-drawn above the joins around it, a sub-select without aggregates melts into its surroundings, and whatever is static and more than a
-draft is evaluated once, here. What cannot be drafted stays above as an operator.
+A *draft* is a block in the making: patterns, static relations and filters that are joined, and *units*: static right sides of an
+OPTIONAL, MINUS or EXISTS, which the optimizer places like any other relation. Joins merge drafts, a UNION is drawn above the joins
+around it, a sub-select without aggregates melts into its surroundings, and whatever is static and more than a draft is evaluated
+once, here. What cannot be drafted stays above as an operator.
 """
 
 from __future__ import annotations
@@ -23,22 +24,26 @@ from cqels_opt.operators.drafts import (
     Above,
     Draft,
     Normal,
+    Unit,
     branches,
+    conjuncts,
     filled,
     mentioned,
     merged,
     pattern_variables,
     read_by_node,
     union,
+    with_unit,
 )
 from cqels_opt.operators.expressions import truth
 from cqels_opt.operators.join import as_rows
 from cqels_opt.operators.mentions import conjunction, counts_whole_rows, exists_in, mentions, moves, written_in
 from cqels_opt.operators.rows import HIDDEN, Rows
 from cqels_opt.operators.step import NOWHEN
-from cqels_opt.operators.subresults import BYTES_BUDGET, Part, choose_parts, join_all, name_of, numbered
+from cqels_opt.operators.subresults import BYTES_BUDGET, Part, choose_parts, join_all, name_of, numbered, restricted
 from cqels_opt.operators.terms import TermTable, write_page
 from cqels_opt.operators.tree import Scope, evaluate
+from cqels_opt.plans import JoinKind
 from cqels_opt.query import algebra as a
 from cqels_opt.query.reading import line_and_column
 from cqels_opt.query.scope import uses_now
@@ -149,9 +154,14 @@ class Compiler:
             case a.LeftJoin(left, right, condition):
                 if condition is not None and (found := exists_in(condition)):
                     self._refuse("EXISTS in a FILTER of OPTIONAL is not supported yet", found.place)
-                return Above(p.LeftJoinNode(_HOLE, _HOLE, condition), [self.normal(left), self.normal(right)])
+                one, other = self.normal(left), self.normal(right)
+                placed = self._unit("optional", one, other, condition)
+                return placed or Above(p.LeftJoinNode(_HOLE, _HOLE, condition), [one, other])
             case a.Minus(left, right):
-                return Above(p.MinusNode(_HOLE, _HOLE), [self.normal(left), self.normal(right)])
+                one, other = self.normal(left), self.normal(right)
+                if isinstance(one, Draft) and isinstance(other, Draft) and not one.variables & other.variables:
+                    return one  # nothing in common: nothing is removed
+                return self._unit("anti", one, other) or Above(p.MinusNode(_HOLE, _HOLE), [one, other])
             case a.Values(variables, rows):
                 names = tuple(v.name for v in variables)
                 ids = tuple(tuple(int(i) for i in self.terms.ids(row)) for row in rows)
@@ -185,8 +195,8 @@ class Compiler:
             self._told.add(id(node))
 
     def _join(self, left: Normal, right: Normal) -> Normal:
-        if isinstance(left, Draft) and isinstance(right, Draft):
-            return merged(left, right)
+        if isinstance(left, Draft) and isinstance(right, Draft) and (both := merged(left, right)) is not None:
+            return both
         (left_below, early), (right_below, late) = lifted(left, right), lifted(right, left)
         if early or late:
             return bound(self._join(left_below, right_below), [*early, *late])
@@ -200,6 +210,19 @@ class Compiler:
                 return union(parts)
         return Above(p.JoinNode(_HOLE, _HOLE), [left, right])
 
+    def _unit(self, kind: JoinKind, left: Normal, right: Normal, condition: a.Expression | None = None) -> Normal | None:
+        """The left side with the right one as a unit, within each branch of a UNION and below the BINDs that do not mind; else None."""
+        if self._in_static or not isinstance(right, Draft):
+            return None
+        if isinstance(left, Above) and isinstance(left.node, p.UnionNode):
+            parts = [self._unit(kind, branch, right, condition) for branch in left.inputs]
+            return union(part for part in parts if part is not None) if None not in parts else None
+        base, binds = lifted(left, right)
+        if not isinstance(base, Draft) or (condition is not None and {v for v, _ in binds} & read_by(condition)):
+            return None
+        found = with_unit(base, kind, right, conjuncts(condition))
+        return None if found is None else bound(found, binds)
+
     def _filter(self, inner: Normal, condition: a.Expression) -> Normal:
         if isinstance(condition, a.Call) and condition.function == "&&":
             for part in condition.arguments:
@@ -207,7 +230,7 @@ class Compiler:
             return inner
         plain = not exists_in(condition) and not uses_now(condition)
         if isinstance(inner, Draft) and plain and read_by(condition) <= inner.variables:
-            return Draft(inner.patterns, inner.statics, [*inner.filters, condition])
+            return replace(inner, filters=[*inner.filters, condition])
         if isinstance(inner, Above) and isinstance(inner.node, p.UnionNode) and not exists_in(condition):
             return union([self._filter(part, condition) for part in inner.inputs])
         if isinstance(inner, Above) and isinstance(inner.node, p.ExtendNode):
@@ -215,6 +238,11 @@ class Compiler:
             below = without(condition, bind)
             if below is not None and (below is condition or plain):
                 return bound(self._filter(inner.inputs[0], below), [bind])
+        if (test := _existence(condition)) is not None and not moves(test.pattern):
+            pattern, within = _opened(test.pattern)
+            found = self._unit("anti" if test.negated else "semi", inner, self.normal(pattern), conjunction(within))
+            if found is not None:
+                return found
         inner, condition = self._exists(inner, condition)
         return Above(p.FilterNode(_HOLE, condition), [inner])
 
@@ -222,10 +250,7 @@ class Compiler:
         """Each EXISTS of an expression becomes a column of the input that says yes or no."""
         match expression:
             case a.Exists(pattern, negated):
-                conditions: list[a.Expression] = []
-                while isinstance(pattern, a.Filter):
-                    conditions.append(pattern.condition)
-                    pattern = pattern.input
+                pattern, conditions = _opened(pattern)
                 if found := next(filter(None, map(exists_in, conditions)), None):
                     self._refuse("EXISTS in a FILTER of EXISTS is not supported yet", found.place)
                 flag = f"{HIDDEN}exists{self.fresh}"
@@ -305,7 +330,7 @@ class Compiler:
             for i, condition in enumerate(draft.filters)
         )
         dynamic = {v for pattern, _ in moving for v in pattern_variables(pattern, a.DefaultGraph())}
-        needed = outside | dynamic | {v for f in filters for v in f.variables}
+        needed = (outside | dynamic).union(*(f.variables for f in filters), *(unit.needs for unit in draft.units))
         bases = numbered(self._parts(draft), needed)
         parts = choose_parts(bases, needed, self.budget)
         self.parts[number] = bases, needed
@@ -314,8 +339,21 @@ class Compiler:
         occurrences = []
         for pattern, window in moving:
             occurrences.append(self._occurrence(pattern, window, counts[window] > 1))
-        shared = {part.name for part in parts if sum(other.name == part.name for other in parts) > 1}
-        statics = tuple(self._static(part, part.name, part.name in shared) for part in parts)
+        units = [self._unit_part(unit, needed) for unit in draft.units]
+        names = [part.name for part in (*parts, *units)]
+        statics = (
+            *(self._static(part, part.name, names.count(part.name) > 1) for part in parts),
+            *(
+                replace(
+                    self._static(part, part.name, names.count(part.name) > 1),
+                    kind=unit.kind,
+                    on=tuple(sorted(unit.on)),
+                    reads=tuple(sorted(unit.reads)),
+                    condition=unit.condition,
+                )
+                for unit, part in zip(draft.units, units)
+            ),
+        )
         output = tuple(sorted(draft.variables & outside))
         written = (*(o.name for o in occurrences), *(s.name for s in statics))
         self.blocks[number] = p.Block(name, tuple(occurrences), statics, filters, output, written)
@@ -325,7 +363,7 @@ class Compiler:
         """The block with what its other designs are made of; these are named last, so that the first design's names stay."""
         if not any(set(x.relation.variables) & set(y.relation.variables) for x, y in combinations(parts, 2)):
             return block
-        there = {static.of: static for static in block.statics}
+        there = {static.of: static for static in block.inner}
         several = {x.name for x, y in combinations(parts, 2) if x.name == y.name}
         found = tuple(there.get(x.of) or self._static(x, x.name, x.name in several) for x in parts)
         read = frozenset(needed & {v for x in found for v in x.variables})
@@ -373,6 +411,13 @@ class Compiler:
             rows = rows.take(truth(rows, condition, self.terms))
         return Part("static", _relation(rows, outside), None, sum(part.patterns for part in parts))
 
+    def _unit_part(self, unit: Unit, needed: set[str]) -> Part:
+        """The static side of a unit, with no more variables than are looked at."""
+        looked_at = set(unit.on | (read_by(unit.condition) if unit.condition is not None else set()))
+        wanted = (looked_at | (needed if unit.kind == "optional" else set())) & unit.right.variables
+        names = [*(name_of(pattern.p) for pattern, _ in unit.right.patterns), *(part.name for part in unit.right.statics)]
+        return replace(restricted(self._materialised(unit.right, wanted), wanted), name="_".join(names))
+
     def _evaluated(self, normal: Normal, name: str, needed: set[str]) -> Normal:
         """What is static: evaluated now, for the variables that are ``needed``; a draft where it binds those on every row."""
         tree = self.finished(normal, needed)
@@ -385,6 +430,22 @@ class Compiler:
 
 
 _HOLE = p.ValuesNode((), ())
+
+
+def _existence(condition: a.Expression) -> a.Exists | None:
+    """The condition, if it is EXISTS or NOT EXISTS and nothing else."""
+    if isinstance(condition, a.Call) and condition.function == "!" and isinstance(test := condition.arguments[0], a.Exists):
+        return replace(test, negated=not test.negated)
+    return condition if isinstance(condition, a.Exists) else None
+
+
+def _opened(pattern: a.Algebra) -> tuple[a.Algebra, list[a.Expression]]:
+    """A pattern without the filters at its top, and those."""
+    conditions: list[a.Expression] = []
+    while isinstance(pattern, a.Filter):
+        conditions.append(pattern.condition)
+        pattern = pattern.input
+    return pattern, conditions
 
 
 def _relation(rows: Rows, needed: set[str]) -> Relation:

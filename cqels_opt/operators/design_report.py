@@ -26,7 +26,7 @@ def described(planner: BlockPlanner, alternatives: int) -> Description | None:
     if not block.parts:
         return None
     used = []
-    for static in block.statics:
+    for static in block.inner:
         if static.of.bit_count() > 1:
             like = catalogue.like(static.of)
             parts = [block.parts[i].name for i in members(static.of)]

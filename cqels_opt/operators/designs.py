@@ -29,7 +29,7 @@ FILES = 0.05  # seconds that writing and opening the files of a sub-result take
 # ------------------------------------------------------------------ blocks
 def default_design(block: Block) -> Design:
     """The design that was compiled."""
-    return design_of([static.of for static in block.statics])
+    return design_of([static.of for static in block.inner])
 
 
 def adjacency(block: Block) -> list[RelationSet]:
@@ -50,13 +50,13 @@ def kept_variables(block: Block, group: RelationSet) -> tuple[str, ...]:
 
 def relation_name(block: Block, group: RelationSet) -> str:
     """The name of a group's relation in plans: as compiled, or those of its parts."""
-    there = next((static.name for static in (*block.statics, *block.parts) if static.of == group), None)
+    there = next((static.name for static in (*block.inner, *block.parts) if static.of == group), None)
     return there or "+".join(block.parts[i].name for i in members(group))
 
 
 def redesigned(block: Block, statics: Sequence[Static]) -> Block:
     """The block with other static relations, in the order of their parts."""
-    chosen = tuple(sorted(statics, key=lambda s: s.of & -s.of))
+    chosen = (*sorted(statics, key=lambda s: s.of & -s.of), *block.units)
     return replace(block, statics=chosen, written=(*(o.name for o in block.occurrences), *(s.name for s in chosen)))
 
 

@@ -1,4 +1,4 @@
-"""Drafts: blocks of inner joins in the making, and the operators above them whose inputs may still be drafts."""
+"""Drafts: blocks of joins in the making, and the operators above them whose inputs may still be drafts."""
 
 from __future__ import annotations
 
@@ -7,22 +7,56 @@ from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from cqels_opt.operators import program as p
+from cqels_opt.operators.mentions import conjunction, exists_in
 from cqels_opt.operators.subresults import Part
+from cqels_opt.plans import JoinKind
 from cqels_opt.query import algebra as a
+from cqels_opt.query.scope import uses_now
 from cqels_opt.query.scope import variables as read_by
 
 
 @dataclass(slots=True)
+class Unit:
+    """A static right side of an OPTIONAL, MINUS or EXISTS that is joined within the block.
+
+    ``on`` are the variables that it shares with what it was written after, all bound there on every row; ``condition`` decides which
+    of its rows count, and ``reads`` what that reads of the left side besides.
+    """
+
+    kind: JoinKind
+    right: Draft
+    on: frozenset[str]
+    reads: frozenset[str] = frozenset()
+    condition: a.Expression | None = None
+
+    @property
+    def adds(self) -> set[str]:
+        """The variables that it may leave unbound."""
+        return self.right.variables - self.on if self.kind == "optional" else set()
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """The variables that must be bound before it."""
+        return self.on | self.reads
+
+
+@dataclass(slots=True)
 class Draft:
-    """Patterns with their sources, static relations, and filters, all to be joined."""
+    """Patterns with their sources, static relations, filters, and units, all to be joined."""
 
     patterns: list[tuple[a.TriplePattern, a.Source]] = field(default_factory=list)
     statics: list[Part] = field(default_factory=list)
     filters: list[a.Expression] = field(default_factory=list)
+    units: list[Unit] = field(default_factory=list)
 
     @property
     def variables(self) -> set[str]:
-        """What the draft binds, on every row."""
+        """What the draft can bind."""
+        return self.certain.union(*(unit.adds for unit in self.units))
+
+    @property
+    def certain(self) -> set[str]:
+        """What the draft binds on every row."""
         found = {v for pattern, source in self.patterns for v in pattern_variables(pattern, source)}
         return found | {v for part in self.statics for v in part.relation.variables}
 
@@ -62,9 +96,44 @@ def union(parts: Iterable[Normal]) -> Above:
     return Above(p.UnionNode(()), flat)
 
 
-def merged(left: Draft, right: Draft) -> Draft:
-    """The join of two drafts."""
-    return Draft([*left.patterns, *right.patterns], [*left.statics, *right.statics], [*left.filters, *right.filters])
+def merged(left: Draft, right: Draft) -> Draft | None:
+    """The join of two drafts; None where one of them binds what the other may leave unbound."""
+    if (left.variables - left.certain) & right.variables or (right.variables - right.certain) & left.variables:
+        return None
+    return Draft(
+        [*left.patterns, *right.patterns],
+        [*left.statics, *right.statics],
+        [*left.filters, *right.filters],
+        [*left.units, *right.units],
+    )
+
+
+def with_unit(left: Draft, kind: JoinKind, right: Draft, conditions: Iterable[a.Expression] = ()) -> Draft | None:
+    """The draft with one unit more; None where it has to stay above.
+
+    The right side must be static and bind all its variables on every row, and what both sides share must be bound on every row of the
+    left. What a window brings to a right side changes what old rows of the left side have found: that is not linear, and stays above.
+    """
+    on = frozenset(left.variables & right.variables)
+    if right.moving or right.units or not on or not on <= left.certain:
+        return None
+    inside, across = list[a.Expression](), list[a.Expression]()
+    for condition in conditions:
+        if exists_in(condition) or uses_now(condition):
+            return None
+        (inside if read_by(condition) & (left.variables | right.variables) <= right.variables else across).append(condition)
+    reads = frozenset(v for condition in across for v in read_by(condition) if v in left.variables - right.variables)
+    if not reads <= left.certain:
+        return None
+    static = Draft(right.patterns, right.statics, [*right.filters, *inside])
+    return replace(left, units=[*left.units, Unit(kind, static, on, reads, conjunction(across))])
+
+
+def conjuncts(condition: a.Expression | None) -> list[a.Expression]:
+    """The parts of a conjunction, each of which a row must pass."""
+    if isinstance(condition, a.Call) and condition.function == "&&":
+        return [part for argument in condition.arguments for part in conjuncts(argument)]
+    return [] if condition is None else [condition]
 
 
 def renamed(draft: Draft, names: Mapping[str, str]) -> Draft:
@@ -85,6 +154,16 @@ def renamed(draft: Draft, names: Mapping[str, str]) -> Draft:
             for part in draft.statics
         ],
         [expression_renamed(f, names) for f in draft.filters],
+        [
+            Unit(
+                unit.kind,
+                renamed(unit.right, names),
+                frozenset(names.get(v, v) for v in unit.on),
+                frozenset(names.get(v, v) for v in unit.reads),
+                None if unit.condition is None else expression_renamed(unit.condition, names),
+            )
+            for unit in draft.units
+        ],
     )
 
 
@@ -101,7 +180,8 @@ def mentioned(normal: Normal) -> set[str]:
     """All variables that a part names anywhere."""
     match normal:
         case Draft():
-            return normal.variables | {v for f in normal.filters for v in read_by(f)}
+            found = [*normal.filters, *(unit.condition for unit in normal.units if unit.condition is not None)]
+            return normal.variables.union(*map(read_by, found), *(unit.right.variables for unit in normal.units))
         case Above(node, inputs):
             return read_by_node(node).union(*map(mentioned, inputs))
         case p.ValuesNode(variables, _):

@@ -317,8 +317,9 @@ class Driver:
             (*files, *self.pages),
             dict(self.state.dropped),
         )
-        plans, orders = self.planners[program.id].choose(step if upto > after else None)
-        return replace(step, plans=plans, orders=orders)
+        planner = self.planners[program.id]
+        plans, orders = planner.choose(step if upto > after else None)
+        return replace(step, plans=plans, orders=orders, filters=planner.filter_orders)
 
     def _observed(self, done: Evaluated) -> dict[str, dict[str, Observed]]:
         found: dict[str, dict[str, Observed]] = {}

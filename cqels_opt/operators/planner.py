@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import combinations
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
 from cqels_opt.operators import cache
 from cqels_opt.operators.block import Observed
+from cqels_opt.operators.decision import Decision
 from cqels_opt.operators.designs import FILES
 from cqels_opt.operators.machine import Calibration
 from cqels_opt.operators.program import Block, Occurrence, Program, Static
 from cqels_opt.operators.review import Catalogue, Review, translated
 from cqels_opt.operators.rows import Ints
-from cqels_opt.operators.splitting import SplitChoice, Splitter
+from cqels_opt.operators.splitting import Splitter
 from cqels_opt.operators.step import Step
 from cqels_opt.operators.terms import TermTable
+from cqels_opt.operators.units import rows_of_each
 from cqels_opt.operators.views import BeforeElements, PerBinding
 from cqels_opt.operators.walk import Walks
 from cqels_opt.operators.workshop import Workshop
@@ -27,9 +30,7 @@ from cqels_opt.plans import (
     Optimizer,
     Plan,
     PlanError,
-    PlanOperator,
     QueryGraph,
-    Ranked,
     Relation,
     SecondsCost,
     Split,
@@ -37,13 +38,12 @@ from cqels_opt.plans import (
     check,
     occurrence_order,
 )
-from cqels_opt.plans import operators as plan_operators
 from cqels_opt.plans.cost import CostModel, Shuffled, model_named
 from cqels_opt.plans.designs import Design, design_of
 from cqels_opt.query.algebra import Window
 from cqels_opt.stats import BlockStatistics, SlotCounts, StaticRelation
 from cqels_opt.stats import Occurrence as StatisticsOccurrence
-from cqels_opt.trace.records import Delta, Moved, Operator, RunnerUp, SubResults
+from cqels_opt.trace.records import Delta, SubResults
 from cqels_opt.windows.intervals import FOREVER, validity
 
 Estimates: TypeAlias = Literal["bindings", "pairwise", "feedback", "walks", "all"]
@@ -78,63 +78,6 @@ class PlanMode:
         return model_named(self.cost_model)
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """What runs for a delta source in a batch: the plan for all of its delta, or a split, chosen or given. ``last`` ran before."""
-
-    whole: Choice
-    split: SplitChoice | Split | None = None
-    last: Decision | None = None
-
-    def __post_init__(self) -> None:
-        if self.last is not None and self.last.last is not None:
-            object.__setattr__(self, "last", replace(self.last, last=None))
-
-    @property
-    def plan(self) -> Plan | Split:
-        """The plan."""
-        return self.split.plan if isinstance(self.split, SplitChoice) else self.split or self.whole.plan
-
-    @property
-    def cost(self) -> float:
-        """The estimated cost of what runs."""
-        return self.split.cost if isinstance(self.split, SplitChoice) else self.whole.cost
-
-    @property
-    def switched(self) -> bool:
-        """Whether another plan ran before."""
-        if self.last is not None and (self.split is not None or self.last.split is not None):
-            return str(self.plan) != str(self.last.plan)
-        return self.whole.switched
-
-    def delta(self, counts: Sequence[int] | None) -> Delta:
-        """The trace's account of it; ``counts`` are the rows that its operators gave."""
-        cost, other = self.whole.cost, self.whole.runner_up
-        parts: list[tuple[Sequence[PlanOperator], Sequence[float | None]]] = [(self.whole.operators, self.whole.estimated)]
-        if isinstance(self.split, SplitChoice):
-            cost, other = self.split.cost, Ranked(self.whole.plan, self.whole.cost)
-            parts = [(part.operators, part.estimated) for part in (self.split.few, self.split.many)]
-        elif self.split is not None:  # given, so the second plan has no estimates
-            given = plan_operators(self.split.many)
-            parts.append((given, [None] * len(given)))
-        steps = [pair for part in parts for pair in zip(*part)]
-        operators = tuple(
-            Operator(step.op, step.relation, step.on, rows, counts[i] if counts and i < len(counts) else None)
-            for i, (step, rows) in enumerate(steps)
-        )
-        runner_up = RunnerUp(str(other.plan), other.cost) if other else None
-        return Delta(self.whole.source, str(self.plan), cost, runner_up, self.switched, self._reason(), operators)
-
-    def _reason(self) -> tuple[Moved, ...]:
-        """The statistics behind a switch; of a delta that is split now, or was, the rows on the heavier side of the cut."""
-        if not self.switched:
-            return ()
-        reason = [Moved(str(r.statistic), r.was, r.now) for r in self.whole.reason]
-        heavy = [d.split.heavy if d and isinstance(d.split, SplitChoice) else None for d in (self.last, self)]
-        by = next((d.split.cut for d in (self, self.last) if d and isinstance(d.split, SplitChoice)), None)
-        return (*([Moved(f"rows({self.whole.source}, {by})", *heavy)] if by else []), *reason)
-
-
 class BlockPlanner:
     """Statistics and optimizer of one block."""
 
@@ -145,6 +88,7 @@ class BlockPlanner:
         self.statistics = BlockStatistics(
             [*(_occurrence(o, elements) for o in block.occurrences), *(_static(s, store) for s in block.statics)],
             filters=[f.name for f in block.filters],
+            static_joins=_static_joins(block.statics, store),
         )
         self.sources = [o.name for o in block.occurrences]
         self.elsewhere = mode.mode == "spark"
@@ -161,6 +105,7 @@ class BlockPlanner:
         self.order: tuple[str, ...] = tuple(self.sources)
         self.splitter: Splitter | None = self._splitter()
         self.decisions: dict[str, Decision] = {}
+        self.given_rows: Mapping[str, Sequence[int]] = {}  # by the operators of what was decided, once it has run
         self._views: dict[str, Statistics] = {}
         self._left: Mapping[str, Plan] = {}  # the plans of the design that has just been left
         self.designs = Catalogue(block, store, workshop.folder if workshop else None)
@@ -263,7 +208,8 @@ class BlockPlanner:
 
     def choose(self, step: Step | None, terms: TermTable | None) -> None:
         """The plans of now; for a step with a delta, which may be walked."""
-        views = self._views = self.views()
+        views, self.given_rows = self.views(), {}
+        self._views = views
         walk, before = None, self.decisions
         if step is not None and terms is not None and self.estimates in ("walks", "all"):
             walk = Walks(self.block, self.store, step, self.order, terms)
@@ -280,6 +226,7 @@ class BlockPlanner:
 
     def observe(self, observed: Observed) -> None:
         """What the filters kept, and what the operators of each source gave."""
+        self.given_rows = observed.operators
         for name, (before, after) in observed.filters.items():
             self.statistics.observe(name, before, after)
         for source, counts in observed.operators.items():
@@ -303,7 +250,7 @@ def graph_of(block: Block) -> QueryGraph:
     """The relations of a block as the query names them, with its filters."""
     relations = {
         **{o.name: Relation(o.name, frozenset(o.variables), True) for o in block.occurrences},
-        **{s.name: Relation(s.name, frozenset(s.variables), False) for s in block.statics},
+        **{s.name: _relation(s) for s in block.statics},
     }
     return QueryGraph([relations[n] for n in block.written], [Filter(f.name, f.variables) for f in block.filters])
 
@@ -328,13 +275,32 @@ def _occurrence(o: Occurrence, elements: Mapping[str, Ints]) -> StatisticsOccurr
 
 def _static(s: Static, store: str) -> StaticRelation:
     relation = cache.relation(store, s.at)
+    variables = s.variables if s.kind == "inner" else s.on
     return StaticRelation(
         s.name,
-        s.variables,
+        variables,
         relation.rows,
-        {v: relation.distinct(v) for v in s.variables},
-        {v: relation.index((v,)).fanout for v in s.variables},
+        {v: relation.distinct(v) for v in variables},
+        {v: rows_of_each(s.kind, relation.index((v,)).fanout) for v in variables},
     )
+
+
+def _relation(s: Static) -> Relation:
+    if s.kind == "inner":
+        return Relation(s.name, frozenset(s.variables), False)
+    return Relation(s.name, frozenset(s.variables if s.kind == "optional" else s.on), False, s.kind, frozenset(s.on + s.reads))
+
+
+def _static_joins(statics: Sequence[Static], store: str) -> dict[tuple[str, str, str], float]:
+    """The rows that two static relations join to on each variable of both, or one with a unit: exact, and the same in every batch."""
+    found = {}
+    for left, right in combinations(statics, 2):  # units come last
+        if left.kind != "inner":
+            break
+        for variable in sorted(set(left.variables) & set(right.variables if right.kind == "inner" else right.on)):
+            size = cache.join_size(store, left.at, right.at, variable, right.kind)
+            found[left.name, right.name, variable] = float(size)
+    return found
 
 
 class Planner:
@@ -376,6 +342,11 @@ class Planner:
     def changes(self) -> tuple[SubResults, ...]:
         """What changed about sub-results with the last choice, for the trace."""
         return tuple(change for block in self.blocks.values() if block.review for change in block.review.events)
+
+    @property
+    def filter_orders(self) -> dict[str, tuple[str, ...]]:
+        """For each block its filters, in the order in which those at one place are evaluated."""
+        return {name: block.optimizer.filter_order for name, block in self.blocks.items() if block.sources}
 
     @property
     def fallback(self) -> str | None:

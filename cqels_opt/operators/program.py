@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from cqels_opt.lod.store import StaticPattern
+from cqels_opt.plans import JoinKind
 from cqels_opt.query.algebra import Aggregate, Expression, Operator, Window
 from cqels_opt.query.scope import uses_now
 from cqels_opt.windows.instants import Report
@@ -38,11 +39,20 @@ class Static:
     patterns: int = 1  # how many triple patterns it stands for
     partial: bool = False  # some rows leave a variable unbound
     of: int = 0  # which of its block's parts it stands for, as bits
+    kind: JoinKind = "inner"  # how a block joins it: as a unit (OPTIONAL, MINUS, EXISTS) where this is another
+    on: tuple[str, ...] = ()  # of a unit: the variables that it shares with what it was written after
+    reads: tuple[str, ...] = ()  # of a unit: what else of the left side its condition reads
+    condition: Expression | None = None  # of a unit: which of its rows count for a row of the left side
+
+    @property
+    def binds(self) -> tuple[str, ...]:
+        """The variables that a block's rows have of it."""
+        return self.variables if self.kind in ("inner", "optional") else ()
 
 
 @dataclass(frozen=True, slots=True)
 class BlockFilter:
-    """A condition of a block; it is applied as soon as its variables are bound."""
+    """A condition of a block; it is applied as soon as its variables are bound, or where a plan has it as an operator."""
 
     name: str
     condition: Expression
@@ -51,7 +61,10 @@ class BlockFilter:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Inner joins of stream occurrences and static relations, with filters; ``output`` are the variables used above."""
+    """Joins of stream occurrences and static relations, with filters; ``output`` are the variables used above.
+
+    All joins are inner joins but those of units: static relations on the right of an OPTIONAL, a MINUS or an EXISTS.
+    """
 
     name: str
     occurrences: tuple[Occurrence, ...]
@@ -62,6 +75,16 @@ class Block:
     parts: tuple[Static, ...] = ()  # what other designs of ``statics`` are made of; none: there are no others
     needed: frozenset[str] = frozenset()  # variables of the parts that are read outside them
     budget: int = 0  # bytes that its sub-results may take
+
+    @property
+    def inner(self) -> tuple[Static, ...]:
+        """The static relations that are joined by inner joins: what designs differ in."""
+        return tuple(static for static in self.statics if static.kind == "inner")
+
+    @property
+    def units(self) -> tuple[Static, ...]:
+        """The others, which are the same under every design."""
+        return tuple(static for static in self.statics if static.kind != "inner")
 
 
 # ------------------------------------------------------------------ above the blocks

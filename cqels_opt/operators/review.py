@@ -35,7 +35,7 @@ class Catalogue:
         self.block, self.store, self.folder = block, store, folder
         self.adjacent = designs.adjacency(block)
         self.default = designs.default_design(block)
-        self.statics: dict[RelationSet, Static] = {s.of: s for s in (*block.parts, *block.statics)}
+        self.statics: dict[RelationSet, Static] = {s.of: s for s in (*block.parts, *block.inner)}
         self.measured: dict[RelationSet, Measured] = {}
 
     def missing(self, design: Design) -> list[RelationSet]:
@@ -92,7 +92,7 @@ def translated(learnt: Learnt, catalogue: Catalogue, before: Block, after: Block
 
     Where the sub-results in them count rows with multiplicities, there are fewer rows for the same bag, on average.
     """
-    old, new = ({s.name: s.of for s in block.statics} for block in (before, after))
+    old, new = ({s.name: s.of for s in block.inner} for block in (before, after))
     groups = list(new.items())
     found: dict[frozenset[str], float] = {}
     for names, rows in learnt.items():
@@ -187,7 +187,7 @@ class Review:
 
     def _others(self, block: Block, plans: Iterable[Plan]) -> list[Design]:
         """The designs to weigh: one step away, or suggested by the plans of now."""
-        groups = {static.name: static.of for static in block.statics}
+        groups = {static.name: static.of for static in block.inner}
         found = dict.fromkeys(neighbours(self.current, self.catalogue.adjacent))
         for plan in plans:
             found |= dict.fromkeys(suggested(self.current, plan, groups, self.catalogue.adjacent))

@@ -21,6 +21,7 @@ from cqels_opt.operators.program import Block
 from cqels_opt.operators.rows import Ints, Rows
 from cqels_opt.operators.step import Step
 from cqels_opt.operators.terms import TermTable
+from cqels_opt.operators.units import made_of_each
 from cqels_opt.operators.walk import Walks
 from cqels_opt.plans import Choice, CostModel, Optimizer, QueryGraph, Split, Statistics
 
@@ -120,7 +121,7 @@ class Splitter:
         rows = content(occurrence, step).new
         fans = self._fans(source, rows, step, order)
         best: SplitChoice | None = None
-        for cut in dict.fromkeys([*([current] if current else []), *cuts(fans)]):
+        for cut in dict.fromkeys([*([current] if current else []), *cuts(self._joined(fans))]):
             heavy = fans[cut.relation, cut.variable] >= cut.at_least
             if not 0 < int(heavy.sum()) < len(rows):
                 continue
@@ -141,11 +142,16 @@ class Splitter:
         found = {}
         before = order[: order.index(source)]
         for relation in self.graph.relations:
-            shared = sorted(relation.variables & rows.columns.keys()) if relation.name != source else []
+            shared = sorted(relation.joined_on & rows.columns.keys()) if relation.name != source else []
             sides = indexed_sides(self.block, self.store, step, relation.name, relation.name in before) if shared else []
             for variable in shared:
-                found[relation.name, variable] = fan_out(rows, variable, sides)
+                fans = fan_out(rows, variable, sides)
+                found[relation.name, variable] = made_of_each(relation.kind, fans)
         return found
+
+    def _joined(self, fans: Fans) -> Fans:
+        """Those of inner joins: units do not tell heavy rows from light ones."""
+        return {key: fan for key, fan in fans.items() if self.graph.relations[self.graph.index[key[0]]].kind == "inner"}
 
     def _part(
         self,

@@ -32,6 +32,7 @@ class Step:
     dropped: Mapping[str, int]
     plans: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # block -> delta source -> canonical plan
     orders: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # block -> its delta sources, in the delta rule's order
+    filters: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # block -> its filters in the order of their evaluation
 
     @property
     def path(self) -> Path:

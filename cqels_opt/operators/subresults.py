@@ -45,7 +45,7 @@ def name_of(predicate: Node) -> str:
 
 def numbered(parts: list[Part], needed: set[str]) -> list[Part]:
     """What all designs of a block are made of: its parts without the variables that nobody reads, each with a bit of its own."""
-    return [replace(_restricted(part, needed | _elsewhere(parts, (part,))), of=1 << i) for i, part in enumerate(parts)]
+    return [replace(restricted(part, needed | _elsewhere(parts, (part,))), of=1 << i) for i, part in enumerate(parts)]
 
 
 def choose_parts(parts: list[Part], needed: set[str], budget: int = BYTES_BUDGET) -> list[Part]:
@@ -53,7 +53,7 @@ def choose_parts(parts: list[Part], needed: set[str], budget: int = BYTES_BUDGET
 
     ``needed``: variables that are read outside the parts.
     """
-    parts = [_restricted(part, needed | _elsewhere(parts, (part,))) for part in parts]
+    parts = [restricted(part, needed | _elsewhere(parts, (part,))) for part in parts]
     refused: set[tuple[int, int]] = set()
     while True:
         pairs = [(a, b) for a, b in combinations(parts, 2) if (id(a), id(b)) not in refused]
@@ -97,7 +97,7 @@ def _elsewhere(parts: Iterable[Part], but: tuple[Part, ...]) -> set[str]:
     return {v for part in parts if part not in but for v in part.relation.variables}
 
 
-def _restricted(part: Part, needed: set[str]) -> Part:
+def restricted(part: Part, needed: set[str]) -> Part:
     """A pattern without the variables that nobody reads; their multiplicities stay."""
     variables = [v for v in part.relation.variables if v in needed]
     if len(variables) == len(part.relation.variables):

@@ -58,6 +58,7 @@ class Walks:
         self._run = BlockStep(block, store, step, terms)
         self._sides: dict[tuple[str, bool], list[Indexed] | None] = {}
         self._walked: dict[tuple[str, str], Sample | None] = {}
+        self._placed: frozenset[str] = frozenset()
 
     def __call__(self, source: str, plan: Plan) -> list[Walked | None]:
         """What came out of each of :func:`cqels_opt.plans.operators`; None from where no row is left or a window is too large.
@@ -65,6 +66,7 @@ class Walks:
         A bushy part is walked from its own beginning, and what it gives to the rest relation by relation.
         """
         found: list[Walked | None] = []
+        self._placed |= self._run.filters.keys() & set(relations(plan))
         path: list[Plan] = [plan]
         while not isinstance(path[-1], Scan):
             path.append(path[-1].input)
@@ -88,7 +90,8 @@ class Walks:
         bound = self._run.bound(walked)
         waiting = relations(plan.build) if isinstance(plan, Join) else [plan.relation]
         while waiting:
-            name = next((name for name in waiting if self._run.variables[name] & bound), waiting[0])
+            able = [name for name in waiting if self._run.needs(name) <= bound]
+            name = next((name for name in able if self._run.variables[name] & bound), able[0])
             waiting.remove(name)
             walked = Probe(walked, name, tuple(sorted(self._run.variables[name] & bound)))
             bound |= self._run.variables[name]
@@ -107,7 +110,7 @@ class Walks:
         if name == source:
             delta = self._only[source] if source in self._only else content(self._run.occurrences[source], self.step).new
             picked = self._pick(len(delta), self.sample)
-            return self._run.filtered(delta.take(picked), frozenset(), bound), _each(len(delta), picked)
+            return self._run.filtered(delta.take(picked), frozenset(), bound, self._placed), _each(len(delta), picked)
         return self._joined(source, (unit(int(BEFORE_TIME), int(FOREVER)), 1.0), Probe(Scan(name), name, ()), frozenset())
 
     def _probed(self, source: str, plan: Plan) -> Sample | None:
@@ -124,6 +127,8 @@ class Walks:
         if sides is None:
             return None
         left, scale = before
+        if self._run.is_unit(name):
+            return self._with_unit(left, scale, name, sides, bound)
         matches = [side.matches(left, on) for side in sides]
         ends = np.cumsum([m.total for m in matches])
         total = int(ends[-1]) if len(ends) else 0
@@ -134,10 +139,21 @@ class Walks:
         joined = concat(parts) if parts else left.take(np.empty(0, np.int64))
         if relations(plan)[0] != source:
             joined = self._run.alive(joined)
-        rows = self._run.filtered(joined, bound, bound | self._run.variables[name])
+        rows = self._run.filtered(joined, bound, bound | self._run.variables[name], self._placed)
         kept = self._pick(len(rows), self.sample)
         scale *= _each(total, places) * _each(len(rows), kept)
         return (rows.take(kept) if len(kept) < len(rows) else rows), scale
+
+    def _with_unit(self, left: Rows, scale: float, name: str, sides: Sequence[Indexed], bound: frozenset[str]) -> Sample | None:
+        """A sample under a unit, each row whole; None where an OPTIONAL would make too many rows of it."""
+        unit = self._run.statics.get(name)
+        expands = unit is not None and (unit.kind == "optional" or unit.condition is not None)
+        if unit is not None and expands and sides[0].matches(left, unit.on).total > self.sample * VERIFIED:
+            return None
+        found = concat(list(self._run.added(left, name, (), sides)))
+        rows = self._run.filtered(found, bound, bound | self._run.variables[name], self._placed)
+        kept = self._pick(len(rows), self.sample)
+        return rows.take(kept) if len(kept) < len(rows) else rows, scale * _each(len(rows), kept)
 
     def _pick(self, total: int, sample: int) -> Ints:
         """Places of a sample among ``total``: all of them, or at equal distances."""
@@ -147,6 +163,8 @@ class Walks:
         return ((np.arange(sample) + start) * (total / sample)).astype(np.int64)
 
     def _indexed(self, source: str, name: str) -> list[Indexed] | None:
+        if name in self._run.filters:
+            return []
         with_new = name in self.order[: self.order.index(source)]
         key = (name, with_new)
         if key not in self._sides:

@@ -6,12 +6,14 @@ patterns. With one partition Spark joins without a shuffle, so that a small batc
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from pyspark.sql import functions as f
 
 from cqels_opt.operators.program import BlockFilter
-from cqels_opt.plans import Join, Plan, Scan
+from cqels_opt.plans import Join, Plan, Probe, Scan
+from cqels_opt.plans.plan import relations as names
 from cqels_opt.spark.relations import Columns, Relations, Side, filtered
 
 HASHED = 1_000_000  # rows a partition that a hash table may hold
@@ -24,12 +26,20 @@ class FixedOrder:
         self.relations, self.source, self.with_new, self.prefix = relations, source, with_new, prefix
         self.operators: list[str] = []  # the metric of each operator, by place
         self.filters: list[tuple[str, tuple[str, ...]]] = []  # metrics of filters, and the filters that they count
+        self.placed: dict[str, BlockFilter] = {}
+
+    def run(self, plan: Plan) -> Side:
+        """The rows of a whole plan; the filters that it names are operators of it."""
+        self.placed = {x.name: x for x in self.relations.block.filters if x.name in names(plan)}
+        return self.side(plan)
 
     def side(self, plan: Plan) -> Side:
         """The rows of a plan. Operators are numbered in the order in which they run, as in operators/block.py."""
         if isinstance(plan, Scan):
             return self._put_out(self._relation(plan.relation), frozenset())
         left = self.side(plan.input)
+        if isinstance(plan, Probe) and plan.relation in self.placed:
+            return self._put_out(left, left.variables, [self.placed[plan.relation]])
         if isinstance(plan, Join):
             right = self.side(plan.build)
         else:
@@ -40,9 +50,10 @@ class FixedOrder:
     def _relation(self, name: str) -> Side:
         return self.relations.get(name, self.source, name in self.with_new)
 
-    def _put_out(self, side: Side, before: frozenset[str]) -> Side:
+    def _put_out(self, side: Side, before: frozenset[str], first: Sequence[BlockFilter] = ()) -> Side:
         place = len(self.operators)
-        due = [x for x in self.relations.block.filters if _bound_now(x, before, side.variables)]
+        block = self.relations.block
+        due = [*first, *(x for x in block.filters if x.name not in self.placed and _bound_now(x, before, side.variables))]
         if due:
             name = f"{self.prefix}:f{place}"
             side = filtered(side, due, self.relations.columns, self.relations.task, name)

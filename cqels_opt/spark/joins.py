@@ -56,9 +56,9 @@ class JoinRunner(SparkRunner):
         self._sql = SqlPlanner(self._tables)
 
     def evaluate(self, tasks: Sequence[EvaluateTask], parts: int) -> Evaluated:
-        """See :meth:`SparkRunner.evaluate`."""
+        """See :meth:`SparkRunner.evaluate`, which also does the batch where a block has units (OPTIONAL, MINUS, EXISTS)."""
         found = layouts(tasks)
-        if not found:
+        if not found or any(static.kind != "inner" for task in tasks for b in task.program.blocks for static in b.statics):
             return super().evaluate(tasks, parts)
         fixed = {**FIXED, "spark.sql.shuffle.partitions": str(parts)}
         with self._set(BY_SPARK if self.by_spark else fixed):
@@ -88,7 +88,7 @@ class JoinRunner(SparkRunner):
         for place, source in enumerate(order):
             run = self.order(relations, source, frozenset(order[:place]), f"{layout.number}:{place}")
             planned = parse_planned(task.step.plans[block.name][source])
-            side = run.side(planned.few if isinstance(planned, Split) else planned)
+            side = run.run(planned.few if isinstance(planned, Split) else planned)
             metrics.of.append((layout, source, run))
             yield laid_out(side, layout, relations.columns.of, columns)
 

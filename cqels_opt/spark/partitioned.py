@@ -29,7 +29,7 @@ class PartitionedOrder(FixedOrder):
 
     def side(self, plan: Plan) -> Side:
         """See :meth:`FixedOrder.side`."""
-        if not isinstance(plan, Probe) or not plan.on:
+        if not isinstance(plan, Probe) or not plan.on or plan.relation in self.placed:
             return super().side(plan)
         left = self.side(plan.input)
         return self._put_out(self._probed(left, plan.relation), left.variables)

@@ -14,6 +14,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from cqels_opt.errors import CqelsOptError, InputError, RunError
 from cqels_opt.operators.driver import Driver
+from cqels_opt.operators.explained import Format, explained_now
 from cqels_opt.spark.files import ELEMENT_BITS, FILE_BITS, FileBatch, OrderedBatch, Reading
 from cqels_opt.spark.runner import SparkRunner
 from cqels_opt.spark.session import IN_A_BATCH
@@ -177,6 +178,10 @@ class StreamRun:
             program: {name: dict(summary(block.statistics)) for name, block in planner.blocks.items()}
             for program, planner in self.driver.planners.items()
         }
+
+    def explain(self, query: str, format: Format = "text", alternatives: int = 0) -> str:
+        """EXPLAIN of a query as of its last micro-batch, estimated and observed rows side by side."""
+        return explained_now([self.driver.planners[query]], self.driver.options.plan, format, alternatives)
 
     def plans(self) -> dict[str, dict[str, str]]:
         """The plan of each delta source, by query."""

@@ -172,6 +172,15 @@ def test_join_restrict_is_join_then_restrict(left: Relation, right: Relation, ch
     assert result.rows == len(bag(result))
 
 
+@settings(deadline=None)
+@given(st.lists(small, max_size=12), st.lists(small, max_size=12))
+def test_the_join_size_of_two_indexes_is_that_of_their_rows(left: list[int], right: list[int]) -> None:
+    one, other = (Relation.build({"x": np.array(side, np.int64)}) for side in (left, right))
+    expected = sum(a == b for a, b in product(left, right))
+    assert one.index(("x",)).join_size(other.index(("x",))) == expected
+    assert other.index(("x",)).join_size(one.index(("x",))) == expected == join_rows(one, other)
+
+
 def test_a_ground_pattern_matches_k_times() -> None:
     three = Relation.build({}, array(3))
     other = Relation.build({"x": array(5, 6)}, array(1, 2))

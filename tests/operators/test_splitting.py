@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from local_run import Cut, Registered, World, register
 
 from cqels_opt.operators import splitting
+from cqels_opt.operators.explained import explained_now
 from cqels_opt.operators.local import LocalSink
 from cqels_opt.operators.planner import PlanMode, Planner
 from cqels_opt.operators.splitting import cuts
@@ -96,6 +98,19 @@ def test_a_split_can_be_given(tmp_path: Path) -> None:
     busy = next(d for r in records for d in r.deltas if d.source == "n" and d.operators[0].observed)
     scans = [o.observed for o in busy.operators if o.op == "scan"]
     assert len(scans) == 2 and all(scans)
+
+
+def test_explain_shows_both_parts_with_their_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(splitting, "WORTH", 0.0)
+    query = register(TEXT, crowd(1), tmp_path)
+    driver = query.driver(Cut("120"))
+    for number, rows in enumerate(query.chunks(Cut("120"))[:3]):
+        driver.batch(number, rows)
+    found = json.loads(explained_now(list(driver.planners.values()), PlanMode(), "json", 0))["deltas"]
+    few, many = (d for d in found if d["source"] == "n")
+    assert few["part"] == f"not {many['part']}" and "[?u] >= " in many["part"]
+    assert all(o["observed"] == pytest.approx(o["estimated"]) for part in (few, many) for o in part["operators"])
+    assert f"delta n where {many['part']}: " in explained_now(list(driver.planners.values()), PlanMode(), "text", 0)
 
 
 def test_cuts_are_where_fan_outs_part() -> None:

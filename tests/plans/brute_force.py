@@ -18,7 +18,7 @@ def leaves(tree: Tree) -> frozenset[str]:
 
 
 def trees(graph: QueryGraph, names: frozenset[str], source: str) -> Iterator[Tree]:
-    """Every tree without cross products whose left end is the delta source, where it has it."""
+    """Every tree without cross products whose left end is the delta source, where it has it; a unit is alone on the right."""
     if len(names) == 1:
         yield from names
         return
@@ -26,7 +26,9 @@ def trees(graph: QueryGraph, names: frozenset[str], source: str) -> Iterator[Tre
     for bits in range(1, (1 << len(ordered)) - 1):
         left = frozenset(name for i, name in enumerate(ordered) if bits >> i & 1)
         right = names - left
-        if source in right or not variables(graph, left) & variables(graph, right):
+        if source in right or is_unit(graph, left) or not variables(graph, left) & variables(graph, right):
+            continue
+        if is_unit(graph, right) and not graph.relations[graph.index[min(right)]].requires <= bound(graph, left):
             continue
         for a in trees(graph, left, source):
             for b in trees(graph, right, source):
@@ -35,6 +37,16 @@ def trees(graph: QueryGraph, names: frozenset[str], source: str) -> Iterator[Tre
 
 def variables(graph: QueryGraph, names: frozenset[str]) -> frozenset[str]:
     return frozenset().union(*(graph.relations[graph.index[name]].variables for name in names))
+
+
+def is_unit(graph: QueryGraph, names: frozenset[str]) -> bool:
+    return len(names) == 1 and graph.relations[graph.index[min(names)]].kind != "inner"
+
+
+def bound(graph: QueryGraph, names: frozenset[str]) -> frozenset[str]:
+    """What inner and optional relations bind."""
+    found = [graph.relations[graph.index[name]] for name in names]
+    return frozenset().union(*(r.variables - r.requires for r in found if r.kind in ("inner", "optional")))
 
 
 @dataclass(frozen=True)
@@ -47,7 +59,10 @@ class Oracle:
     model: str
 
     def covered(self, names: frozenset[str]) -> frozenset[str]:
-        return frozenset(f.name for f in self.graph.filters if f.variables <= variables(self.graph, names))
+        return frozenset(f.name for f in self.graph.filters if f.variables <= bound(self.graph, names))
+
+    def weight(self, filters: frozenset[str]) -> float:
+        return sum(f.weight for f in self.graph.filters if f.name in filters)
 
     def is_static(self, names: frozenset[str]) -> bool:
         return not any(self.graph.relations[self.graph.index[name]].dynamic for name in names)
@@ -61,6 +76,8 @@ class Oracle:
             return 0.0
         left, right = leaves(tree[0]), leaves(tree[1])
         a = self.sizes(left, self.covered(left))
+        if is_unit(self.graph, right):
+            return a * math.log2(max(self.sizes(right, frozenset()), 1.0)) + self.paper(tree[0])
         loop = a * self.sizes(right, self.covered(right)) + self.paper(tree[0]) + self.paper(tree[1])
         if len(right) == 1 or self.is_static(right):
             b = self.sizes(right, frozenset() if len(right) == 1 else self.covered(right))
@@ -72,12 +89,17 @@ class Oracle:
         names = leaves(tree)
         if isinstance(tree, str):
             rows = self.sizes(names, frozenset())
-            return rows * c.scan + rows * len(self.covered(names)) * c.evaluate
+            return rows * c.scan + rows * self.weight(self.covered(names)) * c.evaluate
         left, right = leaves(tree[0]), leaves(tree[1])
+        if is_unit(self.graph, right) and (sigma := self.graph.relations[self.graph.index[min(right)]]).kind == "filter":
+            return self.seconds(tree[0]) + self.sizes(left, self.covered(left)) * sigma.weight * c.evaluate
         before = self.covered(left) | (self.covered(right) if len(right) > 1 else frozenset())
         produced = self.sizes(names, before)
         cost = (
-            self.seconds(tree[0]) + c.operator + produced * c.produce + produced * len(self.covered(names) - before) * c.evaluate
+            self.seconds(tree[0])
+            + c.operator
+            + produced * c.produce
+            + produced * self.weight(self.covered(names) - before) * c.evaluate
         )
         a = self.sizes(left, self.covered(left))
         if len(right) == 1:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from cqels_opt.plans import Filter, KnownStatistics, QueryGraph, Relation
+from cqels_opt.plans import Filter, JoinKind, KnownStatistics, QueryGraph, Relation
 
 
 def relation(name: str, variables: str, dynamic: bool = False) -> Relation:
@@ -46,8 +46,32 @@ def q2() -> QueryGraph:
     )
 
 
-def random_graph(rng: random.Random, most: int = 6, connected: bool = True) -> QueryGraph:
-    """Two to ``most`` relations over a few variables, up to two filters."""
+UNIT_KINDS: tuple[JoinKind, ...] = ("optional", "anti", "semi", "filter")
+
+
+def unit(name: str, kind: JoinKind, requires: str, adds: str = "", weight: float = 1.0) -> Relation:
+    needed = frozenset(requires.split())
+    return Relation(name, needed | frozenset(adds.split()), False, kind, needed, weight)
+
+
+def with_units(rng: random.Random, graph: QueryGraph, most: int) -> QueryGraph:
+    """The graph with one to ``most`` units more, before or between its relations; filters may read what an OPTIONAL adds."""
+    bound = sorted(graph.bound(graph.everything))
+    units: list[Relation] = []
+    for i in range(rng.randint(1, most)):
+        kind = rng.choice(UNIT_KINDS)
+        known = bound if kind != "filter" else bound + [f"o{k}" for k, u in enumerate(units) if u.kind == "optional"]
+        requires = rng.sample(known, min(len(known), rng.choice([1, 1, 2])))
+        units.append(unit(f"u{i}", kind, " ".join(requires), f"o{i}" if kind == "optional" else "", rng.choice([0.5, 20.0])))
+    relations = [*graph.relations, *units]
+    rng.shuffle(relations)
+    return QueryGraph(relations, graph.filters)
+
+
+def random_graph(rng: random.Random, most: int = 6, connected: bool = True, units: int = 0) -> QueryGraph:
+    """Two to ``most`` relations over a few variables, up to two filters; with ``units``, one to so many of them besides."""
+    if units:
+        return with_units(rng, random_graph(rng, most, connected), units)
     while True:
         n = rng.randint(2, most)
         variables = [f"v{i}" for i in range(rng.randint(1, n + 1))]
@@ -57,7 +81,12 @@ def random_graph(rng: random.Random, most: int = 6, connected: bool = True) -> Q
         ]
         bound = sorted({v for r in relations for v in r.variables})
         filters = [
-            Filter(f"f{i}", frozenset(rng.sample(bound, min(len(bound), rng.randint(1, 2)))), rng.choice([None, 0.5]))
+            Filter(
+                f"f{i}",
+                frozenset(rng.sample(bound, min(len(bound), rng.randint(1, 2)))),
+                rng.choice([None, 0.5]),
+                rng.choice([1.0, 3.0]),
+            )
             for i in range(rng.randint(0, 2))
         ]
         graph = QueryGraph(relations, filters)
@@ -81,7 +110,7 @@ def random_statistics(rng: random.Random, graph: QueryGraph, unknown: float = 0.
         {name: value for name, value in rows.items() if known()},
         {key: value for key, value in joins.items() if known()},
         {(r.name, v): float(rng.randint(1, 1000)) for r in graph.relations for v in r.variables if known()},
-        {f.name: rng.random() for f in graph.filters if known()},
+        {f.name: rng.random() for f in (*graph.filters, *graph.relations) if known()},
     )
 
 

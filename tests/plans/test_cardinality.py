@@ -1,12 +1,16 @@
 from __future__ import annotations
 
-import pytest
+import random
 
-from cqels_opt.plans import Assumptions, Filter, KnownStatistics, QueryGraph, StatisticKey
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cqels_opt.plans import Assumptions, Filter, JoinKind, KnownStatistics, QueryGraph, StatisticKey
 from cqels_opt.plans.cardinality import Estimator, anchor_ranks
 from cqels_opt.plans.leaves import Leaves
 
-from .graphs import q2, relation
+from .graphs import q2, random_graph, random_statistics, relation, unit, with_units
 
 
 def estimator(graph: QueryGraph, source: str, statistics: KnownStatistics) -> Estimator:
@@ -111,3 +115,53 @@ def test_statistic_keys_read_and_print_themselves() -> None:
         StatisticKey("cardinality", ("b",)): ("cardinality(b)", None),
     }
     assert {key: (str(key), key.read(known)) for key in keys} == keys
+
+
+# ------------------------------------------------------------------ units
+def test_rows_of_a_unit_are_those_that_its_join_size_says() -> None:
+    """Statistics give, over the rows of the left relation, Σ max(f, 1), Σ [f = 0] and Σ [f > 0]."""
+    graph = QueryGraph(
+        [relation("d", "x", True), unit("o", "optional", "x", "z"), unit("m", "anti", "x"), unit("e", "semi", "x")]
+    )
+    joins = {("d", "o", "x"): 14.0, ("d", "m", "x"): 6.0, ("d", "e", "x"): 4.0}
+    found = estimator(graph, "d", KnownStatistics({"d": 10.0, "o": 9.0, "m": 5.0, "e": 5.0}, joins))
+    assert [found.rows(0, 0b0001 | 1 << k) for k in (1, 2, 3)] == pytest.approx([14.0, 6.0, 4.0])
+    assert found.rows(0, 0b1111) == pytest.approx(10 * 1.4 * 0.6 * 0.4)
+
+
+def test_an_empty_right_side_takes_nothing_away() -> None:
+    graph = QueryGraph([relation("d", "x", True), relation("a", "x"), unit("o", "optional", "x", "z"), unit("m", "anti", "x")])
+    joins = {("d", "a", "x"): 30.0, ("d", "o", "x"): 10.0, ("d", "m", "x"): 10.0}
+    found = estimator(graph, "d", KnownStatistics({"d": 10.0, "a": 7.0, "o": 0.0, "m": 0.0}, joins))
+    assert found.rows(0, 0b1111) == pytest.approx(30.0)
+
+
+def test_a_unit_is_seen_from_the_anchor_of_its_variable() -> None:
+    graph = QueryGraph([relation("d", "x", True), relation("a", "x y"), unit("m", "anti", "x")])
+    joins = {("d", "a", "x"): 50.0, ("d", "m", "x"): 2.0, ("a", "m", "x"): 90.0}
+    found = estimator(graph, "d", KnownStatistics({"d": 10.0, "a": 100.0, "m": 1.0}, joins))
+    assert found.rows(0, 0b111) == pytest.approx(50 * 0.2)
+    assert found.rows(0, 0b110) == pytest.approx(90.0)
+
+
+def test_units_on_two_variables_take_the_nearest_bound() -> None:
+    kinds: list[tuple[JoinKind, float]] = [("optional", 20.0), ("semi", 3.0), ("anti", 8.0)]
+    for kind, rows in kinds:
+        graph = QueryGraph([relation("d", "x y", True), unit("u", kind, "x y", "z" if kind == "optional" else "")])
+        sizes = {"optional": (40.0, 20.0), "semi": (3.0, 9.0), "anti": (1.0, 8.0)}[kind]
+        known = KnownStatistics({"d": 10.0, "u": 50.0}, {("d", "u", "x"): sizes[0], ("d", "u", "y"): sizes[1]})
+        assert estimator(graph, "d", known).rows(0, 0b11) == pytest.approx(rows), kind
+
+
+@given(st.randoms(use_true_random=False))
+def test_an_optional_never_takes_rows_away_and_the_others_never_add_any(rng: random.Random) -> None:
+    graph = with_units(rng, random_graph(rng, most=3), 3)
+    source = next(r.name for r in graph.relations if r.kind == "inner")
+    found = estimator(graph, source, random_statistics(rng, graph, unknown=0.4))
+    for k in range(len(graph.relations)):
+        kind = graph.relations[k].kind
+        for left in range(1, graph.everything + 1):
+            if kind == "inner" or left >> k & 1 or not left & graph.inner or not graph.fits(left, 1 << k):
+                continue
+            before, after = found.rows(0, left, 0), found.rows(0, left | 1 << k, 0)
+            assert after >= before * (1 - 1e-9) if kind == "optional" else after <= before * (1 + 1e-9)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from cqels_opt.plans import (
     NEAR_TIE,
     Constants,
+    Filter,
     KnownStatistics,
     Optimizer,
     PlanError,
@@ -21,7 +22,7 @@ from cqels_opt.plans import (
 from cqels_opt.plans.feedback import Feedback
 from cqels_opt.plans.plan import pairs
 
-from .graphs import clique, q2, random_graph, random_statistics, relation, star, uniform_statistics
+from .graphs import clique, q2, random_graph, random_statistics, relation, star, uniform_statistics, unit
 
 
 # ------------------------------------------------------------------ the report's Figure 3
@@ -298,8 +299,8 @@ def test_the_largest_content_comes_first_in_the_delta_rule() -> None:
 @settings(max_examples=30, deadline=None)
 @given(st.randoms(use_true_random=False))
 def test_a_greedy_plan_is_valid_and_never_beats_the_optimum(rng: random.Random) -> None:
-    graph = random_graph(rng, connected=rng.random() < 0.7)
-    sources = [r.name for r in rng.sample(graph.relations, 2)]
+    graph = random_graph(rng, connected=rng.random() < 0.7, units=rng.choice([0, 0, 3]))
+    sources = rng.sample([r.name for r in graph.relations if r.kind == "inner"], 2)
     greedy, exact = Optimizer(graph, sources, pair_budget=0), Optimizer(graph, sources)
     for _ in range(3):
         statistics = {source: random_statistics(rng, graph) for source in sources}
@@ -313,3 +314,100 @@ def test_a_greedy_plan_is_valid_and_never_beats_the_optimum(rng: random.Random) 
 
 def test_a_block_without_streams_has_no_choices() -> None:
     assert Optimizer(QueryGraph([relation("a", "x"), relation("b", "x")]), []).choose({}) == {}
+
+
+# ------------------------------------------------------------------ units
+def outer() -> QueryGraph:
+    """An OPTIONAL that multiplies, a MINUS that leaves little, and a join."""
+    return QueryGraph(
+        [
+            relation("s", "x y", True),
+            unit("o", "optional", "x", "z"),
+            relation("a", "y v"),
+            unit("m", "anti", "x"),
+            unit("e", "semi", "v"),
+        ]
+    )
+
+
+def outer_statistics(minus: float) -> KnownStatistics:
+    rows = {"s": 1000.0, "o": 1e5, "a": 5000.0, "m": 900.0, "e": 10.0}
+    joins = {("s", "o", "x"): 50_000.0, ("s", "a", "y"): 300.0, ("s", "m", "x"): minus, ("a", "e", "v"): 2500.0}
+    return KnownStatistics(rows, joins)
+
+
+def test_an_optional_is_no_wall() -> None:
+    optimizer = Optimizer(outer(), ["s"])
+    first = optimizer.choose({"s": outer_statistics(20.0)})["s"]
+    assert str(first.plan) == "s » m[?x] » a[?y] » e[?v] » o[?x]"
+    assert [step.op for step in first.operators] == ["scan", "anti", "probe", "semi", "optional"]
+    assert first.estimated == pytest.approx((1000.0, 20.0, 6.0, 3.0, 150.0))
+    second = optimizer.choose({"s": outer_statistics(1000.0)})["s"]
+    assert str(second.plan) == "s » a[?y] » e[?v] » m[?x] » o[?x]"
+
+
+def test_first_takes_units_in_their_turn_and_fixed_plans_may_name_them_anywhere_after_what_they_require() -> None:
+    first = Optimizer(outer(), ["s"], mode="first").choose({"s": outer_statistics(1.0)})["s"]
+    assert str(first.plan) == "s » o[?x] » a[?y] » m[?x] » e[?v]"
+    text = "s: s » (a » e[?v])[?y] » m[?x] » o[?x]"
+    assert str(Optimizer(outer(), ["s"], mode=parse_plans(text)).choose({"s": outer_statistics(1.0)})["s"].plan) == text[3:]
+
+
+@pytest.mark.parametrize(
+    ("plan", "message"),
+    [
+        ("s » e[] » o[?x] » a[?y] » m[?x]", "semi 'e' needs ?v, which is not bound before it"),
+        ("s » (o » m[?x])[?x] » a[?y] » e[?v]", "a part begins with 'o', but optional needs rows to be joined to"),
+    ],
+)
+def test_plans_that_misplace_units_are_refused(plan: str, message: str) -> None:
+    with pytest.raises(PlanError, match=message.replace("?", r"\?")):
+        Optimizer(outer(), ["s"], mode=parse_plans(f"s: {plan}"))
+
+
+def test_a_plan_cannot_begin_with_a_unit() -> None:
+    with pytest.raises(ValueError, match="'m' is not a relation of the query graph that plans can begin with"):
+        Optimizer(outer(), ["m"])
+
+
+def filtered(weight: float) -> QueryGraph:
+    return QueryGraph([relation("s", "x y", True), relation("a", "x")], [Filter("f", frozenset("y"), 0.9, weight)])
+
+
+def test_a_heavy_filter_waits_for_a_join_that_leaves_few_rows() -> None:
+    known = {"s": KnownStatistics({"s": 10_000.0, "a": 10.0}, {("s", "a", "x"): 100.0})}
+    light = Optimizer(filtered(1.0), ["s"]).choose(known)["s"]
+    assert (str(light.plan), light.filters) == ("s » a[?x]", (("f",), ()))
+    heavy = Optimizer(filtered(50.0), ["s"]).choose(known)["s"]
+    assert (str(heavy.plan), heavy.filters) == ("s » a[?x] » f[?y]", ((), (), ()))
+    assert [step.op for step in heavy.operators] == ["scan", "probe", "filter"]
+    assert heavy.estimated == pytest.approx((10_000.0, 100.0, 90.0))
+
+
+def test_a_heavy_filter_that_keeps_little_comes_before_a_join_that_multiplies() -> None:
+    known = {"s": KnownStatistics({"s": 100.0, "a": 1e6}, {("s", "a", "x"): 1e6}, {}, {"f": 0.001})}
+    assert str(Optimizer(filtered(50.0), ["s"]).choose(known)["s"].plan) == "s » f[?y] » a[?x]"
+
+
+def test_the_models_and_modes_that_do_not_place_filters_evaluate_them_at_once() -> None:
+    for optimizer in (
+        Optimizer(filtered(50.0), ["s"], cost_model="paper"),
+        Optimizer(filtered(50.0), ["s"], mode="first"),
+        Optimizer(filtered(50.0), ["s"], mode=parse_plans("s: s » a[?x]")),
+    ):
+        choice = optimizer.choose({"s": KnownStatistics({"s": 5.0})})["s"]
+        assert (str(choice.plan), choice.filters[0]) == ("s » a[?x]", ("f",))
+    placed = Optimizer(filtered(1.0), ["s"], mode=parse_plans("s: s » a[?x] » f[?y]"))
+    assert placed.choose({"s": KnownStatistics({"s": 5.0})})["s"].filters == ((), (), ())
+
+
+def test_filters_at_one_place_come_by_cost_over_what_they_remove() -> None:
+    conditions = [
+        Filter("dear", frozenset("x"), None, 4.0),
+        Filter("weak", frozenset("x"), 0.99),
+        Filter("good", frozenset("x"), 0.1),
+    ]
+    optimizer = Optimizer(QueryGraph([relation("s", "x", True)], conditions), ["s"])
+    known = KnownStatistics({"s": 5.0}, {}, {}, {"dear": 0.5})
+    assert optimizer.choose({"s": known})["s"].filters == (("good", "dear", "weak"),)
+    assert optimizer.filter_order == ("good", "dear", "weak")

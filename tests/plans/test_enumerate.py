@@ -3,14 +3,15 @@ from __future__ import annotations
 import random
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cqels_opt.plans import QueryGraph
+from cqels_opt.plans import GraphError, QueryGraph, Relation
 from cqels_opt.plans.enumerate import component_pairs, connected_pairs, join_pairs
+from cqels_opt.plans.hyper import HyperSearch
 from cqels_opt.plans.relation_set import members, subsets
 
-from .graphs import SHAPES, random_graph, relation
+from .graphs import SHAPES, random_graph, relation, unit
 
 # The number of csg-cmp pairs, each counted once (Moerkotte & Neumann 2006, §2.2: its #ccp counts both orientations).
 PAIRS = {
@@ -83,3 +84,94 @@ def test_subsets_come_once_in_increasing_order() -> None:
     assert list(subsets(0b1011)) == [0b1, 0b10, 0b11, 0b1000, 0b1001, 0b1010, 0b1011]
     assert list(subsets(0)) == []
     assert list(members(0b1011)) == [0, 1, 3]
+
+
+# ------------------------------------------------------------------ units
+def plannable(graph: QueryGraph) -> dict[int, set[tuple[int, int]]]:
+    """By brute force: the sets that can be built without cross products, each with the ordered pairs that build it."""
+    found: dict[int, set[tuple[int, int]]] = {1 << i: set() for i in range(len(graph.relations))}
+    for whole in sorted(subsets(graph.everything), key=int.bit_count):
+        ways = set()
+        for left in subsets(whole):
+            right = whole ^ left
+            if right and left in found and right in found and graph.fits(left, right):
+                unit = right & graph.units == right
+                if unit or graph.bound(left) & graph.bound(right):
+                    ways.add((left, right))
+        if ways:
+            found[whole] = ways
+    return found
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.randoms(use_true_random=False))
+def test_the_conflict_rules_give_units_every_place_where_what_they_require_is_bound(rng: random.Random) -> None:
+    graph = random_graph(rng, most=4, units=3)
+    expected = {pair for pairs in plannable(graph).values() for pair in pairs}
+    found = join_pairs(graph)
+    assert found is not None
+    assert len(found) == len(set(found))
+    assert set(found) == expected
+
+
+def test_a_unit_on_what_two_relations_bind_together_is_a_hyperedge() -> None:
+    graph = QueryGraph(
+        [
+            relation("s", "x y", True),
+            relation("a", "x u"),
+            relation("b", "y v"),
+            unit("m", "anti", "u v"),
+            unit("o", "optional", "x", "w"),
+        ]
+    )
+    assert (0b0110, 0b1000) in graph.hyperedges and not graph.is_simple
+    found = join_pairs(graph)
+    assert found is not None
+    with_m = [(left, right) for left, right in found if right == 0b1000]
+    assert {left for left, _ in with_m} == {0b00111, 0b10111}
+    assert (0b00111, 0b10000) in found and (0b00001, 0b10000) in found and (0b10000, 0b00001) not in found
+
+
+def test_a_unit_that_needs_two_components_comes_after_their_product() -> None:
+    graph = QueryGraph([relation("a", "x"), relation("b", "y"), unit("m", "semi", "x y"), relation("c", "z")])
+    assert graph.spanning == 0b0100
+    found = join_pairs(graph)
+    assert found is not None
+    assert {left for left, right in found if right == 0b0100} == {0b0011, 0b1011}
+
+
+@given(st.randoms(use_true_random=False))
+def test_both_enumerations_find_the_same_pairs_where_all_edges_are_simple(rng: random.Random) -> None:
+    graph = random_graph(rng, most=6)
+    simple = connected_pairs(graph)
+    assert simple is not None
+    hyper = HyperSearch(graph.hyperedges, 10_000).run(graph.everything)
+    assert len(hyper) == len(simple)
+    assert set(map(frozenset, hyper)) == set(map(frozenset, simple))
+
+
+def test_the_budget_holds_for_units_too() -> None:
+    relations = [relation("r0", "s x", True), *(relation(f"r{i}", f"s y{i}") for i in range(1, 5))]
+    for more in ([unit("o", "optional", "s", "z")], [unit("m", "anti", "y1 y2")]):
+        graph = QueryGraph([*relations, *more])
+        found = join_pairs(graph)
+        assert found is not None
+        assert join_pairs(graph, budget=20) is None
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (unit("u", "anti", "q"), r"anti 'u' requires \?q, which no relation binds"),
+        (unit("u", "optional", "x", "y"), r"optional 'u' adds \?y, which another relation binds"),
+        (Relation("u", frozenset("z"), False, "semi", frozenset("x")), "semi 'u' shares no variable with what it is joined to"),
+    ],
+)
+def test_units_that_cannot_be_placed_are_refused(more: Relation, message: str) -> None:
+    with pytest.raises(GraphError, match=message):
+        QueryGraph([relation("a", "x y"), more])
+
+
+def test_a_unit_on_what_may_be_unbound_is_refused() -> None:
+    with pytest.raises(GraphError, match="anti 'm' requires what may be unbound"):
+        QueryGraph([relation("a", "x"), unit("o", "optional", "x", "z"), unit("m", "anti", "z")])

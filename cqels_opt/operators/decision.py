@@ -1,0 +1,69 @@
+"""What runs for a delta source in a batch, and the trace's account of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from cqels_opt.operators.splitting import SplitChoice
+from cqels_opt.plans import Choice, Plan, PlanOperator, Ranked, Split
+from cqels_opt.plans import operators as plan_operators
+from cqels_opt.trace.records import Delta, Moved, Operator, RunnerUp
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What runs for a delta source in a batch: the plan for all of its delta, or a split, chosen or given. ``last`` ran before."""
+
+    whole: Choice
+    split: SplitChoice | Split | None = None
+    last: Decision | None = None
+
+    def __post_init__(self) -> None:
+        if self.last is not None and self.last.last is not None:
+            object.__setattr__(self, "last", replace(self.last, last=None))
+
+    @property
+    def plan(self) -> Plan | Split:
+        """The plan."""
+        return self.split.plan if isinstance(self.split, SplitChoice) else self.split or self.whole.plan
+
+    @property
+    def cost(self) -> float:
+        """The estimated cost of what runs."""
+        return self.split.cost if isinstance(self.split, SplitChoice) else self.whole.cost
+
+    @property
+    def switched(self) -> bool:
+        """Whether another plan ran before."""
+        if self.last is not None and (self.split is not None or self.last.split is not None):
+            return str(self.plan) != str(self.last.plan)
+        return self.whole.switched
+
+    def delta(self, counts: Sequence[int] | None) -> Delta:
+        """The trace's account of it; ``counts`` are the rows that its operators gave."""
+        cost, other = self.whole.cost, self.whole.runner_up
+        parts: list[tuple[Sequence[PlanOperator], Sequence[float | None]]] = [(self.whole.operators, self.whole.estimated)]
+        if isinstance(self.split, SplitChoice):
+            cost, other = self.split.cost, Ranked(self.whole.plan, self.whole.cost)
+            parts = [(part.operators, part.estimated) for part in (self.split.few, self.split.many)]
+        elif self.split is not None:  # given, so the second plan has no estimates
+            kinds = {step.relation: step.op for step in self.whole.operators if step.op not in ("scan", "probe", "hash", "cross")}
+            given = [replace(step, op=kinds.get(step.relation, step.op)) for step in plan_operators(self.split.many)]
+            parts.append((given, [None] * len(given)))
+        steps = [pair for part in parts for pair in zip(*part)]
+        operators = tuple(
+            Operator(step.op, step.relation, step.on, rows, counts[i] if counts and i < len(counts) else None)
+            for i, (step, rows) in enumerate(steps)
+        )
+        runner_up = RunnerUp(str(other.plan), other.cost) if other else None
+        return Delta(self.whole.source, str(self.plan), cost, runner_up, self.switched, self._reason(), operators)
+
+    def _reason(self) -> tuple[Moved, ...]:
+        """The statistics behind a switch; of a delta that is split now, or was, the rows on the heavier side of the cut."""
+        if not self.switched:
+            return ()
+        reason = [Moved(str(r.statistic), r.was, r.now) for r in self.whole.reason]
+        heavy = [d.split.heavy if d and isinstance(d.split, SplitChoice) else None for d in (self.last, self)]
+        by = next((d.split.cut for d in (self, self.last) if d and isinstance(d.split, SplitChoice)), None)
+        return (*([Moved(f"rows({self.whole.source}, {by})", *heavy)] if by else []), *reason)
