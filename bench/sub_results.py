@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from rich.console import Console
 from rich.table import Table
 
 from cqels_opt.bench.local import Ran, check_same, load, prepare, rows_produced
+from cqels_opt.bench.screen import console
 from cqels_opt.bench.social import START, STREAM, write_locations
 from cqels_opt.operators.machine import Calibration
 from cqels_opt.operators.planner import PlanMode
@@ -151,10 +151,10 @@ def show(found: Mapping[str, Any]) -> None:
             one = phase[mode]
             cells = (f"{one['rows']:,.0f}", f"{1000 * one['seconds']:.2f}", one["plan"])
             table.add_row(phase["phase"], str(phase["batches"]), mode, *cells)
-    console = Console()
-    console.print(table)
+    screen = console()
+    screen.print(table)
     for change in found["changes"]:
-        console.print(
+        screen.print(
             f"batch {change['batch']}: {', '.join(change['was'])} -> {', '.join(change['is'])}; a batch costs "
             f"{1000 * change['cost']:.2f} ms, priced at {1000 * change['price']:.2f} ms; saved {1000 * change['saved']:.0f} ms"
         )

@@ -27,6 +27,7 @@ from cqels_opt.operators.program import Program
 from cqels_opt.operators.step import Step
 from cqels_opt.operators.terms import TermTable
 from cqels_opt.plans import Plan, QueryGraph, Scan, Split, parse_plans
+from cqels_opt.plans.designs import neighbours
 from cqels_opt.plans.plan import join_plans, relation_set
 from cqels_opt.query.algebra import Query
 from cqels_opt.query.parser import parse
@@ -299,3 +300,21 @@ def _by_lot(block: BlockPlanner, rng: random.Random) -> Callable[[Step | None, T
         }
 
     return choose
+
+
+# ------------------------------------------------------------------ designs by lot
+def force_designs(driver: Driver, rng: random.Random) -> int:
+    """Another design for each block, some steps from the compiled one; its sub-results are made. How many are not the compiled one."""
+    others = 0
+    for planner in driver.planners.values():
+        for block in planner.blocks.values():
+            catalogue, design = block.designs, block.designs.default
+            for _ in range(rng.randint(0, 4)):
+                design = rng.choice(neighbours(design, catalogue.adjacent) or [design])
+            for group in catalogue.missing(design):
+                assert catalogue.folder is not None
+                catalogue.put(catalogue.make(group, catalogue.folder))
+            if block.block.parts:
+                block.take(design)
+                others += design != catalogue.default
+    return others

@@ -25,7 +25,7 @@ from cqels_opt.plans.designs import Design, Ledger, design_of, neighbours, sugge
 from cqels_opt.plans.relation_set import RelationSet, size
 from cqels_opt.trace.records import SubResults
 
-PRICED = 4  # neighbours that are priced with a batch; more take turns
+PRICED = 4  # other designs that are priced with a batch, one of them for the first time; more take turns
 
 
 class Catalogue:
@@ -172,9 +172,13 @@ class Review:
         self._batch += 1
         self._cost = cost
         found = self._others(block, plans)
+        self._optimizers = {design: optimizer for design, optimizer in self._optimizers.items() if design in found}
+        fresh = False
         for i in range(min(PRICED, len(found))):
             design = found[(self._turn + i) % len(found)]
-            if self._known(design):
+            first = design not in self._priced
+            if not (fresh and first) and self._known(design):
+                fresh |= first
                 self._price(design, views, cost, learnt, block)
         self._turn += PRICED
         if self._target is None:

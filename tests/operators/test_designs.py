@@ -9,16 +9,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from local_run import Cut, Registered, Settings, force_plans, register
+from local_run import Cut, Registered, Settings, force_designs, force_plans, register
 from random_cases import make
 
 from cqels_opt.lod.store import Store
 from cqels_opt.operators import cache, designs
 from cqels_opt.operators.driver import Driver
 from cqels_opt.operators.local import LocalSink
-from cqels_opt.operators.planner import BlockPlanner
 from cqels_opt.operators.program import Block
-from cqels_opt.plans.designs import Design, neighbours
+from cqels_opt.plans.designs import neighbours
 
 PATTERNS = ["?x :near ?m", "?m :near ?y", "?a :name ?n", "?a :knows ?b", "?b :knows ?c", "?c :name ?k", "?y :cap ?v", "?x ?p ?o"]
 
@@ -37,26 +36,6 @@ def text(rng: random.Random) -> str:
     WHERE {{ GRAPH ?u {{ ?a :at ?x }} GRAPH ?w {{ ?z :at ?x }} {" . ".join(chosen)} {condition} }}"""
 
 
-def walked(block: BlockPlanner, rng: random.Random) -> Design:
-    """A design some steps from the compiled one, whose sub-results are made."""
-    design = block.designs.default
-    for _ in range(rng.randint(0, 4)):
-        design = rng.choice(neighbours(design, block.designs.adjacent) or [design])
-    for group in block.designs.missing(design):
-        assert block.designs.folder is not None
-        block.designs.put(block.designs.make(group, block.designs.folder))
-    return design
-
-
-def take_by_lot(driver: Driver, rng: random.Random) -> int:
-    """Another design for each block; how many were not the compiled one."""
-    blocks = [block for planner in driver.planners.values() for block in planner.blocks.values() if block.block.parts]
-    taken = [(block, walked(block, rng)) for block in blocks]
-    for block, design in taken:
-        block.take(design)
-    return sum(design != block.designs.default for block, design in taken)
-
-
 @pytest.mark.parametrize("seed", range(60))
 def test_designs_by_lot_give_the_answers_of_one(seed: int, tmp_path: Path) -> None:
     rng = random.Random(seed)
@@ -66,7 +45,7 @@ def test_designs_by_lot_give_the_answers_of_one(seed: int, tmp_path: Path) -> No
     sink, others = LocalSink(), 0
     driver = query.driver(how, sink=sink)
     for number, rows in enumerate(query.chunks(how)):
-        others += take_by_lot(driver, rng)
+        others += force_designs(driver, rng)
         if seed % 2:
             force_plans(driver, rng)
         driver.batch(number, rows)
@@ -89,7 +68,7 @@ def test_random_queries_under_designs_by_lot(tmp_path: Path) -> None:
         rng, sink = random.Random(seed), LocalSink()
         driver = query.driver(Cut("7"), sink=sink)
         for number, rows in enumerate(query.chunks(Cut("7"))):
-            take_by_lot(driver, rng)
+            force_designs(driver, rng)
             driver.batch(number, rows)
         assert query.answers(sink.lines) == query.run(Cut("100", "first")).answers
     assert several > 5

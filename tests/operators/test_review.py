@@ -86,7 +86,7 @@ def relations_of(record: TraceRecord) -> set[str]:
 
 def test_a_delta_that_grows_makes_a_sub_result_pay(tmp_path: Path) -> None:
     """A trickle does not pay for building anything; fifty rows a batch soon do."""
-    query = register(TEXT, world([1] * 12 + [50] * 25), tmp_path)
+    query = register(TEXT, world([1] * 12 + [50] * 28), tmp_path)
     sink = LocalSink()
     records = batches(slow(query, at_once, sink=sink), query)
     (when, first), *_ = changes(records)
@@ -135,7 +135,7 @@ def test_a_switch_waits_for_what_is_being_built(tmp_path: Path) -> None:
 
 
 def test_a_run_that_is_killed_while_it_builds_builds_again(tmp_path: Path) -> None:
-    query = register(TEXT, world([50] * 25), tmp_path)
+    query = register(TEXT, world([50] * 28), tmp_path)
     waiting: list[Callable[[], None]] = []
     sink, folder, chunks = LocalSink(), tmp_path / "state", query.chunks(HOW)
     driver, number = slow(query, waiting.append, folder, sink), 0
@@ -152,7 +152,7 @@ def test_a_run_that_is_killed_while_it_builds_builds_again(tmp_path: Path) -> No
 
 
 def test_a_thread_builds_beside_the_batches(tmp_path: Path) -> None:
-    query = register(TEXT, world([50] * 25), tmp_path)
+    query = register(TEXT, world([50] * 28), tmp_path)
     driver, sink = slow(query, in_thread, sink=(sink := LocalSink())), sink
     records = []
     for number, rows in enumerate(query.chunks(HOW)):
@@ -184,7 +184,7 @@ def test_nothing_is_made_beyond_the_budget(tmp_path: Path) -> None:
     (tmp_path / "less").mkdir()
     compiler = Compiler(parse(PAIRS), str(tmp_path / "store"), tmp_path / "less", query.settings.report, budget=100)
     assert [s.name for s in compiler.compile("q", "istream").blocks[0].statics] == ["wrote#1", "wrote#2"]
-    query = register(TEXT, world([50] * 25), tmp_path / "q")
+    query = register(TEXT, world([50] * 28), tmp_path / "q")
     (block,) = query.program.blocks
     query.program = replace(query.program, blocks=(replace(block, budget=2000),))
     driver = slow(query, at_once)
@@ -198,7 +198,7 @@ def test_nothing_is_made_beyond_the_budget(tmp_path: Path) -> None:
 @pytest.mark.parametrize("every", [1, 7])
 def test_a_restart_goes_on_under_the_design_it_left(every: int, tmp_path: Path) -> None:
     """Stopped after each batch, or after every seventh: the same plans, estimates and changes as in one go."""
-    query = register(TEXT, world([50] * 25), tmp_path)
+    query = register(TEXT, world([50] * 28), tmp_path)
     undisturbed = told(batches(slow(query, at_once), query))
     sink, records, folder = LocalSink(), [], tmp_path / "state"
     driver = slow(query, at_once, folder=folder, sink=sink)
@@ -213,11 +213,11 @@ def test_a_restart_goes_on_under_the_design_it_left(every: int, tmp_path: Path) 
 
 @pytest.mark.parametrize("mode", ["adaptive", "first"])
 def test_a_restart_without_its_sub_results_runs_as_compiled(mode: str, tmp_path: Path) -> None:
-    query = register(TEXT, world([50] * 25), tmp_path)
+    query = register(TEXT, world([50] * 28), tmp_path)
     sink, folder = LocalSink(), tmp_path / "state"
     driver = slow(query, at_once, folder=folder, sink=sink)
     records, chunks = [], query.chunks(HOW)
-    for number in range(20):
+    for number in range(24):
         records += driver.batch(number, chunks[number])
     assert changes(records)
     for file in (folder / "subresults").rglob("*"):
@@ -226,9 +226,9 @@ def test_a_restart_without_its_sub_results_runs_as_compiled(mode: str, tmp_path:
     driver = slow(query, at_once, folder=folder, sink=sink)
     driver.options = replace(driver.options, plan=PlanMode(mode, calibration=SLOW))
     driver.restore(None)
-    (first,) = driver.batch(20, chunks[20])
+    (first,) = driver.batch(24, chunks[24])
     assert relations_of(first) == {"u", "knows#1", "knows#2", "near"}
-    for number in range(21, len(chunks)):
+    for number in range(25, len(chunks)):
         driver.batch(number, chunks[number])
     assert query.judged(query.answers(sink.lines)).equal
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from local_run import Cut, Outcome, Registered, World, force_plans, register
+from local_run import Cut, Outcome, Registered, World, force_designs, force_plans, register
 from pyspark.sql import SparkSession
 from random_cases import make
 
@@ -17,6 +17,7 @@ from cqels_opt.errors import QueryError
 from cqels_opt.operators.ingest import IngestReport, IngestTask, ingest
 from cqels_opt.operators.local import LocalSink
 from cqels_opt.spark.joins import JoinRunner
+from cqels_opt.spark.runner import SparkRunner
 from cqels_opt.spark.stream import StreamRun, chunk_stream
 from cqels_opt.trace.records import TraceRecord
 from cqels_opt.verify import Element
@@ -139,6 +140,34 @@ def test_what_queries_can_say(spark: SparkSession, tmp_path: Path, name: str) ->
     query = register(text, people(), tmp_path)
     records = same(spark, query, Cut("100"), Cut("15", plan="random", parts=2, seed=len(name)))
     assert any(record.deltas for record in records)
+
+
+@pytest.mark.parametrize("by_spark", [False, True])
+def test_designs_by_lot(spark: SparkSession, tmp_path: Path, by_spark: bool) -> None:
+    """Other sub-results with every batch: executors are sent the block that the batch was planned for."""
+    query = register((QUERIES / "q2.rq").read_text(encoding="utf-8"), people(), tmp_path)
+    expected = query.run(Cut("7")).answers
+    how, rng, sink = Cut("6", plan="spark" if by_spark else "adaptive", parts=2), random.Random(4), LocalSink()
+    driver = query.driver(how, runner=Joins(spark, 2, by_spark=by_spark), sink=sink)
+    others = 0
+    for number, rows in enumerate(query.chunks(how)):
+        others += force_designs(driver, rng)
+        driver.batch(number, rows)
+    assert others > 2
+    assert query.answers(sink.lines) == expected
+
+
+def test_designs_by_lot_with_our_operators_on_executors(spark: SparkSession, tmp_path: Path) -> None:
+    query = register((QUERIES / "q2.rq").read_text(encoding="utf-8"), people(), tmp_path)
+    expected, rng, sink = query.run(Cut("7")).answers, random.Random(4), LocalSink()
+    runner = SparkRunner(spark, 2)
+    driver = query.driver(how := Cut("10", parts=2), runner=runner, sink=sink)
+    others: list[int] = []
+    run = StreamRun(driver, runner, lambda _: others.append(force_designs(driver, rng)))
+    run.start(chunk_stream(spark, query.replay(how).chunk_folder), tmp_path / "spark", to_the_end=True)
+    run.await_termination()
+    assert sum(others) > 1
+    assert query.answers(sink.lines) == expected
 
 
 def test_what_operators_put_out_is_counted(spark: SparkSession, tmp_path: Path) -> None:
