@@ -47,7 +47,7 @@ MODES = ("adaptive", "static", "first", "worst")
 HEAVY = 8.0
 """A filter that costs at least so many evaluations of a plain one is an operator of its own, placed where it costs least."""
 
-LIFTED = 3
+LIFTED = 2
 """So many filters at most, the heaviest: each doubles the sub-patterns."""
 
 NEAR_TIE = 0.01
@@ -251,7 +251,8 @@ class Optimizer:
 
     def _corrections(self, source: str, learnt: Learnt) -> dict[RelationSet, float]:
         """The factors by which the statistics miss what was observed, for the sets that the memo knows."""
-        sets = {of(self.graph.index[name] for name in names): rows for names, rows in learnt.items()}
+        known_names = self.graph.index.keys()
+        sets = {of(self.graph.index[name] for name in names): rows for names, rows in learnt.items() if names <= known_names}
         known = sorted(
             (s for s in sets if (s, self.graph.covered_filters(s)) in self._memo.shape.state_of), key=lambda s: (size(s), s)
         )

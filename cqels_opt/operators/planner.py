@@ -23,6 +23,7 @@ from cqels_opt.operators.terms import TermTable
 from cqels_opt.operators.units import rows_of_each
 from cqels_opt.operators.views import BeforeElements, PerBinding
 from cqels_opt.operators.walk import Walks
+from cqels_opt.operators.weights import weight
 from cqels_opt.operators.workshop import Workshop
 from cqels_opt.plans import (
     Choice,
@@ -40,6 +41,7 @@ from cqels_opt.plans import (
 )
 from cqels_opt.plans.cost import CostModel, Shuffled, model_named
 from cqels_opt.plans.designs import Design, design_of
+from cqels_opt.plans.plan import relations as plan_relations
 from cqels_opt.query.algebra import Window
 from cqels_opt.stats import BlockStatistics, SlotCounts, StaticRelation
 from cqels_opt.stats import Occurrence as StatisticsOccurrence
@@ -98,7 +100,7 @@ class BlockPlanner:
             fixed = {source: mode.fixed[source] for source in self.sources if source in mode.fixed}
             self.given = {source: plan for source, plan in fixed.items() if isinstance(plan, Split)}
             for source, split in self.given.items():
-                check(split, graph_of(block), source)
+                check(split, graph_of(block).with_filter_units(plan_relations(split.few)), source)
             chosen = {source: plan.few if isinstance(plan, Split) else plan for source, plan in fixed.items()}
         self.estimates = mode.estimates
         self.optimizer = self.optimizer_of(block, chosen)
@@ -252,7 +254,9 @@ def graph_of(block: Block) -> QueryGraph:
         **{o.name: Relation(o.name, frozenset(o.variables), True) for o in block.occurrences},
         **{s.name: _relation(s) for s in block.statics},
     }
-    return QueryGraph([relations[n] for n in block.written], [Filter(f.name, f.variables) for f in block.filters])
+    return QueryGraph(
+        [relations[n] for n in block.written], [Filter(f.name, f.variables, weight=weight(f.condition)) for f in block.filters]
+    )
 
 
 def _extent(window: Window) -> float:
