@@ -22,11 +22,14 @@ from cqels_opt.plans.designs import neighbours
 PATTERNS = ["?x :near ?m", "?m :near ?y", "?a :name ?n", "?a :knows ?b", "?b :knows ?c", "?c :name ?k", "?y :cap ?v", "?x ?p ?o"]
 
 
+UNITS = ["OPTIONAL { ?x :cap ?q }", "OPTIONAL { ?a :name ?q }", "MINUS { ?a :knows ?z }", "FILTER EXISTS { ?x :near ?r }"]
+
+
 def text(rng: random.Random) -> str:
     """A query of two occurrences and a few static patterns, of whose variables only some are read."""
     chosen = rng.sample(PATTERNS, rng.choice([2, 3, 4, 5]))
     shown = ["?a", "?x", *(v for v in dict.fromkeys(" ".join(chosen).split()) if v[0] == "?" and rng.random() < 0.4)]
-    condition = rng.choice(["", "", "FILTER(?a != ?x)"])
+    condition = rng.choice(["", "", "FILTER(?a != ?x)", *UNITS])
     distinct = rng.choice(["", "", "DISTINCT "])
     return f"""PREFIX : <http://ex.org/> SELECT {distinct}{" ".join(dict.fromkeys(shown))}
     FROM NAMED :S [NOW] AS ?u FROM NAMED :S [RANGE {rng.choice([1, 2, 4])} s] AS ?w

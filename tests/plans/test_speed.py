@@ -1,6 +1,7 @@
 """How long re-planning takes (pytest-benchmark; nothing is asserted about time). A few rounds, so that it stays a test.
 
 Two delta sources are planned in a round; ``milliseconds_per_source`` of the report has the median and the least of one.
+Where others run at the same time, ``--benchmark-timer=time.process_time`` counts this process alone.
 """
 
 from __future__ import annotations
