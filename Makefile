@@ -1,13 +1,13 @@
-# make setup | demo | test | lint | bench.  Each makes .venv where it is missing.
+# make setup | demo | test | lint | bench | micro.  Each makes .venv where it is missing.
 VENV    := .venv
 PY      := $(VENV)/bin/python
 STAMP   := $(VENV)/.installed
 DEMO    ?=
-TESTS   ?= tests
+TESTS   ?= tests bench/micro
 BENCH   ?= --quick
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java demo test lint bench clean
+.PHONY: help setup java demo test lint bench micro clean
 
 help:
 	@echo "make setup    .venv with everything, and a check that Java >= 17 is there"
@@ -15,6 +15,7 @@ help:
 	@echo "make test     every test that needs no service beside Spark         (TESTS=tests/plans: a part)"
 	@echo "make lint     ruff and mypy --strict"
 	@echo "make bench    the benchmark harness                                  (BENCH='--list': its scenarios)"
+	@echo "make micro    how long planning and statistics take, with pytest-benchmark  (alone on the machine)"
 	@echo "make clean    removes .venv and caches"
 
 setup: $(STAMP) java
@@ -54,6 +55,9 @@ lint: $(STAMP)
 
 bench: setup
 	@$(VENV)/bin/cqels-opt bench $(BENCH)
+
+micro: $(STAMP)
+	@$(PY) -m pytest bench/micro --benchmark-only --benchmark-columns=min,median,rounds --benchmark-sort=name
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -307,14 +307,13 @@ def force_designs(driver: Driver, rng: random.Random) -> int:
     """Another design for each block, some steps from the compiled one; its sub-results are made. How many are not the compiled one."""
     others = 0
     for planner in driver.planners.values():
-        for block in planner.blocks.values():
+        for block in [block for block in planner.blocks.values() if block.block.parts]:
             catalogue, design = block.designs, block.designs.default
             for _ in range(rng.randint(0, 4)):
                 design = rng.choice(neighbours(design, catalogue.adjacent) or [design])
             for group in catalogue.missing(design):
                 assert catalogue.folder is not None
                 catalogue.put(catalogue.make(group, catalogue.folder))
-            if block.block.parts:
-                block.take(design)
-                others += design != catalogue.default
+            block.take(design)
+            others += design != catalogue.default
     return others

@@ -5,31 +5,8 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
+from cqels_opt.bench.shapes import relation
 from cqels_opt.plans import Filter, JoinKind, KnownStatistics, QueryGraph, Relation
-
-
-def relation(name: str, variables: str, dynamic: bool = False) -> Relation:
-    return Relation(name, frozenset(variables.split()), dynamic)
-
-
-def chain(n: int) -> QueryGraph:
-    return QueryGraph([relation(f"r{i}", f"x{i} x{i + 1}", i < 2) for i in range(n)])
-
-
-def cycle(n: int) -> QueryGraph:
-    return QueryGraph([relation(f"r{i}", f"x{i} x{(i + 1) % n}", i < 2) for i in range(n)])
-
-
-def star(n: int) -> QueryGraph:
-    hub = relation("r0", " ".join(f"x{i}" for i in range(1, n)), True)
-    return QueryGraph([hub, *(relation(f"r{i}", f"x{i}", i < 2) for i in range(1, n))])
-
-
-def clique(n: int) -> QueryGraph:
-    return QueryGraph([relation(f"r{i}", f"s y{i}", i < 2) for i in range(n)])
-
-
-SHAPES = {"chain": chain, "cycle": cycle, "star": star, "clique": clique}
 
 
 def q2() -> QueryGraph:

@@ -6,12 +6,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cqels_opt.bench.shapes import SHAPES, relation
 from cqels_opt.plans import GraphError, QueryGraph, Relation
 from cqels_opt.plans.enumerate import component_pairs, connected_pairs, join_pairs
 from cqels_opt.plans.hyper import HyperSearch
 from cqels_opt.plans.relation_set import members, subsets
 
-from .graphs import SHAPES, random_graph, relation, unit
+from .graphs import random_graph, unit
 
 # The number of csg-cmp pairs, each counted once (Moerkotte & Neumann 2006, §2.2: its #ccp counts both orientations).
 PAIRS = {

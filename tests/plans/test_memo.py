@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cqels_opt.bench.shapes import chain, star
 from cqels_opt.plans import KnownStatistics, Optimizer, QueryGraph, StatisticKey, ranking
 from cqels_opt.plans.cardinality import Estimator
 from cqels_opt.plans.cost import CostModel, PaperCost, SecondsCost
@@ -16,7 +17,7 @@ from cqels_opt.plans.leaves import Leaves
 from cqels_opt.plans.memo import Memo
 
 from . import brute_force
-from .graphs import chain, random_graph, random_statistics, star
+from .graphs import random_graph, random_statistics
 
 MODELS: list[CostModel] = [SecondsCost(), PaperCost()]
 

@@ -147,7 +147,7 @@ def test_designs_by_lot(spark: SparkSession, tmp_path: Path, by_spark: bool) -> 
     """Other sub-results with every batch: executors are sent the block that the batch was planned for."""
     query = register((QUERIES / "q2.rq").read_text(encoding="utf-8"), people(), tmp_path)
     expected = query.run(Cut("7")).answers
-    how, rng, sink = Cut("6", plan="spark" if by_spark else "adaptive", parts=2), random.Random(4), LocalSink()
+    how, rng, sink = Cut("6", plan="spark" if by_spark else "adaptive", parts=2), random.Random(9), LocalSink()
     driver = query.driver(how, runner=Joins(spark, 2, by_spark=by_spark), sink=sink)
     others = 0
     for number, rows in enumerate(query.chunks(how)):
@@ -159,7 +159,7 @@ def test_designs_by_lot(spark: SparkSession, tmp_path: Path, by_spark: bool) -> 
 
 def test_designs_by_lot_with_our_operators_on_executors(spark: SparkSession, tmp_path: Path) -> None:
     query = register((QUERIES / "q2.rq").read_text(encoding="utf-8"), people(), tmp_path)
-    expected, rng, sink = query.run(Cut("7")).answers, random.Random(4), LocalSink()
+    expected, rng, sink = query.run(Cut("7")).answers, random.Random(9), LocalSink()
     runner = SparkRunner(spark, 2)
     driver = query.driver(how := Cut("10", parts=2), runner=runner, sink=sink)
     others: list[int] = []

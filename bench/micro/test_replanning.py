@@ -11,9 +11,8 @@ import random
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
+from cqels_opt.bench.shapes import SHAPES
 from cqels_opt.plans import KnownStatistics, Optimizer, QueryGraph, StatisticKey
-
-from .graphs import SHAPES
 
 SOURCES = ["r0", "r1"]
 
