@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cqels_opt.bench.shapes import clique, relation, star
 from cqels_opt.plans import (
     NEAR_TIE,
     Constants,
@@ -22,7 +23,7 @@ from cqels_opt.plans import (
 from cqels_opt.plans.feedback import Feedback
 from cqels_opt.plans.plan import pairs
 
-from .graphs import clique, q2, random_graph, random_statistics, relation, star, uniform_statistics, unit
+from .graphs import q2, random_graph, random_statistics, uniform_statistics, unit
 
 
 # ------------------------------------------------------------------ the report's Figure 3

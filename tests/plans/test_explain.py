@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from cqels_opt.bench.shapes import clique, relation
 from cqels_opt.plans import Filter, KnownStatistics, Optimizer, QueryGraph, deltas, dot, q_error, text
 
-from .graphs import clique, q2, relation
+from .graphs import q2
 from .test_choose import both, figure_3, figure_3_graph, q2_statistics
 
 GOLDENS = Path(__file__).parent / "goldens"
