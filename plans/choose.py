@@ -30,7 +30,7 @@ from cqels_opt.plans.plan import Plan, PlanError, PlanOperator
 from cqels_opt.plans.plan_text import parse_plan
 from cqels_opt.plans.query_graph import QueryGraph
 from cqels_opt.plans.ranking import Ranked
-from cqels_opt.plans.reasons import Reason, reasons
+from cqels_opt.plans.reasons import Reason, corrected, reasons, rows_and_factor
 from cqels_opt.plans.relation_set import RelationSet, members, of, size
 from cqels_opt.plans.statistics import Key, StatisticKey, Statistics
 from cqels_opt.plans.validity import Hinge, hinges
@@ -123,6 +123,7 @@ class Optimizer:
             self._kept = {source: planning.written_order(graph, source) for source in self.sources}
         self._current: dict[str, Plan] = {}
         self._seen: dict[str, NDArray[np.float64]] = {}
+        self._estimated: dict[str, dict[RelationSet, tuple[float, float]]] = {}
         self._known: dict[str, Corrections] = {}
         self._feedback = {source: Feedback() for source in self.sources} if feedback else None
         self.leaves = Leaves(graph, self.sources, assumptions)
@@ -294,11 +295,16 @@ class Optimizer:
         before = self._current.get(source)
         previous = before if before != chosen.plan else None
         raw = self.leaves.raw[self.sources.index(source)]
-        reason = reasons(self._memo, source, previous, chosen.plan, self._seen[source]) if previous is not None else ()
+        reason: tuple[Reason, ...] = ()
+        if previous is not None:
+            reason = reasons(self._memo, source, previous, chosen.plan, self._seen[source])
+            reason += corrected(self._memo, source, self._estimated.get(source, {}))
         self._current[source] = chosen.plan
         if previous is not None or source not in self._seen or self._has_rows(source):
             self._seen[source] = raw
         steps = tuple(planning.operators(chosen.plan, self.graph))
+        covered = [self._covers(step) for step in steps]
+        self._estimated[source] = {relations: rows_and_factor(self._memo, source, relations) for relations in covered}
         return Choice(
             source,
             chosen.plan,
@@ -307,7 +313,7 @@ class Optimizer:
             tuple(
                 tuple(name for name in self.filter_order if name in names) for names in planning.filters(chosen.plan, self.graph)
             ),
-            tuple(self._memo.rows(source, self._covers(step)) for step in steps),
+            tuple(self._estimated[source][relations][0] for relations in covered),
             other,
             previous,
             reason,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,10 +11,17 @@ from numpy.typing import NDArray
 
 from cqels_opt.plans.memo import Memo
 from cqels_opt.plans.plan import Plan, pairs
+from cqels_opt.plans.relation_set import RelationSet, members, size
 from cqels_opt.plans.statistics import StatisticKey
 
 LIMIT = 5
 """How many statistics a reason names."""
+
+SETS = 2
+"""How many sets of more than two relations it names beside them."""
+
+MOVED = 1.5
+"""By what factor the correction of such a set must have moved to be named."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +46,24 @@ def reasons(memo: Memo, source: str, old: Plan, new: Plan, was: NDArray[np.float
     telling = {key for factor in memo.table.factors_of(number, states) for key in leaves.statistics_of(factor)}
     now = leaves.raw[number]
     return _moved(telling, memo, was, now) or _moved(leaves.keys, memo, was, now)
+
+
+def rows_and_factor(memo: Memo, source: str, relations: RelationSet) -> tuple[float, float]:
+    """The rows that a set is estimated at, and by what walks and feedback multiply what the statistics say."""
+    rows, alone = memo.rows(source, relations), memo.uncorrected_rows(source, relations)
+    return rows, max(rows, 1.0) / max(alone, 1.0)
+
+
+def corrected(memo: Memo, source: str, was: Mapping[RelationSet, tuple[float, float]]) -> tuple[Reason, ...]:
+    """The sets of three relations and more that walks and feedback now say something else of; ``was`` is what they said before."""
+    found = []
+    for relations, (before, factor) in was.items():
+        now, other = rows_and_factor(memo, source, relations)
+        distance = abs(math.log(other / factor))
+        if size(relations) > 2 and distance > math.log(MOVED):
+            names = ", ".join(memo.graph.relations[i].name for i in members(relations))
+            found.append((-distance, Reason(f"rows({names})", before, now)))
+    return tuple(reason for _, reason in sorted(found, key=lambda entry: (entry[0], entry[1].statistic))[:SETS])
 
 
 def _moved(keys: Iterable[StatisticKey], memo: Memo, was: NDArray[np.float64], now: NDArray[np.float64]) -> tuple[Reason, ...]:

@@ -1,0 +1,88 @@
+"""What a walk says of the delta at hand, and what the optimizer does with it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from cqels_opt.bench.shapes import relation
+from cqels_opt.plans import KnownStatistics, Optimizer, Plan, QueryGraph, Walked, parse_plan
+from cqels_opt.plans.plan import operators
+from cqels_opt.plans.walks import PRIOR, WALKS, Corrections
+
+GRAPH = QueryGraph([relation("s", "x y", True), relation("a", "x u"), relation("b", "y v"), relation("c", "u v")])
+STATISTICS = KnownStatistics(
+    {"s": 100.0, "a": 1e6, "b": 1e6, "c": 1e6},
+    {("s", "a", "x"): 1000.0, ("s", "b", "y"): 1500.0, ("a", "c", "u"): 1e6, ("b", "c", "v"): 1e6},
+)
+
+
+class World:
+    """Knows how many rows each set of relations really has, and which plans were walked."""
+
+    def __init__(self, rows: dict[str, float], scale: float = 1.0) -> None:
+        self.rows, self.scale, self.walked = rows, scale, list[str]()
+
+    def __call__(self, source: str, plan: Plan) -> Sequence[Walked | None]:
+        self.walked.append(str(plan))
+        found = []
+        for step in operators(plan):
+            rows = self.rows.get("".join(sorted(step.covers)))
+            found.append(None if rows is None else Walked(round(rows / self.scale), self.scale))
+        return found
+
+
+def test_a_plan_that_disappoints_is_left_before_it_runs() -> None:
+    """By pairs s » a comes first; a walk sees that what follows explodes, tries the rival, and stays with that."""
+    optimizer = Optimizer(GRAPH, ["s"])
+    by_pairs = optimizer.choose({"s": STATISTICS})["s"]
+    assert str(by_pairs.plan).startswith("s » a[?x] » c[?u]")
+    world = World({"s": 100, "as": 1000, "bs": 1500, "acs": 500_000, "bcs": 40, "abcs": 40})
+    choice = optimizer.choose({"s": STATISTICS}, walk=world)["s"]
+    assert str(choice.plan) == "s » b[?y] » c[?v] » a[?u ?x]"
+    assert world.walked[0] == str(by_pairs.plan) and world.walked[-1] == str(choice.plan)
+    assert choice.estimated == pytest.approx((100, 1500, 40, 40))
+    assert [(r.statistic, round(r.now or 0)) for r in choice.reason] == [("rows(s, a, c)", 500_000), ("rows(s, a, b, c)", 40)]
+
+
+def test_what_a_walk_says_is_for_its_delta_alone() -> None:
+    optimizer = Optimizer(GRAPH, ["s"])
+    before = optimizer.choose({"s": STATISTICS})["s"]
+    other = World({"s": 100, "as": 1000, "bs": 1500, "acs": 500_000, "bcs": 40, "abcs": 40})
+    optimizer.choose({"s": STATISTICS}, walk=other)
+    after = optimizer.choose({"s": STATISTICS}, walk=World({"s": 100, "as": 1000}))["s"]
+    assert (after.plan, after.estimated) == (before.plan, before.estimated)
+
+
+def test_walks_come_to_an_end() -> None:
+    """Every plan disappoints: after a few rounds the cheapest is taken as it is."""
+    world = World({"".join(sorted(names)): 10.0 ** (4 + len(names)) for names in ("as", "bs", "acs", "bcs", "abs")})
+    Optimizer(GRAPH, ["s"]).choose({"s": STATISTICS}, walk=world)
+    assert 1 < len(world.walked) == len(set(world.walked)) <= WALKS
+
+
+def test_few_rows_of_a_sample_say_little() -> None:
+    whole = 0b111
+    for rows, scale in ((0, 100.0), (1, 100.0), (400, 100.0)):
+        corrections = Corrections({})
+        corrections.learn(whole, 1000.0, Walked(rows, scale))
+        assert corrections.known[whole] == pytest.approx((rows + PRIOR) / (10 + PRIOR))
+    corrections = Corrections({})
+    corrections.learn(whole, 1000.0, Walked(0, 1.0))
+    assert corrections.known[whole] == 0  # all of it was walked
+
+
+def test_what_was_expected_goes_along_with_what_the_walk_found_before() -> None:
+    """Feedback says twice the estimate of the larger set; the walk finds a third of the smaller, so two thirds are expected."""
+    corrections = Corrections({0b111: 2.0})
+    corrections.learn(0b011, 300.0, Walked(100, 1.0))
+    corrections.learn(0b111, 1000.0, Walked(round(2000 / 3 / 10), 10.0))
+    assert corrections.known[0b111] == pytest.approx(2 / 3, rel=0.01)
+
+
+def test_plans_that_are_kept_are_not_walked() -> None:
+    world = World({})
+    Optimizer(GRAPH, ["s"], mode="first").choose({"s": STATISTICS}, walk=world)
+    Optimizer(GRAPH, ["s"], mode={"s": parse_plan("s » a[?x] » b[?y] » c[?u ?v]")}).choose({"s": STATISTICS}, walk=world)
+    assert not world.walked
