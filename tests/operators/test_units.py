@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from local_run import Cut, Registered, force_plans, random_plan, register
+from local_run import Cut, Registered, World, force_plans, random_plan, register
 from random_cases import EX, FIXED, MOVING, NAMED, Maker, Nested, make
 from random_cases import Group as Braces
 
@@ -19,6 +19,7 @@ from cqels_opt.operators.terms import TermTable
 from cqels_opt.operators.units import with_unit
 from cqels_opt.plans import check, parse_plans
 from cqels_opt.query.parser import parse
+from cqels_opt.verify import Element
 
 
 def random_body(maker: Maker) -> Braces:
@@ -142,3 +143,15 @@ def test_an_empty_right_side() -> None:
     assert outcome("optional", a=[], z=[]) == [(1, 7, 0, 1), (2, 7, 0, 2), (3, 7, 0, 3)]
     assert outcome("semi", a=[]) == []
     assert outcome("anti", a=[]) == [(1, 7, 1), (2, 7, 2), (3, 7, 3)]
+
+
+def test_a_dear_filter_is_evaluated_after_the_join_that_leaves_few_rows(tmp_path: Path) -> None:
+    stream = [Element(1000 + i * 10, ((f"<{EX}p{i % 50}>", f"<{EX}says>", f'"text {i}"'),)) for i in range(400)]
+    static = [(f"<{EX}p{i}>", f"<{EX}vip>", '"y"') for i in range(2)]
+    text = f"""PREFIX : <{EX}> SELECT * FROM NAMED :S [NOW] AS ?u
+    WHERE {{ GRAPH ?u {{ ?a :says ?t }} ?a :vip ?v FILTER(REGEX(?t, "[0-4]$")) }}"""
+    outcome = register(text, World({f"{EX}S": [stream]}, static, {}), tmp_path).run(Cut("50"))
+    operators = [operator for r in outcome.records for d in r.deltas for operator in d.operators]
+    assert {d.plan for r in outcome.records for d in r.deltas} == {"u » vip[?a] » b0.filter0[?t]"}
+    assert sum(o.observed or 0 for o in operators if o.op == "probe") == 16  # what the filter sees, of 400 elements
+    assert sum(o.observed or 0 for o in operators if o.op == "filter") == len(outcome.answers) == 16
