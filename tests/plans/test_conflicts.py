@@ -125,3 +125,17 @@ def test_the_share_of_valid_orders_that_the_rules_find() -> None:
             assert mine <= all_
             found, every = found + len(mine), every + len(all_)
     assert found / every > 0.75
+
+
+@pytest.mark.parametrize("seed", [6900, 16688, 16860, 38146, 142356])
+def test_trees_that_broke_earlier_rules(seed: int) -> None:
+    """Found by search, about one in twenty thousand each: operators that compare what may be unbound."""
+    rng = random.Random(seed)
+    tree = random_tree(rng, rng.randint(2, 5), rng.choice([0, 0.3]))
+    found, bound, on = operators(tree), {x.index: x.variables for x in leaves(tree)}, compared(tree)
+    ways = plans(found, pairs_of(tree), relations(tree))
+    for _ in range(6):
+        bags = random_bags(rng, tree)
+        expected = evaluated(tree, bags)
+        for plan in rng.sample(ways, min(len(ways), 20)):
+            assert run(plan, bags, bound, on) == expected, plan
