@@ -36,7 +36,7 @@ from cqels_opt.plans.statistics import Key, StatisticKey, Statistics
 from cqels_opt.plans.validity import Hinge, hinges
 from cqels_opt.plans.walks import WALKS, Corrections, Walk
 
-State: TypeAlias = "tuple[str, list[float], bool, list[tuple[RelationSet, float]]]"
+State: TypeAlias = "tuple[str, list[float], bool, list[tuple[RelationSet, float]], list[tuple[RelationSet, float, float]]]"
 """What a restart needs to know of one delta source."""
 
 Learnt: TypeAlias = "Mapping[frozenset[str], float]"
@@ -264,20 +264,22 @@ class Optimizer:
 
     # ------------------------------------------------------------------ a restart
     def state(self) -> dict[str, State]:
-        """Each source's current plan, the statistics it was chosen from (NaN: not observed), whether it is kept for ever, and feedback."""
+        """Each source's current plan, the statistics it was chosen from (NaN: not observed), whether it is kept, feedback, estimates."""
         return {
             source: (
                 str(plan),
                 self._seen[source].tolist(),
                 source in self._kept,
                 self._feedback[source].state() if self._feedback else [],
+                [(relations, *found) for relations, found in self._estimated.get(source, {}).items()],
             )
             for source, plan in self._current.items()
         }
 
     def resume(self, state: Mapping[str, State]) -> None:
         """Goes on from the :meth:`state` of an optimizer of the same block; a plan that this one does not retain is forgotten."""
-        for source, (text, seen, kept, learnt) in state.items():
+        for source, (text, seen, kept, learnt, estimated) in state.items():
+            self._estimated[source] = {relations: (rows, factor) for relations, rows, factor in estimated}
             if self._feedback and not self.fallback:
                 self._feedback[source] = Feedback.of(learnt)
                 self._memo.table.correct(self.sources.index(source), self._feedback[source].corrections())

@@ -4,11 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
-from cqels_opt.operators.splitting import SplitChoice
+from cqels_opt.operators.splitting import Cut, SplitChoice
 from cqels_opt.plans import Choice, Plan, PlanOperator, Ranked, Split
 from cqels_opt.plans import operators as plan_operators
 from cqels_opt.trace.records import Delta, Moved, Operator, RunnerUp
+
+
+class Ran(NamedTuple):
+    """What ran for a delta source in the batch before: its plan's text; of a split that was chosen, the cut and the rows beyond it."""
+
+    plan: str
+    cut: Cut | None = None
+    heavy: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,11 +26,14 @@ class Decision:
 
     whole: Choice
     split: SplitChoice | Split | None = None
-    last: Decision | None = None
+    last: Ran | None = None
 
-    def __post_init__(self) -> None:
-        if self.last is not None and self.last.last is not None:
-            object.__setattr__(self, "last", replace(self.last, last=None))
+    @property
+    def ran(self) -> Ran:
+        """The decision as the next one remembers it."""
+        if isinstance(self.split, SplitChoice):
+            return Ran(str(self.plan), self.split.cut, self.split.heavy)
+        return Ran(str(self.plan))
 
     @property
     def plan(self) -> Plan | Split:
@@ -36,8 +48,8 @@ class Decision:
     @property
     def switched(self) -> bool:
         """Whether another plan ran before."""
-        if self.last is not None and (self.split is not None or self.last.split is not None):
-            return str(self.plan) != str(self.last.plan)
+        if self.last is not None and (self.split is not None or self.last.cut is not None):
+            return str(self.plan) != self.last.plan
         return self.whole.switched
 
     def delta(self, counts: Sequence[int] | None) -> Delta:
@@ -64,6 +76,6 @@ class Decision:
         if not self.switched:
             return ()
         reason = [Moved(str(r.statistic), r.was, r.now) for r in self.whole.reason]
-        heavy = [d.split.heavy if d and isinstance(d.split, SplitChoice) else None for d in (self.last, self)]
-        by = next((d.split.cut for d in (self, self.last) if d and isinstance(d.split, SplitChoice)), None)
-        return (*([Moved(f"rows({self.whole.source}, {by})", *heavy)] if by else []), *reason)
+        was, now = self.last or Ran(""), self.ran
+        by = now.cut or was.cut
+        return (*([Moved(f"rows({self.whole.source}, {by})", was.heavy, now.heavy)] if by else []), *reason)

@@ -11,13 +11,13 @@ import numpy as np
 
 from cqels_opt.operators import cache
 from cqels_opt.operators.block import Observed
-from cqels_opt.operators.decision import Decision
+from cqels_opt.operators.decision import Decision, Ran
 from cqels_opt.operators.designs import FILES
 from cqels_opt.operators.machine import Calibration
 from cqels_opt.operators.program import Block, Occurrence, Program, Static
 from cqels_opt.operators.review import Catalogue, Review, translated
 from cqels_opt.operators.rows import Ints
-from cqels_opt.operators.splitting import Splitter
+from cqels_opt.operators.splitting import Cut, Splitter
 from cqels_opt.operators.step import Step
 from cqels_opt.operators.terms import TermTable
 from cqels_opt.operators.units import rows_of_each
@@ -107,6 +107,7 @@ class BlockPlanner:
         self.order: tuple[str, ...] = tuple(self.sources)
         self.splitter: Splitter | None = self._splitter()
         self.decisions: dict[str, Decision] = {}
+        self._ran: dict[str, Ran] = {}  # in an earlier run's last batch
         self.given_rows: Mapping[str, Sequence[int]] = {}  # by the operators of what was decided, once it has run
         self._views: dict[str, Statistics] = {}
         self._left: Mapping[str, Plan] = {}  # the plans of the design that has just been left
@@ -143,13 +144,22 @@ class BlockPlanner:
             self.optimizer.teach({s: translated(left.learnt(s, walked=False), self.designs, before, after) for s in self.sources})
 
     def state(self) -> dict[str, Any]:
-        """What a restart needs to know about the design."""
-        return {"design": list(self.designs.default)} if self.review is None else self.review.state()
+        """What a restart needs to know of the last batch's decisions, and about the design."""
+        design = {"design": list(self.designs.default)} if self.review is None else self.review.state()
+        return {**design, "ran": {source: decision.ran for source, decision in self.decisions.items()}}
 
     def resume(self, state: Mapping[str, Any] | None) -> bool:
         """Takes up the design of an earlier run; False where it is gone, and with it what its optimizer knew."""
         if state is None:
             return True
+        there = self._resume_design(state)
+        for source, (plan, cut, heavy) in state["ran"].items():
+            self._ran[source] = Ran(plan, Cut(*cut) if cut else None, heavy)
+            if cut and there and self.splitter is not None:
+                self.splitter.cuts[source] = Cut(*cut)
+        return there
+
+    def _resume_design(self, state: Mapping[str, Any]) -> bool:
         if self.review is None:
             return design_of(state["design"]) == self.designs.default
         if not self.review.resume(state):
@@ -211,8 +221,9 @@ class BlockPlanner:
     def choose(self, step: Step | None, terms: TermTable | None) -> None:
         """The plans of now; for a step with a delta, which may be walked."""
         views, self.given_rows = self.views(), {}
+        before = self._ran | {source: decision.ran for source, decision in self.decisions.items()}
         self._views = views
-        walk, before = None, self.decisions
+        walk = None
         if step is not None and terms is not None and self.estimates in ("walks", "all"):
             walk = Walks(self.block, self.store, step, self.order, terms)
         left, self._left = self._left, {}

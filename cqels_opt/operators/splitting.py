@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -41,8 +42,7 @@ Fans = Mapping[tuple[str, str], Ints]
 """For each relation and variable that the delta joins with: the matches of each row of the delta."""
 
 
-@dataclass(frozen=True, slots=True)
-class Cut:
+class Cut(NamedTuple):
     """Rows with ``at_least`` matches in a relation on a variable are apart from the others."""
 
     relation: str
@@ -110,18 +110,18 @@ class Splitter:
     def __init__(self, block: Block, store: str, graph: QueryGraph, model: CostModel) -> None:
         self.block, self.store, self.graph, self.model = block, store, graph, model
         self._optimizers: dict[tuple[str, int], Optimizer] = {}
-        self._cuts: dict[str, Cut] = {}
+        self.cuts: dict[str, Cut] = {}
 
     def choose(self, whole: Choice, view: Statistics, step: Step, order: Sequence[str], terms: TermTable) -> SplitChoice | None:
         """The two plans of a source's delta where they pay; ``whole`` is the plan for all of it, ``view`` its statistics."""
-        source, current = whole.source, self._cuts.pop(whole.source, None)
+        source, current = whole.source, self.cuts.pop(whole.source, None)
         if self.model.unit != "s" or whole.cost < WORTH or whole.fallback or whole.retained < 2:
             return None
         occurrence = next(o for o in self.block.occurrences if o.name == source)
         rows = content(occurrence, step).new
         fans = self._fans(source, rows, step, order)
         best: SplitChoice | None = None
-        for cut in dict.fromkeys([*([current] if current else []), *cuts(self._joined(fans))]):
+        for cut in dict.fromkeys([*([current] if current and current[:2] in fans else []), *cuts(self._joined(fans))]):
             heavy = fans[cut.relation, cut.variable] >= cut.at_least
             if not 0 < int(heavy.sum()) < len(rows):
                 continue
@@ -134,7 +134,7 @@ class Splitter:
             if few.plan != many.plan and found.cost < least and (best is None or found.cost < best.cost):
                 best = found
         if best is not None:
-            self._cuts[source] = best.cut
+            self.cuts[source] = best.cut
         return best
 
     def _fans(self, source: str, rows: Rows, step: Step, order: Sequence[str]) -> Fans:

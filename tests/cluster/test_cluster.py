@@ -74,7 +74,7 @@ def test_both_executors_probe(expected: list[str], world: Path, tmp_path: Path) 
     assert there.jobs == [2, 2, 2]
     answers = (there.folder / "answers.jsonl").stat().st_size
     assert there.said["collected"] < 100_000 < answers / 100
-    assert there.said["peak"] < answers / 4
+    assert there.said["peak"] < answers / 2  # walks hold the windows that they go into, which are smaller than the answers
 
 
 def test_executors_die_in_the_middle_of_a_batch(expected: list[str], world: Path, tmp_path: Path) -> None:

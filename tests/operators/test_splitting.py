@@ -16,7 +16,7 @@ from cqels_opt.operators.local import LocalSink
 from cqels_opt.operators.planner import PlanMode, Planner
 from cqels_opt.operators.splitting import cuts
 from cqels_opt.plans import Split, parse_plans
-from cqels_opt.trace.records import TraceRecord
+from cqels_opt.trace.records import Delta, TraceRecord
 from cqels_opt.verify import Element
 
 EX = "http://ex.org/"
@@ -111,6 +111,21 @@ def test_explain_shows_both_parts_with_their_rows(tmp_path: Path, monkeypatch: p
     assert few["part"] == f"not {many['part']}" and "[?u] >= " in many["part"]
     assert all(o["observed"] == pytest.approx(o["estimated"]) for part in (few, many) for o in part["operators"])
     assert f"delta n where {many['part']}: " in explained_now(list(driver.planners.values()), PlanMode(), "text", 0)
+
+
+def test_a_restart_goes_on_with_the_cuts_that_it_had(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(splitting, "WORTH", 0.0)
+    query = register(TEXT, crowd(1), tmp_path)
+    told: list[list[tuple[Delta, ...]]] = []
+    for again in (False, True):
+        folder = tmp_path / f"state-again-{again}"
+        driver, found = query.driver(Cut("60"), folder), []
+        for number, rows in enumerate(query.chunks(Cut("60"))):
+            driver = query.driver(Cut("60"), folder, sink=driver.sink) if again else driver
+            found += [record.deltas for record in driver.batch(number, rows)]
+        told.append(found)
+    assert told[0] == told[1]
+    assert sum(" | " in d.plan for deltas in told[0] for d in deltas) > 2
 
 
 def test_cuts_are_where_fan_outs_part() -> None:
