@@ -30,10 +30,15 @@ SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """One of the two processes takes all of Spark; and the one skip there is: tests of the real data sets, where those are absent."""
+    """One of the two processes takes the tests of the one Spark session, and one those that start Spark in processes of their own.
+
+    And the one skip there is: tests of the real data sets, where those are absent.
+    """
     for item in items:
-        if "spark" in getattr(item, "fixturenames", ()) or item.path.parent.name in ("spark", "cluster"):
+        if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.xdist_group("spark"))
+        elif item.path.parent.name in ("spark", "cluster"):
+            item.add_marker(pytest.mark.xdist_group("processes"))
     if SHARED_DATA.is_dir():
         return
     absent = pytest.mark.skip(reason="the real data sets are not beside the project")
