@@ -8,10 +8,10 @@ expression that fails leaves the variable unbound, and what reads an unbound var
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import TypeAlias
+from typing import TypeAlias, TypeGuard
 
 from cqels_opt.operators import program as p
-from cqels_opt.operators.drafts import Above, Draft, Normal, expression_renamed, mentioned, renamed
+from cqels_opt.operators.drafts import Above, Draft, Normal, expression_renamed, mentioned, read_by_node, renamed
 from cqels_opt.operators.mentions import exists_in, mentions
 from cqels_opt.query import algebra as a
 from cqels_opt.query.scope import uses_now
@@ -54,6 +54,21 @@ def certain(normal: Normal) -> set[str]:
         case Above(p.ExtendNode() | p.FilterNode() | p.LeftJoinNode() | p.MinusNode() | p.ExistsNode(), inputs):
             return certain(inputs[0])
     return set()
+
+
+def stands_above(normal: Normal, names: Collection[str]) -> TypeGuard[Above]:
+    """Whether an OPTIONAL or MINUS at the top of a part may stay there while what names these variables is done on its left side.
+
+    ``(L ⟕ M) ⋈ B = (L ⋈ B) ⟕ M``, and so for a filter in the place of B and for MINUS, where M and its condition share no variable
+    with B but those that L binds on every row: then B neither reads what M adds nor changes what M matches.
+    """
+    if not isinstance(normal, Above) or not isinstance(normal.node, p.LeftJoinNode | p.MinusNode):
+        return False
+    left, right = normal.inputs
+    condition = normal.node.condition if isinstance(normal.node, p.LeftJoinNode) else None
+    if condition is not None and seeded(condition):
+        return False
+    return set(names) & (mentioned(right) | read_by_node(normal.node)) <= certain(left)
 
 
 def seeded(expression: a.Expression) -> bool:

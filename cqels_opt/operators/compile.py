@@ -19,7 +19,7 @@ from cqels_opt.errors import QueryError
 from cqels_opt.lod.relation import Relation, restrict
 from cqels_opt.lod.store import StaticPattern, Store
 from cqels_opt.operators import program as p
-from cqels_opt.operators.binds import bound, lifted, peeled, projected, seeded, without
+from cqels_opt.operators.binds import bound, lifted, peeled, projected, seeded, stands_above, without
 from cqels_opt.operators.drafts import (
     Above,
     Draft,
@@ -200,6 +200,10 @@ class Compiler:
         (left_below, early), (right_below, late) = lifted(left, right), lifted(right, left)
         if early or late:
             return bound(self._join(left_below, right_below), [*early, *late])
+        if stands_above(left, mentioned(right)):
+            return replace(left, inputs=[self._join(left.inputs[0], right), left.inputs[1]])
+        if stands_above(right, mentioned(left)):
+            return replace(right, inputs=[self._join(left, right.inputs[0]), right.inputs[1]])
         for one, other in ((left, right), (right, left)):
             if (
                 isinstance(one, Above)
@@ -217,6 +221,10 @@ class Compiler:
         if isinstance(left, Above) and isinstance(left.node, p.UnionNode):
             parts = [self._unit(kind, branch, right, condition) for branch in left.inputs]
             return union(part for part in parts if part is not None) if None not in parts else None
+        named = mentioned(right) | (read_by(condition) if condition is not None else set())
+        if stands_above(left, named):
+            below = self._unit(kind, left.inputs[0], right, condition)
+            return None if below is None else replace(left, inputs=[below, left.inputs[1]])
         base, binds = lifted(left, right)
         if not isinstance(base, Draft) or (condition is not None and {v for v, _ in binds} & read_by(condition)):
             return None
@@ -233,6 +241,8 @@ class Compiler:
             return replace(inner, filters=[*inner.filters, condition])
         if isinstance(inner, Above) and isinstance(inner.node, p.UnionNode) and not exists_in(condition):
             return union([self._filter(part, condition) for part in inner.inputs])
+        if plain and not seeded(condition) and stands_above(inner, set(read_by(condition))):
+            return replace(inner, inputs=[self._filter(inner.inputs[0], condition), inner.inputs[1]])
         if isinstance(inner, Above) and isinstance(inner.node, p.ExtendNode):
             bind = (inner.node.variable, inner.node.expression)
             below = without(condition, bind)
