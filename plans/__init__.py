@@ -11,6 +11,7 @@ from cqels_opt.plans.delta import occurrence_order
 from cqels_opt.plans.explain import deltas, dot, q_error, text
 from cqels_opt.plans.leaves import Assumptions
 from cqels_opt.plans.plan import (
+    Cut,
     Join,
     Plan,
     PlanError,
@@ -37,6 +38,7 @@ __all__ = [
     "Choice",
     "Constants",
     "CostModel",
+    "Cut",
     "Filter",
     "GraphError",
     "Hinge",

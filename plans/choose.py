@@ -304,7 +304,7 @@ class Optimizer:
         self._current[source] = chosen.plan
         if previous is not None or source not in self._seen or self._has_rows(source):
             self._seen[source] = raw
-        steps = tuple(planning.operators(chosen.plan, self.graph))
+        steps, in_turn = tuple(planning.operators(chosen.plan, self.graph)), self.filter_order
         covered = [self._covers(step) for step in steps]
         self._estimated[source] = {relations: rows_and_factor(self._memo, source, relations) for relations in covered}
         return Choice(
@@ -312,9 +312,7 @@ class Optimizer:
             chosen.plan,
             chosen.cost,
             steps,
-            tuple(
-                tuple(name for name in self.filter_order if name in names) for names in planning.filters(chosen.plan, self.graph)
-            ),
+            tuple(tuple(name for name in in_turn if name in names) for names in planning.filters(chosen.plan, self.graph)),
             tuple(self._estimated[source][relations][0] for relations in covered),
             other,
             previous,

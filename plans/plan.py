@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from cqels_opt.errors import InputError
 from cqels_opt.plans.query_graph import QueryGraph
@@ -52,18 +52,27 @@ class Join:
 Plan: TypeAlias = Scan | Probe | Join
 
 
-@dataclass(frozen=True, slots=True)
-class Split:
-    """Two plans for one delta: ``many`` for the rows that match ``at_least`` rows of a relation on a variable, ``few`` for others."""
+class Cut(NamedTuple):
+    """Rows with ``at_least`` matches in a relation on a variable are apart from the others."""
 
-    few: Plan
     relation: str
     variable: str
     at_least: int
+
+    def __str__(self) -> str:
+        return f"{self.relation}{brackets((self.variable,))} >= {self.at_least}"
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """Two plans for one delta: ``many`` for the rows beyond the cut, ``few`` for the others."""
+
+    few: Plan
+    cut: Cut
     many: Plan
 
     def __str__(self) -> str:
-        return f"{self.few} | {self.relation}{brackets((self.variable,))} >= {self.at_least}: {self.many}"
+        return f"{self.few} | {self.cut}: {self.many}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,11 +200,10 @@ def check(plan: Plan | Split, graph: QueryGraph, source: str) -> None:
     if isinstance(plan, Split):
         for part in (plan.few, plan.many):
             check(part, graph, source)
-        by = graph.index.get(plan.relation)
-        if by is None or plan.relation == source or plan.variable not in graph.shared(1 << by, 1 << graph.index[source]):
-            raise PlanError(
-                f"plan of {source}: a split is by a relation that {source} joins with, not by {plan.relation}[?{plan.variable}]"
-            )
+        name, variable, _ = plan.cut
+        by = graph.index.get(name)
+        if by is None or name == source or variable not in graph.shared(1 << by, 1 << graph.index[source]):
+            raise PlanError(f"plan of {source}: a split is by a relation that {source} joins with, not by {name}[?{variable}]")
         return
     names = relations(plan)
     known = ", ".join(relation.name for relation in graph.relations)

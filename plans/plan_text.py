@@ -21,7 +21,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from cqels_opt.plans.plan import Join, Plan, PlanError, Probe, Scan, Split
+from cqels_opt.plans.plan import Cut, Join, Plan, PlanError, Probe, Scan, Split
 
 _TOKEN = re.compile(r"\s*(?:(»|>>)|([:;()\[\]|])|(\?[^\s:;»()\[\]?,|]+)|((?:(?!>>)[^\s:;»()\[\]?,|])+))")
 
@@ -96,7 +96,7 @@ def _parse_planned(tokens: _Tokens) -> Plan | Split:
         raise tokens.fail("a number of rows")
     at_least = int(tokens.take())
     tokens.expect(":")
-    return Split(few, relation, on[0], at_least, _parse_plan(tokens))
+    return Split(few, Cut(relation, on[0], at_least), _parse_plan(tokens))
 
 
 def _parse_on(tokens: _Tokens) -> tuple[str, ...]:

@@ -26,6 +26,7 @@ from cqels_opt.operators.planner import BlockPlanner, PlanMode
 from cqels_opt.operators.program import Program
 from cqels_opt.operators.step import Step
 from cqels_opt.operators.terms import TermTable
+from cqels_opt.plans import Cut as Threshold
 from cqels_opt.plans import Plan, QueryGraph, Scan, Split, parse_plans
 from cqels_opt.plans.designs import neighbours
 from cqels_opt.plans.plan import join_plans, relation_set
@@ -278,7 +279,7 @@ def random_split(rng: random.Random, graph: QueryGraph, source: str) -> Split | 
     if not cuts or rng.random() < 0.7:
         return None
     few, many = (random_plan(rng, graph, source) for _ in range(2))
-    return Split(few, *rng.choice(cuts), rng.randint(0, 3), many)
+    return Split(few, Threshold(*rng.choice(cuts), rng.randint(0, 3)), many)
 
 
 def force_plans(driver: Driver, rng: random.Random) -> None:

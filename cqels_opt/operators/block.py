@@ -193,8 +193,8 @@ class _SourceRun:
         if self.part is None:
             return share
         split, many = self.part
-        matched = fan_out(share, split.variable, self._sides(split.relation))
-        return share.take((matched >= split.at_least) == bool(many))
+        relation, variable, at_least = split.cut
+        return share.take((fan_out(share, variable, self._sides(relation)) >= at_least) == bool(many))
 
 
 def indexed_sides(block: Block, store: str, step: Step, name: str, with_new: bool) -> list[Indexed]:

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from cqels_opt.operators.splitting import Cut, SplitChoice
-from cqels_opt.plans import Choice, Plan, PlanOperator, Ranked, Split
+from cqels_opt.operators.splitting import SplitChoice
+from cqels_opt.plans import Choice, Cut, Plan, PlanOperator, Ranked, Split
 from cqels_opt.plans import operators as plan_operators
 from cqels_opt.trace.records import Delta, Moved, Operator, RunnerUp
 

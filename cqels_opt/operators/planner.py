@@ -17,7 +17,7 @@ from cqels_opt.operators.machine import Calibration
 from cqels_opt.operators.program import Block, Occurrence, Program, Static
 from cqels_opt.operators.review import Catalogue, Review, translated
 from cqels_opt.operators.rows import Ints
-from cqels_opt.operators.splitting import Cut, Splitter
+from cqels_opt.operators.splitting import Splitter
 from cqels_opt.operators.step import Step
 from cqels_opt.operators.terms import TermTable
 from cqels_opt.operators.units import rows_of_each
@@ -27,6 +27,7 @@ from cqels_opt.operators.weights import weight
 from cqels_opt.operators.workshop import Workshop
 from cqels_opt.plans import (
     Choice,
+    Cut,
     Filter,
     Optimizer,
     Plan,

@@ -12,7 +12,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
@@ -24,7 +23,7 @@ from cqels_opt.operators.step import Step
 from cqels_opt.operators.terms import TermTable
 from cqels_opt.operators.units import made_of_each
 from cqels_opt.operators.walk import Walks
-from cqels_opt.plans import Choice, CostModel, Optimizer, QueryGraph, Split, Statistics
+from cqels_opt.plans import Choice, CostModel, Cut, Optimizer, QueryGraph, Split, Statistics
 
 WORTH = 0.005
 """Seconds that a plan must be estimated to take before splitting its delta is thought of."""
@@ -42,17 +41,6 @@ Fans = Mapping[tuple[str, str], Ints]
 """For each relation and variable that the delta joins with: the matches of each row of the delta."""
 
 
-class Cut(NamedTuple):
-    """Rows with ``at_least`` matches in a relation on a variable are apart from the others."""
-
-    relation: str
-    variable: str
-    at_least: int
-
-    def __str__(self) -> str:
-        return f"{self.relation}[?{self.variable}] >= {self.at_least}"
-
-
 @dataclass(frozen=True, slots=True)
 class SplitChoice:
     """A delta in two parts: the cut, how many rows are in the heavier part, and what was chosen for each."""
@@ -65,7 +53,7 @@ class SplitChoice:
     @property
     def plan(self) -> Split:
         """The plan of both."""
-        return Split(self.few.plan, self.cut.relation, self.cut.variable, self.cut.at_least, self.many.plan)
+        return Split(self.few.plan, self.cut, self.many.plan)
 
     @property
     def cost(self) -> float:

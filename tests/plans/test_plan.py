@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from cqels_opt.errors import InputError
 from cqels_opt.plans import (
+    Cut,
     Filter,
     Join,
     Optimizer,
@@ -45,7 +46,7 @@ def test_typed_plans_may_be_untidy() -> None:
 def test_a_split_has_two_plans_and_a_cut() -> None:
     text = "s: s » a[?x] » b[?y] | a[?x] >= 8: s » b[?y] » a[?x]; t: t » s[?x]"
     plans = parse_plans(text)
-    assert plans["s"] == Split(parse_plan("s » a[?x] » b[?y]"), "a", "x", 8, parse_plan("s » b[?y] » a[?x]"))
+    assert plans["s"] == Split(parse_plan("s » a[?x] » b[?y]"), Cut("a", "x", 8), parse_plan("s » b[?y] » a[?x]"))
     assert plans_text(plans) == text
     assert str(parse_planned(" s>>a[?x]|a[?x]>= 8 :s >> a[?x] ")) == "s » a[?x] | a[?x] >= 8: s » a[?x]"
 
@@ -68,10 +69,10 @@ def test_a_split_that_is_mistyped(text: str, message: str) -> None:
 def test_a_delta_is_split_by_what_it_joins_with() -> None:
     graph = QueryGraph([relation("s", "x", dynamic=True), relation("a", "x y"), relation("b", "y")])
     plan = parse_plan("s » a[?x] » b[?y]")
-    check(Split(plan, "a", "x", 2, plan), graph, "s")
+    check(Split(plan, Cut("a", "x", 2), plan), graph, "s")
     for name, variable in (("b", "y"), ("a", "y"), ("s", "x"), ("c", "x")):
         with pytest.raises(PlanError, match="a split is by a relation that s joins with"):
-            check(Split(plan, name, variable, 2, plan), graph, "s")
+            check(Split(plan, Cut(name, variable, 2), plan), graph, "s")
 
 
 @given(st.randoms(use_true_random=False))
