@@ -18,15 +18,14 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.table import Table
 
-from cqels_opt.bench.local import Prepared, Ran, check_same, load, prepare, rows_produced
+from cqels_opt.bench.local import Prepared, Ran, check_same, prepare, rows_produced, small_world
 from cqels_opt.bench.scenarios import QUERIES
 from cqels_opt.bench.screen import console
-from cqels_opt.bench.social import CONGRESS, DRIFT, PLACES_GRAPH, STREAM, Phase, social
+from cqels_opt.bench.social import CONGRESS, DRIFT, STREAM, Phase
 from cqels_opt.operators.planner import PlanMode, Planner
 from cqels_opt.plans import Join, Plan, QueryGraph, Scan, Split, parse_plan, parse_planned
 from cqels_opt.plans.plan import join_plans, joins, pairs
 from cqels_opt.plans.relation_set import RelationSet, members, size
-from cqels_opt.rdf.static import StaticSource
 from cqels_opt.trace.records import TraceRecord
 from cqels_opt.windows.replay import BatchSize
 
@@ -190,20 +189,10 @@ def study(quick: bool) -> dict[str, Any]:
         work = Drifting(phases, 3_000 if quick else 12_000, 250 if quick else 500)
         with tempfile.TemporaryDirectory(prefix="cqels-opt-bench-") as scratch:
             folder = Path(scratch)
-            world = social(
-                folder,
-                seed=SEED,
-                authors=600 if quick else 2_000,
-                coauthor_pairs=6_000 if quick else 20_000,
-                places=100 if quick else 200,
-                elements=work.elements,
-                rate=50.0 if quick else 100.0,
-                phases=phases,
-            )
-            store = load(folder / "store", [StaticSource(world.static), StaticSource(world.places, PLACES_GRAPH)])
+            store, stream = small_world(folder, SEED, 100 if quick else 200, work.elements, phases, quick)
             for asked in ("Q2",) if quick else ("Q2", "Q3"):
                 text = (QUERIES / f"{asked.lower()}.rq").read_text(encoding="utf-8")
-                query = prepare(asked, text, store, {STREAM: world.stream}, folder / asked, BatchSize(count=work.batch))
+                query = prepare(asked, text, store, {STREAM: stream}, folder / asked, BatchSize(count=work.batch))
                 found.append({"workload": name, "query": asked, **compared(query, work)})
     return {"seed": SEED, "elements": work.elements, "batch": work.batch, "results": found}
 

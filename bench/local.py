@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 
 from cqels_opt.bench.contenders import bag_digest
+from cqels_opt.bench.social import PLACES_GRAPH, Phase, social
 from cqels_opt.errors import RunError
 from cqels_opt.lod.build import build_store
 from cqels_opt.operators.compile import PAGE, Compiler
@@ -39,6 +40,21 @@ def load(folder: Path, sources: Sequence[StaticSource]) -> Path:
     quads = (quad for block in read_all(sources, Failures(skip=False)) for quad in zip(block.s, block.p, block.o, block.g))
     build_store(folder, quads, durable=False)
     return folder
+
+
+def small_world(folder: Path, seed: int, places: int, elements: int, phases: Sequence[Phase], quick: bool) -> tuple[Path, Path]:
+    """The report's world at a size that is counted in seconds: its store, and its stream."""
+    world = social(
+        folder,
+        seed=seed,
+        authors=600 if quick else 2_000,
+        coauthor_pairs=6_000 if quick else 20_000,
+        places=places,
+        elements=elements,
+        rate=50.0 if quick else 100.0,
+        phases=phases,
+    )
+    return load(folder / "store", [StaticSource(world.static), StaticSource(world.places, PLACES_GRAPH)]), world.stream
 
 
 @dataclass(frozen=True, slots=True)

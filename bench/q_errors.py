@@ -15,12 +15,11 @@ from typing import Any
 import numpy as np
 from rich.table import Table
 
-from cqels_opt.bench.local import check_same, joins_of, load, prepare
+from cqels_opt.bench.local import check_same, joins_of, prepare, small_world
 from cqels_opt.bench.scenarios import QUERIES
 from cqels_opt.bench.screen import console
-from cqels_opt.bench.social import DRIFT, PLACES_GRAPH, STEADY, STREAM, Phase, social
+from cqels_opt.bench.social import DRIFT, STEADY, STREAM, Phase
 from cqels_opt.operators.planner import Estimates, PlanMode
-from cqels_opt.rdf.static import StaticSource
 from cqels_opt.trace.records import TraceRecord
 from cqels_opt.windows.replay import BatchSize
 
@@ -47,20 +46,10 @@ def study(quick: bool) -> dict[str, Any]:
     for workload, phases in WORKLOADS.items():
         with tempfile.TemporaryDirectory(prefix="cqels-opt-bench-") as scratch:
             folder = Path(scratch)
-            world = social(
-                folder,
-                seed=SEED,
-                authors=600 if quick else 2_000,
-                coauthor_pairs=6_000 if quick else 20_000,
-                places=30 if quick else 100,
-                elements=elements,
-                rate=50.0 if quick else 100.0,
-                phases=phases,
-            )
-            store = load(folder / "store", [StaticSource(world.static), StaticSource(world.places, PLACES_GRAPH)])
+            store, stream = small_world(folder, SEED, 30 if quick else 100, elements, phases, quick)
             for asked in ASKED:
                 text = (QUERIES / f"{asked}.rq").read_text(encoding="utf-8").replace("$Author Name$", AUTHOR)
-                query = prepare(asked, text, store, {STREAM: world.stream}, folder / asked, BatchSize(count=batch))
+                query = prepare(asked, text, store, {STREAM: stream}, folder / asked, BatchSize(count=batch))
                 runs = [query.run(name, PlanMode(estimates=kind)) for name, kind in KINDS.items()]
                 check_same(runs)
                 results += [

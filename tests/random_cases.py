@@ -422,13 +422,13 @@ def used(part: Part | Group) -> list[str]:
     return list(names)
 
 
-def make(seed: int) -> Case:
-    """The case of a seed; a seed whose query the language does not allow leads to the next."""
+def make(seed: int, maker: Callable[[int], Maker] | None = None) -> Case:
+    """The case of a seed, made by a :class:`Maker` or the like; a seed whose query the language does not allow leads to the next."""
     from cqels_opt.errors import QueryError
 
     attempt = seed * 1000
     while True:
-        case = Maker(attempt).case()
+        case = (maker or Maker)(attempt).case()
         try:
             case.query()
         except QueryError as error:

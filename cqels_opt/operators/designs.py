@@ -6,7 +6,7 @@ read outside its group, with multiplicities. So executors are given another bloc
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from cqels_opt.lod.relation import Relation, join_restrict, join_rows, restrict
 from cqels_opt.lod.store import Store
 from cqels_opt.lod.subresult import RELATION, SubResult, find, find_or_compute
 from cqels_opt.operators.program import Block, Static
-from cqels_opt.operators.subresults import bytes_of
+from cqels_opt.operators.subresults import bytes_of, joined, next_joined
 from cqels_opt.plans.cost import Constants
 from cqels_opt.plans.designs import Design, design_of
 from cqels_opt.plans.relation_set import RelationSet, members
@@ -68,24 +68,6 @@ def part_relations(block: Block, store: Store, group: RelationSet) -> list[Relat
         relation = Relation.open(Path(part.at)) if isinstance(part.at, str) else store.match(part.at)
         found.append(relation.rename(dict(zip(relation.variables, part.variables))))
     return found
-
-
-def joined(parts: Sequence[Relation], kept: Sequence[str]) -> Relation:
-    """The parts as one relation of the kept variables: connected ones first, never more rows at once than the answer needs."""
-    waiting = sorted(parts, key=lambda relation: relation.rows)
-    whole = waiting.pop(0)
-    while waiting:
-        following = _next(whole.variables, waiting)
-        later = {v for relation in waiting for v in relation.variables} | set(kept)
-        variables = dict.fromkeys((*whole.variables, *following.variables))
-        whole = join_restrict(whole, following, [v for v in variables if v in later])
-    return restrict(whole, list(kept))
-
-
-def _next(bound: Iterable[str], waiting: list[Relation]) -> Relation:
-    """Takes the smallest relation that is connected, else the smallest, out of those that wait."""
-    place = next((i for i, relation in enumerate(waiting) if set(relation.variables) & set(bound)), 0)
-    return waiting.pop(place)
 
 
 # ------------------------------------------------------------------ what a sub-result is like
@@ -147,7 +129,7 @@ def _sample(parts: Sequence[Relation], place: int, variable: str, drawn: int, ke
     whole = parts[place].take(index.lookup(keys)[1])
     waiting = sorted((r for i, r in enumerate(parts) if i != place), key=lambda relation: relation.rows)
     while waiting:
-        following = _next(whole.variables, waiting)
+        following = next_joined(whole.variables, waiting)
         rows = join_rows(whole, following)
         if rows > SAMPLE_ROWS:
             return None, rows
@@ -164,7 +146,7 @@ def _passed(parts: Sequence[Relation], total: float) -> float:
     rows = passed = float(whole.rows)
     values = {v: whole.distinct(v) for v in whole.variables}
     while waiting:
-        following = _next(values, waiting)
+        following = next_joined(values, waiting)
         rows *= following.rows
         for v in following.variables:
             if v in values:

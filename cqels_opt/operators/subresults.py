@@ -8,11 +8,11 @@ apart: its relations are probed one after the other.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
-from cqels_opt.lod.relation import Relation, join, join_rows, restrict
+from cqels_opt.lod.relation import Relation, join, join_restrict, join_rows, restrict
 from cqels_opt.lod.store import StaticPattern
 from cqels_opt.query.algebra import Node, Variable
 
@@ -81,16 +81,27 @@ def bytes_of(relation: Relation) -> int:
 
 
 def join_all(parts: list[Part], needed: set[str]) -> Relation:
-    """All parts joined, connected ones first and small ones before large ones; only ``needed`` variables stay."""
-    waiting = sorted(parts, key=lambda part: part.relation.rows)
-    whole = waiting.pop(0).relation
+    """All parts joined; only ``needed`` variables stay."""
+    relations = [part.relation for part in parts]
+    return joined(relations, [v for v in dict.fromkeys(v for r in relations for v in r.variables) if v in needed])
+
+
+def joined(parts: Sequence[Relation], kept: Sequence[str]) -> Relation:
+    """The parts as one relation of the kept variables: connected ones first, never more rows at once than the answer needs."""
+    waiting = sorted(parts, key=lambda relation: relation.rows)
+    whole = waiting.pop(0)
     while waiting:
-        chosen = next((part for part in waiting if set(part.relation.variables) & set(whole.variables)), waiting[0])
-        waiting.remove(chosen)
-        kept = needed | {v for part in waiting for v in part.relation.variables}
-        whole = join(whole, chosen.relation)
-        whole = restrict(whole, [v for v in whole.variables if v in kept])
-    return restrict(whole, [v for v in whole.variables if v in needed])
+        following = next_joined(whole.variables, waiting)
+        later = {v for relation in waiting for v in relation.variables} | set(kept)
+        variables = dict.fromkeys((*whole.variables, *following.variables))
+        whole = join_restrict(whole, following, [v for v in variables if v in later])
+    return restrict(whole, list(kept))
+
+
+def next_joined(bound: Iterable[str], waiting: list[Relation]) -> Relation:
+    """Takes the smallest relation that is connected, else the smallest, out of those that wait."""
+    place = next((i for i, relation in enumerate(waiting) if set(relation.variables) & set(bound)), 0)
+    return waiting.pop(place)
 
 
 def _elsewhere(parts: Iterable[Part], but: tuple[Part, ...]) -> set[str]:
