@@ -78,6 +78,16 @@ class Runs:
         """How many matches there are."""
         return int(self.counts.sum())
 
+    def pairs(self, some: slice = slice(None)) -> tuple[Ids, Ids]:
+        """The matches of some of the runs: (probe positions, relation rows)."""
+        begins, counts = self.begins[some], self.counts[some]
+        if len(counts) and counts.max() == 1:  # each run is one row
+            positions, slots = self.probes[some], begins
+        else:
+            positions = np.repeat(self.probes[some], counts)
+            slots = np.repeat(begins - (np.cumsum(counts) - counts), counts) + np.arange(len(positions))
+        return positions, slots if self.index.rows is None else self.index.rows[slots].astype(np.int64, copy=False)
+
     def pick(self, places: Ids) -> tuple[Ids, Ids]:
         """The matches at some places of :meth:`Index.lookup`'s answer: (probe positions, relation rows)."""
         ends = np.cumsum(self.counts)
@@ -130,10 +140,7 @@ class Index:
 
     def lookup(self, *keys: Ids) -> tuple[Ids, Ids]:
         """For probe rows with these keys: (probe positions, relation rows), a pair a match, by ascending probe position."""
-        probes, begins, counts = self._runs(keys)
-        positions = np.repeat(probes, counts)
-        slots = np.repeat(begins - (np.cumsum(counts) - counts), counts) + np.arange(len(positions))
-        rows = slots if self.rows is None else self.rows[slots].astype(np.int64, copy=False)
+        positions, rows = Runs(self, *self._runs(keys)).pairs()
         for place, (column, key) in enumerate(zip(self.columns, keys)):
             if place != self.by:
                 kept = column[rows] == key[positions]

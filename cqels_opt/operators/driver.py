@@ -261,9 +261,9 @@ class Driver:
                     self.frontier.seen(partition, stream, last_time, last_offset)
                 if seen.first is not None:
                     self.state.first = seen.first if self.state.first is None else min(self.state.first, seen.first)
-                found[stream] = np.union1d(found.get(stream, np.empty(0, np.int64)), seen.times)
+                found[stream] = _union(found.get(stream, np.empty(0, np.int64)), seen.times)
         for stream, times in found.items():
-            self.times[stream] = np.union1d(self.times[stream], times)
+            self.times[stream] = _union(self.times[stream], times)
         return found
 
     def _times_files(self, number: int, times: Mapping[str, Ints]) -> list[SlotFile]:
@@ -395,6 +395,11 @@ class Driver:
         while self._doomed and self._doomed[0][0] <= number - 2:
             for path in self._doomed.pop(0)[1]:
                 (self.folder / path).unlink(missing_ok=True)
+
+
+def _union(some: Ints, more: Ints) -> Ints:
+    """Both, in order and without repetitions, as each of them is; times mostly follow on those before."""
+    return np.concatenate([some, more]) if not (len(some) and len(more)) or some[-1] < more[0] else np.union1d(some, more)
 
 
 class _Clock:

@@ -20,12 +20,12 @@ from cqels_opt.operators.block import BlockStep, Observed
 from cqels_opt.operators.join import RANK
 from cqels_opt.operators.output import Answers, answers, columns_of, json_lines
 from cqels_opt.operators.program import Program
-from cqels_opt.operators.rows import Rows, concat, empty
+from cqels_opt.operators.rows import Ints, Rows, concat, empty
 from cqels_opt.operators.step import NOWHEN, Step
 from cqels_opt.operators.terms import TermTable
 from cqels_opt.operators.tree import Scope, to_places
 from cqels_opt.operators.tree import evaluate as evaluate_tree
-from cqels_opt.windows.columns import read_columns, write_columns, write_table
+from cqels_opt.windows.columns import read_columns, write_columns
 from cqels_opt.windows.intervals import FOREVER
 from cqels_opt.windows.slots import SlotFile, rank_elements
 
@@ -64,11 +64,11 @@ class EvaluateReport:
 
 @dataclass(slots=True)
 class FinishReport:
-    """What is put out: where, how much, and the lengths in bytes of the lines of each instant in turn (for splicing)."""
+    """What is put out: where, how much, and by instant in turn its time and how many bytes its lines have (for splicing)."""
 
     answers: int = 0
     path: str = ""
-    times: list[tuple[int, int]] = field(default_factory=list)
+    times: Ints = field(default_factory=lambda: np.empty((0, 2), np.int64))
     kept: list[SlotFile] = field(default_factory=list)
     replaced: list[str] = field(default_factory=list)
 
@@ -145,21 +145,25 @@ def _answers(task: EvaluateTask, rows_of: Mapping[str, Rows], terms: TermTable, 
 def _put(task: EvaluateTask, found: Answers, terms: TermTable, path: str, report: FinishReport) -> None:
     folder = task.step.path
     (folder / "answers").mkdir(exist_ok=True)
-    if task.format == "arrow":
-        time, columns = columns_of(found, terms)
-        table: dict[str, Any] = {"time": pa.array(time, pa.int64()), "op": pa.array([found.op] * len(time), pa.string())}
-        taken: dict[str, Any] = {f"v{i}": pa.array(columns[v], pa.string()) for i, v in enumerate(task.program.variables)}
-        report.path = f"{path}.arrow"
-        write_table(folder / report.path, pa.table({**table, **taken}))
-    else:
-        lines, times = json_lines(found, terms)
-        coded = [line.encode() + b"\n" for line in lines]
-        report.path = f"{path}.jsonl"
-        (folder / report.path).write_bytes(b"".join(coded))
-        edges = np.flatnonzero(np.append(True, times[1:] != times[:-1])).tolist()
-        sizes = np.add.reduceat(np.array([len(c) for c in coded], np.int64), edges)
-        report.times = list(zip(times[edges].tolist(), sizes.tolist()))
     report.answers = found.total
+    if task.format == "arrow":
+        report.path = f"{path}.arrow"
+        variables = task.program.variables
+        texts: dict[str, pa.DataType] = {"op": pa.string(), **{f"v{i}": pa.string() for i in range(len(variables))}}
+        schema = pa.schema({"time": pa.int64(), **texts})
+        with pa.OSFile(str(folder / report.path), "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
+            for time, terms_of in columns_of(found, terms):
+                arrays: list[Any] = [time, [found.op] * len(time), *(terms_of[v] for v in variables)]
+                writer.write_batch(pa.record_batch(arrays, schema=schema))
+        return
+    report.path = f"{path}.jsonl"
+    stretches = [report.times]
+    with (folder / report.path).open("wb") as file:
+        for data, time, length in json_lines(found, terms):
+            file.write(data)
+            edges = np.flatnonzero(np.append(True, time[1:] != time[:-1]))
+            stretches.append(np.stack([time[edges], np.add.reduceat(length, edges)], axis=1))
+    report.times = np.concatenate(stretches)
 
 
 # ------------------------------------------------------------------ result slots

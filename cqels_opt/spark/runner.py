@@ -6,6 +6,7 @@ import os
 import pickle
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 import pyarrow as pa
@@ -75,20 +76,23 @@ class SparkRunner:
         frame = rows.frame if isinstance(rows, FileBatch | OrderedBatch) else rows
 
         def run(batches: Batches) -> Batches:
-            held = list(batches)
+            first = next(batches, None)
+            if first is None:
+                return iter(())
+            rows = chain([first], batches)
 
             def work() -> Iterator[tuple[int, IngestReport]]:
                 rejected: list[Rejected] = []
+                whole: pa.Table | None = None
                 if reading is not None:
-                    table, rejected = read_files(pa.Table.from_batches(held), reading, task)
-                else:
-                    table = pa.Table.from_batches(held).cast(ROW_SCHEMA)
-                    table = in_order(table, *order) if order else table
-                report = ingest(table, task, task_name())
+                    whole, rejected = read_files(pa.Table.from_batches(rows), reading, task)
+                elif order is not None:
+                    whole = in_order(pa.Table.from_batches(rows).cast(ROW_SCHEMA), *order)
+                report = ingest(rows if whole is None else whole, task, task_name())
                 report.rejected += rejected
                 yield 0, report
 
-            return answering(work) if held else iter(())
+            return answering(work)
 
         return list(self._collect(frame.mapInArrow(run, REPORT)))
 
