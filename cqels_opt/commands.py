@@ -40,6 +40,7 @@ from cqels_opt.spark.runner import SparkRunner
 from cqels_opt.spark.session import SparkSession, make_session
 from cqels_opt.spark.sinks import FileSink, StreamSink
 from cqels_opt.spark.stream import StreamRun, chunk_stream, folder_stream
+from cqels_opt.spark.tasks import settle
 from cqels_opt.trace.records import TraceRecord
 from cqels_opt.verify import Options as Checked
 from cqels_opt.windows.frontier import Frontier, Partition
@@ -69,6 +70,7 @@ def in_session(spark: SparkSession, options: RunOptions, folder: Path, watch: Wa
     """:func:`run` in a session that is there already, with its state in ``folder`` (absolute)."""
     began = time.monotonic()
     query = _registered(spark, options, folder)
+    settle()
     given = {iri.strip("<>"): path for iri, path in options.streams}
     check_streams(query.program.streams, given)
     for iri in given:
@@ -118,6 +120,7 @@ def _replay(
     driver = make_driver([query], folder, runner, _sink(options), frontier, driver_options, options.trace)
     with _progress(len(plan.chunks), driver.state.batch + 1) as advance:
         handle = StreamRun(driver, runner, _watching(advance, watch))
+        handle.chunk = plan.path
         stopped = _wait(handle.start(chunk_stream(spark, plan.chunk_folder), folder / "spark", to_the_end=True))
     if not stopped:
         check_ended(driver)

@@ -23,9 +23,10 @@ from cqels_opt.operators.rows import Rows, empty
 from cqels_opt.plans import Split, parse_planned
 from cqels_opt.spark.fixed_order import FixedOrder
 from cqels_opt.spark.relations import Layout, Relations, Side, by_block, layouts, width
-from cqels_opt.spark.runner import REPORT, SHARE, Batches, SparkRunner, _finish, answering, task_name
+from cqels_opt.spark.runner import REPORT, SHARE, Batches, SparkRunner, _finish, answering
 from cqels_opt.spark.sql import SqlPlanner
 from cqels_opt.spark.tables import Tables
+from cqels_opt.spark.tasks import task_name
 
 FIXED = {
     "spark.sql.adaptive.enabled": "false",  # it would make a job of each stage
@@ -76,7 +77,7 @@ class JoinRunner(SparkRunner):
                 spread = max(finish_parts(task.program, parts) for task in tasks)
                 shares = rows.mapInArrow(_write_share(tasks, found, parts), SHARE)
                 frame = shares.repartition(spread, "part").mapInArrow(_finish(tasks, parts), REPORT)
-            done = self._gather(frame)
+            done = self._gather(self._collect(frame))
             metrics.into(done, tasks, frame)
         return done
 
