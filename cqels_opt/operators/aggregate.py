@@ -83,8 +83,7 @@ def grouped(
 
     ``whole`` names the variables by which COUNT(DISTINCT *) tells rows apart.
     """
-    missing = np.zeros(len(rows), np.int64)
-    columns = [rows.columns.get(k, missing) for k in keys]
+    columns = rows.values(keys)
     group, first = group_ids(columns, len(rows))
     groups = len(first)
     if implicit and not groups:

@@ -19,11 +19,13 @@ from cqels_opt.operators import cache
 from cqels_opt.operators.block import BlockStep, Observed
 from cqels_opt.operators.incremental import changing
 from cqels_opt.operators.join import RANK
+from cqels_opt.operators.keys import share
 from cqels_opt.operators.output import Answers, answers, columns_of, json_lines
 from cqels_opt.operators.program import Program
 from cqels_opt.operators.pushdown import Pushdown
 from cqels_opt.operators.results import BlockRows, ResultFiles, Segment
 from cqels_opt.operators.rows import Rows, concat, empty
+from cqels_opt.operators.standing import Standing, advanced
 from cqels_opt.operators.step import NOWHEN, Step
 from cqels_opt.operators.terms import TermTable
 from cqels_opt.operators.tree import Scope
@@ -92,6 +94,12 @@ def label(program: Program, block: str) -> str:
     return f"{program.id}/{block}"
 
 
+def finish_parts(task: EvaluateTask, parts: int) -> int:
+    """In how many parts the answers of a large batch are made: rows of one group or one left side must meet in one task."""
+    can = task.program.row_wise or task.pushdown.spread
+    return parts if can and not ranked(task.program) else 1
+
+
 def ranked(program: Program) -> bool:
     """Whether rows end at ranks: then result slots are written anew each step."""
     return any(w.kind == "last" for w in program.windows)
@@ -145,7 +153,7 @@ def finish(task: EvaluateTask, name: str, fresh: Mapping[str, Rows] | Sequence[S
     if task.quiet:
         return report
     terms = task.terms()
-    found = _answers(task, rows_of, terms, part, parts)
+    found = _answers(task, name, rows_of, terms, part, parts, report)
     report.read = sum(rows.read for rows in rows_of.values())
     if len(found):
         _put(task, found, terms, f"answers/{step.batch:08d}-{program.id}-{name}", report)
@@ -157,12 +165,35 @@ def _read_all(step: Step, fresh: Sequence[SlotFile], files: ResultFiles) -> Rows
     return concat([empty(files.output), *mine])
 
 
-def _answers(task: EvaluateTask, rows_of: Mapping[str, BlockRows], terms: TermTable, part: int, parts: int) -> Answers:
-    program, instants = task.program, task.step.instants
+def _answers(
+    task: EvaluateTask,
+    name: str,
+    rows_of: Mapping[str, BlockRows],
+    terms: TermTable,
+    part: int,
+    parts: int,
+    report: FinishReport,
+) -> Answers:
+    program, step, instants = task.program, task.step, task.step.instants
     low = 1 if instants[0] == NOWHEN else 0
     scope = Scope(rows_of, program.store, terms, instants, low, task.pushdown.schema)
-    rows = evaluate_tree(program.tree, scope) if program.operator == "rstream" else changing(program.tree, scope)
-    return answers(rows, program.variables, program.operator, instants, part, parts)
+    if program.row_wise:
+        rows = evaluate_tree(program.tree, scope) if program.operator == "rstream" else changing(program.tree, scope)
+        return answers(rows, program.variables, program.operator, instants, part, parts)
+    mine = share(task.pushdown.spread, part, parts)
+    if program.operator != "rstream":
+        rows = mine.within(changing(program.tree, scope, mine))
+    elif not task.pushdown.stands:
+        rows = evaluate_tree(program.tree, scope)
+    else:
+        standing = Standing(ResultFiles(f"{program.id}/answers", program.variables, ()))
+        new = mine.within(changing(program.tree, scope, mine))
+        rows = advanced(standing.held(step, mine), new, program.variables, scope.high)
+        if len(new) or parts > 1:
+            written, replaced = standing.replace(step, rows.take(rows.end == scope.high), terms, f"standing-{name}")
+            report.kept += written
+            report.replaced += replaced
+    return answers(rows, program.variables, program.operator, instants)
 
 
 def _put(task: EvaluateTask, found: Answers, terms: TermTable, path: str, report: FinishReport) -> None:

@@ -34,7 +34,7 @@ class Keys:
     @classmethod
     def of(cls, rows: Rows, variables: Sequence[str]) -> Keys:
         """The keys that rows have."""
-        columns = _columns(rows, variables)
+        columns = rows.values(variables)
         _, first = group_ids(columns, len(rows))
         return cls(tuple(variables), tuple(column[first] for column in columns), len(first) > 0)
 
@@ -71,20 +71,15 @@ class Keys:
     def mask(self, rows: Rows) -> Mask:
         """Which rows have one of the keys."""
         if self.parts > 1:
-            mine: Mask = mix(_columns(rows, self.variables), len(rows)) % np.uint64(self.parts) == self.part
+            mine: Mask = mix(rows.values(self.variables), len(rows)) % np.uint64(self.parts) == self.part
             return mine
         if not self.some or not self.variables:
             return np.full(len(rows), self.some)
-        return self._index.contains(*_columns(rows, self.variables))
+        return self._index.contains(*rows.values(self.variables))
 
     @cached_property
     def _index(self) -> Index:
         return Index.build(self.variables, self.columns)
-
-
-def _columns(rows: Rows, variables: Sequence[str]) -> list[Ints]:
-    missing = np.zeros(len(rows), np.int64)
-    return [rows.columns.get(v, missing) for v in variables]
 
 
 EVERY = Keys(())

@@ -37,8 +37,7 @@ class Answers:
 
 def answers(rows: Rows, variables: Sequence[str], operator: Operator, instants: Ints, part: int = 0, parts: int = 1) -> Answers:
     """What is put out at the instants after the first, of the rows whose hash falls to this part."""
-    missing = np.zeros(len(rows), np.int64)
-    columns = [rows.columns.get(v, missing) for v in variables]
+    columns = rows.values(variables)
     if parts > 1:
         mine = mix(columns, len(rows)) % np.uint64(parts) == part
         rows, columns = rows.take(mine), [c[mine] for c in columns]

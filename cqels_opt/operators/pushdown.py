@@ -193,6 +193,14 @@ class Pushdown:
                 yield from self._wanted(inner, self.schema.below(tree, side, names))
 
     @cached_property
+    def stands(self) -> bool:
+        """Whether a snapshot can be made of the standing answers: what they bind says all, and no order beside it."""
+        tree = self.program.tree
+        while isinstance(tree, ProjectNode | DistinctNode):
+            tree = tree.input
+        return not isinstance(tree, OrderNode)
+
+    @cached_property
     def spread(self) -> tuple[str, ...]:
         """Answer variables by whose values the tree's work can be shared: all rows that an answer comes from have its values."""
         return tuple(sorted(self._reaching(self.program.tree, frozenset(self.program.variables))))
@@ -208,7 +216,7 @@ class Pushdown:
             if isinstance(tree, JoinNode):
                 names &= on
             found = self._reaching(left, self.schema.below(tree, 0, names))
-            return found if not moves(right) else found & self._reaching(right, found & on)
+            return found & self._reaching(right, found & on) if moves(right) else found
         for side, inner in enumerate(children(tree)):
             names = self._reaching(inner, self.schema.below(tree, side, names))
         return names
