@@ -7,22 +7,23 @@ A small batch does both in one task; a large one has a task a share, and then on
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
 
 from cqels_opt.operators import cache
+from cqels_opt.operators.accumulators import added_up, amount_names
 from cqels_opt.operators.block import BlockStep, Observed
-from cqels_opt.operators.incremental import changing
+from cqels_opt.operators.incremental import accumulate, changing
 from cqels_opt.operators.join import RANK
 from cqels_opt.operators.keys import share
 from cqels_opt.operators.output import Answers, answers, columns_of, json_lines
-from cqels_opt.operators.program import Program
-from cqels_opt.operators.pushdown import Pushdown
+from cqels_opt.operators.program import GroupNode, Program
+from cqels_opt.operators.pushdown import Pushdown, additive_nodes
 from cqels_opt.operators.results import BlockRows, ResultFiles, Segment
 from cqels_opt.operators.rows import Rows, concat, empty
 from cqels_opt.operators.standing import Standing, advanced
@@ -59,6 +60,16 @@ class EvaluateTask:
         """The result slots of a block."""
         output = next(b.output for b in self.program.blocks if b.name == block)
         return ResultFiles(label(self.program, block), output, self.pushdown.lookups[block])
+
+    def sums(self) -> dict[GroupNode, ResultFiles]:
+        """The groups that are kept as sums, and the files of these."""
+        nodes = dict.fromkeys(additive_nodes(self.program.tree))
+        return {
+            node: ResultFiles(
+                f"{self.program.id}/sums{i}", (*node.keys, *amount_names(node)), (tuple(sorted(node.keys)),) if node.keys else ()
+            )
+            for i, node in enumerate(nodes)
+        }
 
     def terms(self) -> TermTable:
         """A term table for the step."""
@@ -146,9 +157,7 @@ def finish(task: EvaluateTask, name: str, fresh: Mapping[str, Rows] | Sequence[S
             report.replaced += [f.path for f in step.select("result", shape=files.label)]
             report.kept += files.write(step, new.take(new.end > step.floor), f"result-{name}")
         elif part == 0:
-            written, replaced = files.merged(step, name)
-            report.kept += written
-            report.replaced += replaced
+            _merge(files, step, name, report)
         rows_of[block.name] = BlockRows(block.output, step.instants, new, segments)
     if task.quiet:
         return report
@@ -158,6 +167,12 @@ def finish(task: EvaluateTask, name: str, fresh: Mapping[str, Rows] | Sequence[S
     if len(found):
         _put(task, found, terms, f"answers/{step.batch:08d}-{program.id}-{name}", report)
     return report
+
+
+def _merge(files: ResultFiles, step: Step, name: str, report: FinishReport, fold: Callable[[Rows], Rows] = lambda r: r) -> None:
+    written, replaced = files.merged(step, name, fold)
+    report.kept += written
+    report.replaced += replaced
 
 
 def _read_all(step: Step, fresh: Sequence[SlotFile], files: ResultFiles) -> Rows:
@@ -181,6 +196,13 @@ def _answers(
         rows = evaluate_tree(program.tree, scope) if program.operator == "rstream" else changing(program.tree, scope)
         return answers(rows, program.variables, program.operator, instants, part, parts)
     mine = share(task.pushdown.spread, part, parts)
+    sums = task.sums()
+    held = {node: [segment for _, segment in files.segments(step)] for node, files in sums.items()}
+    for groups in accumulate(program.tree, scope, held, mine):
+        files, amounts = sums[groups.node], amount_names(groups.node)
+        report.kept += files.write(step, groups.difference(), f"sums-{name}")
+        if part == 0:
+            _merge(files, step, name, report, partial(added_up, keys=groups.node.keys, amounts=amounts))
     if program.operator != "rstream":
         rows = mine.within(changing(program.tree, scope, mine))
     elif not task.pushdown.stands:

@@ -16,6 +16,9 @@ applied to everything, once anything changes; and one whose value hangs on the i
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
+from cqels_opt.operators.accumulators import Accumulated, members
 from cqels_opt.operators.keys import EVERY, Keys
 from cqels_opt.operators.program import (
     BlockNode,
@@ -31,7 +34,8 @@ from cqels_opt.operators.program import (
     ValuesNode,
     children,
 )
-from cqels_opt.operators.pushdown import TwoSided, touched_by, whole_at_instants
+from cqels_opt.operators.pushdown import TwoSided, shares, touched_by, whole_at_instants
+from cqels_opt.operators.results import Segment
 from cqels_opt.operators.rows import Rows, concat, empty
 from cqels_opt.operators.tree import Scope, applied, evaluate, keys_for
 
@@ -48,32 +52,47 @@ def changing(tree: Tree, scope: Scope, share: Keys = EVERY) -> Rows:
         case JoinNode() | LeftJoinNode() | MinusNode() | ExistsNode():
             return unsteady(applied(tree, _touched_sides(tree, scope, share), scope), scope)
         case DistinctNode() | GroupNode() | OrderNode():
-            below = share.narrowed(scope.schema.below(tree, 0, share.variables))
+            (below,) = shares(tree, share, scope.schema)
+            kept = scope.groups.get(tree) if isinstance(tree, GroupNode) else None
+            if kept is not None:
+                return unsteady(kept.rows(kept.touched), scope)
             touched = EVERY
             if not whole_at_instants(tree):
                 touched = Keys.of(changing(tree.input, scope, below), touched_by(tree, scope.schema))
             if not touched.some:
                 return empty(scope.schema.variables(tree))
             return unsteady(applied(tree, [touched.within(evaluate(tree.input, scope, touched))], scope), scope)
-    inputs = enumerate(children(tree))
     if whole_at_instants(tree):
-        return unsteady(applied(tree, [evaluate(x, scope) for _, x in inputs], scope), scope)
-    below_of = [share.narrowed(scope.schema.below(tree, i, share.variables)) for i, _ in enumerate(children(tree))]
-    return applied(tree, [changing(x, scope, below_of[i]) for i, x in inputs], scope)
+        return unsteady(applied(tree, [evaluate(inner, scope) for inner in children(tree)], scope), scope)
+    below_of = zip(children(tree), shares(tree, share, scope.schema))
+    return applied(tree, [changing(inner, scope, below) for inner, below in below_of], scope)
 
 
 def _touched_sides(node: TwoSided, scope: Scope, share: Keys) -> list[Rows]:
     """The left rows that change or that a change of the right side touches, and the right rows that concern them."""
     left, right = children(node)
     on = scope.schema.on(node)
-    mine = share.narrowed(scope.schema.below(node, 0, share.variables))
+    mine, others = shares(node, share, scope.schema)
     new = changing(left, scope, mine)
     touched = EVERY
     if not whole_at_instants(node):
-        touched = Keys.of(changing(right, scope, mine.narrowed(on)), on)
+        touched = Keys.of(changing(right, scope, others), on)
     old = mine.within(touched.within(evaluate(left, scope, touched)))
     rows = concat([old, touched.outside(new)])
     return [rows, evaluate(right, scope, keys_for(right, rows, on, scope))]
+
+
+def accumulate(tree: Tree, scope: Scope, held: Mapping[GroupNode, Sequence[Segment]], share: Keys = EVERY) -> list[Accumulated]:
+    """Takes the groups of a tree that are kept as sums to a step: ``held`` has what they were."""
+    found = []
+    for inner, below in zip(children(tree), shares(tree, share, scope.schema)):
+        found += accumulate(inner, scope, held, below)
+    if isinstance(tree, GroupNode) and tree in held and tree not in scope.groups:
+        (below,) = shares(tree, share, scope.schema)
+        new = members(tree, below.within(changing(tree.input, scope, below)), scope.terms)
+        scope.groups[tree] = done = Accumulated(tree, scope, new, held[tree])
+        found.append(done)
+    return found
 
 
 def unsteady(rows: Rows, scope: Scope) -> Rows:

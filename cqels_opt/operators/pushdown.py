@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import TypeAlias
 
 from cqels_opt.operators.expressions import needs_instant
+from cqels_opt.operators.keys import Keys
 from cqels_opt.operators.program import (
     Block,
     BlockNode,
@@ -138,6 +139,21 @@ def whole_at_instants(node: Tree) -> bool:
     return False
 
 
+def is_additive(node: Tree) -> bool:
+    """Whether the aggregates of a node are sums over members that enter and leave."""
+    if not isinstance(node, GroupNode) or whole_at_instants(node):
+        return False
+    return all(spec.function in ("COUNT", "SUM", "AVG") and not spec.distinct for _, spec in node.aggregates)
+
+
+def additive_nodes(tree: Tree) -> Iterator[GroupNode]:
+    """The nodes of a tree that are kept as sums, inputs first."""
+    for inner in children(tree):
+        yield from additive_nodes(inner)
+    if isinstance(tree, GroupNode) and is_additive(tree):
+        yield tree
+
+
 def touched_by(node: Tree, schema: Schema) -> tuple[str, ...]:
     """The variables by whose values an operator finds the rows that a change concerns; none: a change concerns all."""
     match node:
@@ -171,13 +187,13 @@ class Pushdown:
         return {block: tuple(sorted(names)) for block, names in found.items()}
 
     def _changed(self, tree: Tree) -> Iterator[tuple[str, Names]]:
-        """The look-ups that finding the changed rows of a node can take."""
+        """The look-ups that finding the changing rows of a node can take."""
         for inner in children(tree):
             yield from self._changed(inner)
         if isinstance(tree, JoinNode | LeftJoinNode | MinusNode | ExistsNode):
             for side in children(tree):
                 yield from self._wanted(side, frozenset(self.schema.on(tree)))
-        elif isinstance(tree, DistinctNode | GroupNode):
+        elif isinstance(tree, DistinctNode | GroupNode) and not _only_counts(tree):
             yield from self._wanted(tree.input, frozenset(touched_by(tree, self.schema)))
 
     def _wanted(self, tree: Tree, names: Names) -> Iterator[tuple[str, Names]]:
@@ -188,7 +204,7 @@ class Pushdown:
             first = self.schema.first_side(tree, names) if isinstance(tree, JoinNode) else 0
             yield from self._wanted(children(tree)[first], self.schema.below(tree, first, names))
             yield from self._wanted(children(tree)[1 - first], frozenset(self.schema.on(tree)))
-        else:
+        elif not _only_counts(tree):
             for side, inner in enumerate(children(tree)):
                 yield from self._wanted(inner, self.schema.below(tree, side, names))
 
@@ -220,6 +236,19 @@ class Pushdown:
         for side, inner in enumerate(children(tree)):
             names = self._reaching(inner, self.schema.below(tree, side, names))
         return names
+
+
+def _only_counts(node: Tree) -> bool:
+    """Whether a node is kept as sums that need no member again."""
+    return isinstance(node, GroupNode) and is_additive(node) and all(spec.function == "COUNT" for _, spec in node.aggregates)
+
+
+def shares(node: Tree, share: Keys, schema: Schema) -> list[Keys]:
+    """What of a share goes to each input of an operator."""
+    if isinstance(node, JoinNode | LeftJoinNode | MinusNode | ExistsNode):
+        mine = share.narrowed(schema.below(node, 0, share.variables))
+        return [mine, mine.narrowed(schema.on(node))]
+    return [share.narrowed(schema.below(node, side, share.variables)) for side, _ in enumerate(children(node))]
 
 
 def moves(tree: Tree) -> bool:

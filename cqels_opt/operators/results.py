@@ -8,7 +8,7 @@ search for what ends meets many files, and a row is written again only a logarit
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -59,7 +59,7 @@ class Segment:
     def of(self, keys: Keys, previous: int) -> Rows:
         """The rows that have one of the keys and end after an instant."""
         order = tuple(sorted(keys.variables))
-        if order not in self.indexes:
+        if keys.parts > 1 or order not in self.indexes:
             return keys.within(self.after(previous))
         values = dict(zip(keys.variables, keys.columns))
         _, found = self.indexes[order].lookup(*(values[v] for v in order))
@@ -128,8 +128,8 @@ class ResultFiles:
             del held[gone]
         return found
 
-    def merged(self, step: Step, name: str) -> tuple[list[SlotFile], list[str]]:
-        """Merges files of like size: (files written, paths of those that they replace).
+    def merged(self, step: Step, name: str, fold: Callable[[Rows], Rows] = lambda rows: rows) -> tuple[list[SlotFile], list[str]]:
+        """Merges files of like size, folding their rows together: (files written, paths of those that they replace).
 
         Rows that have not begun at the instant reported last are looked for in whole files, and stay in files of their own.
         """
@@ -142,7 +142,7 @@ class ResultFiles:
             if len(some) > 1:
                 paths = {file.path for file in some}
                 rows = concat([segment.after(previous) for file, segment in self.segments(step) if file.path in paths])
-                written += self.write(step, rows, f"merged{int(waiting)}-{name}")
+                written += self.write(step, fold(rows), f"merged{int(waiting)}-{name}")
                 replaced += sorted(paths)
         return written, replaced
 

@@ -8,7 +8,8 @@ Each operator is a function from rows to rows; the horizon ``[low, high)`` stand
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 import numpy as np
 
@@ -47,9 +48,20 @@ from cqels_opt.windows.intervals import BEFORE_TIME, FOREVER
 ORDER = "#order"  # hidden column: the place of a row under ORDER BY
 
 
+class Groups(Protocol):
+    """The groups of a node whose aggregates are kept from step to step."""
+
+    @property
+    def touched(self) -> Keys:
+        """The groups whose members change in the step."""
+
+    def rows(self, keys: Keys) -> Rows:
+        """The rows of the groups that have one of the keys."""
+
+
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What a tree is evaluated over: the blocks' rows, the horizon, and the time of each place in it."""
+    """What a tree is evaluated over: the blocks' rows, the horizon, and the time of each place in it; and groups that are kept."""
 
     blocks: Mapping[str, BlockRows]
     store: str
@@ -57,6 +69,7 @@ class Scope:
     instants: Ints
     low: int
     schema: Schema
+    groups: dict[GroupNode, Groups] = field(default_factory=dict)
 
     @property
     def high(self) -> int:
@@ -87,6 +100,8 @@ def evaluate(tree: Tree, scope: Scope, keys: Keys = EVERY) -> Rows:
             return applied(tree, _sides(tree, scope, keys), scope)
         case DistinctNode() | GroupNode():  # of a tuple, or of a group, all rows or none
             below = keys.narrowed(scope.schema.below(tree, 0, keys.variables))
+            if isinstance(tree, GroupNode) and tree in scope.groups:
+                return scope.groups[tree].rows(below)
             return applied(tree, [below.within(evaluate(tree.input, scope, below))], scope)
     inputs = enumerate(children(tree))
     return applied(
