@@ -43,8 +43,7 @@ class Answers:
 
 def answers(rows: Rows, variables: Sequence[str], operator: Operator, instants: Ints, part: int = 0, parts: int = 1) -> Answers:
     """What is put out at the instants after the first, of the share of them that falls to this part."""
-    missing = np.zeros(len(rows), np.int64)
-    columns = [rows.columns.get(v, missing) for v in variables]
+    columns = rows.values(variables)
     low, high = _share(rows, operator, len(instants), part, parts)
     if operator != "rstream":
         place, n, chosen = _changes(rows, columns, 1 if operator == "istream" else -1, low, high)

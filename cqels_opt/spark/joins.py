@@ -17,8 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from cqels_opt.operators.block import Observed
 from cqels_opt.operators.driver import Evaluated
-from cqels_opt.operators.evaluate import EvaluateReport, EvaluateTask, finish, keep
-from cqels_opt.operators.local import finish_parts
+from cqels_opt.operators.evaluate import EvaluateReport, EvaluateTask, finish, finish_parts, keep
 from cqels_opt.operators.rows import Rows, empty
 from cqels_opt.plans import Split, parse_planned
 from cqels_opt.spark.fixed_order import FixedOrder
@@ -74,7 +73,7 @@ class JoinRunner(SparkRunner):
             if parts == 1:
                 frame = rows.mapInArrow(_write_all(tasks, found), REPORT)
             else:
-                spread = max(finish_parts(task.program, parts) for task in tasks)
+                spread = max(finish_parts(task, parts) for task in tasks)
                 shares = rows.mapInArrow(_write_share(tasks, found, parts), SHARE)
                 frame = shares.repartition(spread, "part").mapInArrow(_finish(tasks, parts), REPORT)
             done = self._gather(self._collect(frame))
@@ -188,7 +187,7 @@ def _write_share(tasks: Sequence[EvaluateTask], found: Sequence[Layout], parts: 
     def run(batches: Batches) -> Batches:
         def work() -> Iterator[tuple[int, Any]]:
             for task, report, _ in _kept(tasks, found, batches, task_name(), False):
-                for to in range(finish_parts(task.program, parts)):
+                for to in range(finish_parts(task, parts)):
                     yield to, (task.program.id, report)
 
         return answering(work, with_part=True)

@@ -16,9 +16,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from cqels_opt.errors import CqelsOptError
 from cqels_opt.operators.driver import Evaluated
-from cqels_opt.operators.evaluate import EvaluateReport, EvaluateTask, FinishReport, evaluate, finish
+from cqels_opt.operators.evaluate import EvaluateReport, EvaluateTask, FinishReport, evaluate, finish, finish_parts
 from cqels_opt.operators.ingest import ROW_SCHEMA, IngestReport, IngestTask, Rejected, ingest
-from cqels_opt.operators.local import finish_parts, whole
+from cqels_opt.operators.local import whole
 from cqels_opt.spark.chunks import Piece, read, shares
 from cqels_opt.spark.files import FileBatch, OrderedBatch, in_order, read_files
 from cqels_opt.spark.tasks import Work, answered, run_tasks, slots, task_name
@@ -97,7 +97,7 @@ class SparkRunner:
         """The second stage in one job: one task for a small batch, else a task a share and, behind a shuffle of names, the answers."""
         if parts == 1:
             return self._gather(self._run([_whole(tasks)]))
-        spread = max(finish_parts(task.program, parts) for task in tasks)
+        spread = max(finish_parts(task, parts) for task in tasks)
         shares = self.spark.range(0, parts, 1, parts).mapInArrow(_share(tasks, parts, spread), SHARE)
         return self._gather(self._collect(shares.repartition(spread, "part").mapInArrow(_finish(tasks, parts), REPORT)))
 
@@ -149,7 +149,7 @@ def _share(tasks: Sequence[EvaluateTask], parts: int, spread: int) -> Callable[[
             for part in mine:
                 for task in tasks:
                     report = evaluate(task, f"{task_name()}p{part}", part, parts, None)
-                    for to in range(finish_parts(task.program, parts)):
+                    for to in range(finish_parts(task, parts)):
                         yield to, (task.program.id, report)
 
         return answering(work, with_part=True)
@@ -178,7 +178,7 @@ def _finish(tasks: Sequence[EvaluateTask], parts: int) -> Callable[[Batches], Ba
             for (part, name), reports in heard.items():
                 task = by_id[name]
                 fresh = [f for share in reports for f in share.fresh]
-                yield 0, (name, finish(task, f"{task_name()}p{part}", fresh, part, finish_parts(task.program, parts)))
+                yield 0, (name, finish(task, f"{task_name()}p{part}", fresh, part, finish_parts(task, parts)))
                 if part == 0:
                     for share in reports:
                         yield 0, (name, share)
