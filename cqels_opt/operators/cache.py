@@ -48,7 +48,7 @@ _JOIN_SIZES: Recent[tuple[str, tuple[Stamp, ...], StaticPattern | str, StaticPat
 _PAGES: Recent[tuple[str, Stamp], Page] = Recent(4096)
 
 
-def _stamp(path: Path) -> Stamp:
+def stamp(path: Path) -> Stamp:
     """What tells a file from another one that took its place."""
     found = path.stat()
     return found.st_ino, found.st_mtime_ns
@@ -56,7 +56,7 @@ def _stamp(path: Path) -> Stamp:
 
 def store(folder: str) -> Store:
     """The static store in a folder, mapped. One that was replaced is opened anew."""
-    return _STORES.get((folder, _stamp(Path(folder) / STORE_HEADER)), lambda: Store.open(Path(folder)))
+    return _STORES.get((folder, stamp(Path(folder) / STORE_HEADER)), lambda: Store.open(Path(folder)))
 
 
 def relation(store_folder: str, at: StaticPattern | str) -> Relation:
@@ -68,7 +68,7 @@ def relation(store_folder: str, at: StaticPattern | str) -> Relation:
 
 
 def _stamp_of(store_folder: str, at: StaticPattern | str) -> Stamp:
-    return _stamp(Path(at) / RELATION_HEADER if isinstance(at, str) else Path(store_folder) / STORE_HEADER)
+    return stamp(Path(at) / RELATION_HEADER if isinstance(at, str) else Path(store_folder) / STORE_HEADER)
 
 
 def join_size(
@@ -88,7 +88,7 @@ def join_size(
 
 def page(path: Path) -> Page:
     """A page of terms."""
-    return _PAGES.get((str(path), _stamp(path)), lambda: Page(path))
+    return _PAGES.get((str(path), stamp(path)), lambda: Page(path))
 
 
 def term_table(store_folder: str, seed: int, step: Step) -> TermTable:

@@ -9,15 +9,19 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark import TaskContext
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from cqels_opt.errors import CqelsOptError
+from cqels_opt.errors import CqelsOptError, RunError
 from cqels_opt.operators.driver import Evaluated
 from cqels_opt.operators.evaluate import EvaluateReport, EvaluateTask, FinishReport, evaluate, finish
 from cqels_opt.operators.ingest import ROW_SCHEMA, IngestReport, IngestTask, Rejected, ingest
 from cqels_opt.operators.local import finish_parts, whole
+from cqels_opt.operators.merging import MergeTask, merge
 from cqels_opt.spark.files import FileBatch, OrderedBatch, in_order, read_files
+from cqels_opt.windows.slots import SlotFile
 
 Batches = Iterator[pa.RecordBatch]
 REPORT = "report binary"
@@ -100,6 +104,13 @@ class SparkRunner:
         shares = self.spark.range(0, parts, 1, parts).mapInArrow(_share(tasks, parts, spread), SHARE)
         return self._gather(shares.repartition(spread, "part").mapInArrow(_finish(tasks, parts), REPORT))
 
+    def merge(self, tasks: Sequence[MergeTask]) -> list[SlotFile]:
+        """A job of its own, of one task, so that the batches keep the other slots; in a thread without their tag it is none of theirs."""
+        try:
+            return list(self._collect(self.spark.range(0, 1, 1, 1).mapInArrow(_merge(tasks), REPORT)))
+        except (PySparkException, Py4JError) as error:
+            raise RunError(str(error).splitlines()[0]) from error
+
     def _gather(self, frame: DataFrame) -> Evaluated:
         done = Evaluated()
         for name, report in self._collect(frame):
@@ -116,6 +127,15 @@ class SparkRunner:
             if isinstance(report, CqelsOptError):
                 raise report
             yield report
+
+
+def _merge(tasks: Sequence[MergeTask]) -> Callable[[Batches], Batches]:
+    def run(batches: Batches) -> Batches:
+        for _ in batches:  # one row that says: go
+            continue
+        return answering(lambda: ((0, merge(task)) for task in tasks))
+
+    return run
 
 
 def _whole(tasks: Sequence[EvaluateTask]) -> Callable[[Batches], Batches]:

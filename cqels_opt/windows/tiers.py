@@ -28,7 +28,7 @@ class Tiers:
         return max(self.rows, total // self.share)
 
     def most(self, total: int) -> int:
-        """The most merged files that ``total`` rows can be in, once nothing is due: two neighbours are above the cap, or one is twice the other."""
+        """The most merged files of ``total`` rows once nothing is due: two neighbours are above the cap, or one is twice the other."""
         return 2 * -(-total // self.cap(total)) + self.cap(total).bit_length() + 1
 
 
