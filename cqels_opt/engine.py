@@ -19,6 +19,7 @@ from cqels_opt.operators.planner import PlanMode
 from cqels_opt.operators.profile import Meaning, meaning, with_bounds
 from cqels_opt.operators.program import Program
 from cqels_opt.operators.subresults import BYTES_BUDGET
+from cqels_opt.operators.workshop import in_thread
 from cqels_opt.plans.cost import Shuffled
 from cqels_opt.query.algebra import Operator, Query
 from cqels_opt.query.parser import parse
@@ -301,7 +302,8 @@ def make_driver(
     }
     pages = prepare.pages({q.id: q.folder for q in queries}, folder)
     log = TraceFile(Path(trace)) if trace is not None else None
-    return Driver(folder, [q.program for q in queries], runner, sink, frontier, options, identity, pages, log)
+    programs = [q.program for q in queries]
+    return Driver(folder, programs, runner, sink, frontier, options, identity, pages, log, merging=in_thread)
 
 
 __all__ = ["Adaptive", "CompiledQuery", "Engine"]

@@ -39,6 +39,7 @@ from cqels_opt.windows.instants import Policy, Report
 from cqels_opt.windows.intervals import FOREVER
 from cqels_opt.windows.replay import BatchSize, ReplayPlan, ReplaySource, cut
 from cqels_opt.windows.slots import SlotFile
+from cqels_opt.windows.tiers import Tiers
 
 Triple = tuple[str, str, str]
 
@@ -104,6 +105,9 @@ def _policy(text: str) -> Policy:
     return Policy("cc" in words, "wc" in words, "nc" in words, period)
 
 
+MANY_MERGES = Tiers(files=2, rows=6, share=4)
+
+
 @dataclass(frozen=True)
 class Cut:
     """One way to run: the cut into batches, the plans, and the shares of each delta. ``plan`` "random": other plans each batch."""
@@ -113,6 +117,7 @@ class Cut:
     split: int = 1
     parts: int | None = None
     seed: int = 0
+    tiers: Tiers = MANY_MERGES
 
     @property
     def size(self) -> BatchSize:
@@ -189,7 +194,7 @@ class Registered:
             runner or LocalRunner(how.split),
             sink or LocalSink(),
             frontier,
-            DriverOptions(drain=self.settings.drain, plan=_mode(how.plan), parts=how.parts),
+            DriverOptions(drain=self.settings.drain, plan=_mode(how.plan), parts=how.parts, tiers=how.tiers),
             identity,
             [SlotFile("terms", str(pages), greatest=int(FOREVER))] if pages.exists() else [],
             trace,

@@ -185,8 +185,7 @@ class _SourceRun:
         occurrence: Occurrence = self.owner.occurrences[name]
         held = content(occurrence, self.owner.step)
         if name != self.source:
-            rows = concat([*held.old, held.new] if name in self.with_new else [*held.old, held.new.take(np.empty(0, np.int64))])
-            return self.owner.alive(rows)
+            return held.rows(name in self.with_new)
         length = len(held.new)
         first, last = length * self.owner.part // self.owner.parts, length * (self.owner.part + 1) // self.owner.parts
         share = held.new.take(np.arange(first, last))
@@ -202,9 +201,7 @@ def indexed_sides(block: Block, store: str, step: Step, name: str, with_new: boo
     for static in block.statics:
         if static.name == name:
             return [Indexed.of_static(static_relation(store, static.at), static.variables)]
-    held = content(next(o for o in block.occurrences if o.name == name), step)
-    runs = [*held.old, held.new] if with_new else held.old
-    return [held.indexed(run) for run in runs if len(run)]
+    return content(next(o for o in block.occurrences if o.name == name), step).indexed(with_new)
 
 
 def fan_out(rows: Rows, variable: str, sides: Sequence[Indexed]) -> Ints:

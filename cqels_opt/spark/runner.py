@@ -11,17 +11,21 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark import RDD
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from cqels_opt.errors import CqelsOptError
+from cqels_opt.errors import CqelsOptError, RunError
 from cqels_opt.operators.driver import Evaluated
 from cqels_opt.operators.evaluate import EvaluateReport, EvaluateTask, FinishReport, evaluate, finish, finish_parts
 from cqels_opt.operators.ingest import ROW_SCHEMA, IngestReport, IngestTask, Rejected, ingest
 from cqels_opt.operators.local import whole
+from cqels_opt.operators.merging import MergeTask, merge
 from cqels_opt.spark.chunks import Piece, read, shares
 from cqels_opt.spark.files import FileBatch, OrderedBatch, in_order, read_files
 from cqels_opt.spark.tasks import Work, answered, run_tasks, slots, task_name
+from cqels_opt.windows.slots import SlotFile
 
 Batches = Iterator[pa.RecordBatch]
 REPORT = "report binary"
@@ -101,6 +105,13 @@ class SparkRunner:
         shares = self.spark.range(0, parts, 1, parts).mapInArrow(_share(tasks, parts, spread), SHARE)
         return self._gather(self._collect(shares.repartition(spread, "part").mapInArrow(_finish(tasks, parts), REPORT)))
 
+    def merge(self, tasks: Sequence[MergeTask]) -> list[SlotFile]:
+        """A job of its own, of one task, so that the batches keep the other slots; in a thread without their tag it is none of theirs."""
+        try:
+            return list(self._run([_merging(tasks)]))
+        except (PySparkException, Py4JError) as error:
+            raise RunError(str(error).splitlines()[0]) from error
+
     def _run(self, tasks: Sequence[Work]) -> Iterator[Any]:
         number = len(tasks)
         if number not in self._slots:
@@ -123,6 +134,10 @@ class SparkRunner:
             if isinstance(report, CqelsOptError):
                 raise report
             yield report
+
+
+def _merging(tasks: Sequence[MergeTask]) -> Work:
+    return lambda: (merge(task) for task in tasks)
 
 
 def _reading(piece: Piece, task: IngestTask) -> Work:
