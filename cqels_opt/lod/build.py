@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -37,8 +37,7 @@ from cqels_opt.lod.store import (
     graph_name,
 )
 from cqels_opt.rdf.ids import DEFAULT_SEED, encode
-
-Quad = tuple[str, str, str, str | None]
+from cqels_opt.rdf.quads import Quad, Quads
 
 #: Quads that are encoded at a time.
 CHUNK = 1 << 18
@@ -56,16 +55,12 @@ class EncodedQuads:
     term_texts: pa.StringArray
 
 
-def encode_quads(s: Sequence[str], p: Sequence[str], o: Sequence[str], g: Sequence[str | None], seed: int) -> EncodedQuads:
-    """Encode columns of canonical terms; None in ``g`` is the default graph. Each distinct term is hashed once."""
-    columns = [pa.array(column, pa.string()) for column in (s, p, o, g)]
-    coded = pa.concat_arrays(columns).dictionary_encode()
-    texts = cast("pa.StringArray", coded.dictionary)
-    ids = encode(texts, seed)
+def encode_quads(quads: Quads, seed: int) -> EncodedQuads:
+    """Encode quads of canonical terms: each distinct term is hashed once."""
+    ids = encode(quads.terms, seed)
     # the last entry stands for a missing graph
-    codes = coded.indices.fill_null(len(ids)).to_numpy(zero_copy_only=False)
-    encoded = np.append(ids, DEFAULT_GRAPH)[codes].reshape(4, len(s))
-    return EncodedQuads(encoded[0], encoded[1], encoded[2], encoded[3], ids, texts)
+    encoded = np.append(ids, DEFAULT_GRAPH)[quads.codes]
+    return EncodedQuads(encoded[0], encoded[1], encoded[2], encoded[3], ids, quads.terms)
 
 
 def write_partitions(store: Path, s: Ids, p: Ids, o: Ids, g: Ids) -> list[PartitionEntry]:
@@ -158,8 +153,7 @@ def build_store(
     rest = iter(quads)
     encoded = []
     while chunk := list(islice(rest, CHUNK)):
-        s, p, o, g = zip(*chunk)
-        encoded.append(encode_quads(s, p, o, g, seed))
+        encoded.append(encode_quads(Quads.of(chunk), seed))
     names = pa.array(list(graphs), pa.string())
     graph_ids = encode(names, seed)
     with temporary(path) as folder:

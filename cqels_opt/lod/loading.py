@@ -88,7 +88,7 @@ def _read(pieces: Iterable[Piece], seed: int, failures: Failures) -> _Input:
             names[name] = None
         for quads in read(piece, failures):
             if len(quads):
-                result.quads.append(encode_quads(quads.s, quads.p, quads.o, quads.g, seed))
+                result.quads.append(encode_quads(quads, seed))
                 result.read += len(quads)
     # a named graph that was given exists even if its file is empty
     result.graph_texts = pa.array(list(names), pa.string())
