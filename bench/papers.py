@@ -61,11 +61,12 @@ def write_papers(file: Path, papers: int, seed: int = 1, skew: float = 2.0) -> i
     return triples
 
 
-def _texts(numbers: np.ndarray[Any, Any]) -> pa.StringArray:
+def _texts(numbers: np.ndarray[Any, Any]) -> Any:
     return pa.array(numbers).cast(pa.string())
 
 
 def _bytes(parts: list[Any]) -> memoryview:
     """The rows of columns and constants, each row joined, one after the other."""
-    joined = pc.binary_join_element_wise(*(pa.scalar(p, pa.string()) if isinstance(p, str) else p for p in parts), "")
+    columns: list[Any] = [pa.scalar(part, pa.string()) if isinstance(part, str) else part for part in parts]
+    joined: Any = pc.binary_join_element_wise(*columns, pa.scalar("", pa.string()))
     return memoryview(joined.buffers()[2])

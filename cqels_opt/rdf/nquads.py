@@ -28,7 +28,7 @@ _LINE = re.compile(
     rf"[ \t]*(?:({_NODE})[ \t]*({IRI_PATTERN})[ \t]*({_NODE}|{LITERAL_PATTERN})[ \t]*({_NODE})?[ \t]*\.)?"
     r"[ \t]*(?:#[^\n]*)?\r?\n?"
 )
-_NEWLINE, _RETURN, _BLANK, _QUOTE, _STOP = b"\n\r \"."
+_NEWLINE, _RETURN, _BLANK, _QUOTE, _STOP = b'\n\r ".'
 
 Places = NDArray[np.int64]
 
@@ -67,9 +67,7 @@ def _lines(block: bytes) -> tuple[Places, Places]:
     return begins, ends - returned
 
 
-def _plain(
-    block: bytes, begins: Places, ends: Places, scope: int, graph: str | None, quads: bool
-) -> tuple[Places, Quads]:
+def _plain(block: bytes, begins: Places, ends: Places, scope: int, graph: str | None, quads: bool) -> tuple[Places, Quads]:
     """The lines (from 0) of plain form, and their quads in the same order."""
     if not _is_utf8(block):
         return np.empty(0, np.int64), Quads.of([])
@@ -91,7 +89,7 @@ def _plain(
     # the terms and what is between them, as one array over the block; every second entry is a term
     cuts = np.stack([begins, first, first + 1, second, second + 1, object_end, object_end + named, stop], axis=1)
     offsets = np.append(cuts.ravel(), len(block)).astype(np.int32)
-    cells = pa.StringArray.from_buffers(len(offsets) - 1, pa.py_buffer(offsets), pa.py_buffer(block))
+    cells = pa.StringArray.from_buffers(len(offsets) - 1, pa.py_buffer(offsets.data), pa.py_buffer(block))
     rows = np.arange(len(lines)) * 8
     wanted = np.concatenate([rows, rows + 2, rows + 4, rows[named] + 6])
     coded = cells.take(pa.array(wanted)).dictionary_encode()

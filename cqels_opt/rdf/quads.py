@@ -53,7 +53,7 @@ class Quads:
         return Quads(self.terms.filter(pa.array(used[:-1])), places[self.codes])
 
     def __len__(self) -> int:
-        return self.codes.shape[1]
+        return int(self.codes.shape[1])
 
     @property
     def s(self) -> list[str]:
