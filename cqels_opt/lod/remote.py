@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
-import os
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,16 +20,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
-from urllib.parse import urlsplit
 
 import pyarrow as pa
 from pyarrow import fs
 
 from cqels_opt.errors import StoreError
 from cqels_opt.lod.files import FORMAT, HEADER, VERSION, FileEntry, parse_header
+from cqels_opt.lod.places import cache_folder, is_uri, shown
 
-#: Where files that are fetched are kept, before the user's cache folder.
-CACHE_VARIABLE: Final = "CQELS_OPT_CACHE"
 DATA: Final = "data-"
 
 _BLOCK: Final = 8 << 20
@@ -38,12 +35,6 @@ _THREADS: Final = 4
 _DAY: Final = 24 * 3600 * 10**9
 #: Filesystems without folders.
 _FLAT: Final = ("s3", "gcs")
-_URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
-
-
-def is_uri(place: Path | str) -> bool:
-    """Whether a store is named by a URI; else it is a folder."""
-    return isinstance(place, str) and _URI.match(place) is not None
 
 
 def pinned(place: str) -> str:
@@ -57,19 +48,6 @@ def header_file(place: str) -> Path:
     return RemoteStore.at(place).header_file() if is_uri(place) else Path(place) / HEADER
 
 
-def cache_folder() -> Path:
-    """Where this machine keeps fetched stores: below ``CQELS_OPT_CACHE``, or in the user's cache folder."""
-    base = os.environ.get("XDG_CACHE_HOME", "")
-    users = (Path(base) if Path(base).is_absolute() else Path.home() / ".cache") / "cqels-opt"
-    return Path(os.environ.get(CACHE_VARIABLE) or users).absolute() / "stores"
-
-
-def shown(uri: str) -> str:
-    """A URI for people: without credentials and options."""
-    parts = urlsplit(uri)
-    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
-
-
 def filesystem(uri: str) -> tuple[fs.FileSystem, str]:
     """The filesystem of a URI and the path in it; StoreError where there is none."""
     try:
@@ -80,18 +58,31 @@ def filesystem(uri: str) -> tuple[fs.FileSystem, str]:
 
 
 @contextmanager
-def _explained(uri: str) -> Iterator[None]:
+def _explained(uri: str, name: str = "") -> Iterator[None]:
     """What a filesystem says is wrong, in one sentence that names the place."""
     try:
         yield
     except FileNotFoundError as error:
-        raise StoreError(f"{shown(uri)}: there is no store, or a file of it is missing ({_first_sentence(error)})") from error
+        if not _has_bucket(uri):
+            raise StoreError(f"{shown(uri)}: there is no such bucket") from error
+        missing = "there is no store" if name == HEADER else f"{name} is missing: the store is damaged or was replaced"
+        raise StoreError(f"{shown(uri)}: {missing}") from error
     except (pa.ArrowException, OSError) as error:
         raise StoreError(f"{shown(uri)}: {_reason(error)}") from error
 
 
+def _has_bucket(uri: str) -> bool:
+    """Whether the bucket is there, as far as the server tells; filesystems with folders have none."""
+    system, path = filesystem(uri)
+    try:
+        found: bool = system.type_name not in _FLAT or system.get_file_info(path.partition("/")[0]).type != fs.FileType.NotFound
+    except OSError:
+        return True
+    return found
+
+
 _REASONS: Final = (
-    (r"NO_SUCH_BUCKET|NoSuchBucket|[Bb]ucket.*(?:does not exist|not found)", "there is no such bucket"),
+    (r"NO_SUCH_BUCKET|NoSuchBucket", "there is no such bucket"),
     (
         r"ACCESS_DENIED|INVALID_ACCESS_KEY_ID|SIGNATURE|InvalidAccessKeyId|HTTP response code: 403|[Cc]redentials",
         "access is denied; check the credentials, for S3 AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
@@ -190,7 +181,7 @@ class RemoteStore:
             part = place.with_name(f"{place.name}.part")
             system, path = filesystem(self.uri)
             with (
-                _explained(self.uri),
+                _explained(self.uri, name),
                 system.open_input_stream(f"{path}/{DATA}{self.fingerprint}/{name}") as source,
                 part.open("wb") as target,
             ):
@@ -212,7 +203,7 @@ class RemoteStore:
 def _read(uri: str, name: str) -> bytes:
     """A small file of a store."""
     system, path = filesystem(uri)
-    with _explained(uri), system.open_input_stream(f"{path}/{name}") as file:
+    with _explained(uri, name), system.open_input_stream(f"{path}/{name}") as file:
         content: bytes = file.read()
         return content
 
@@ -221,12 +212,11 @@ def _read(uri: str, name: str) -> bytes:
 def check_remote_target(uri: str) -> None:
     """Raise StoreError unless a store may be written there: a place with nothing in it, or with an old store."""
     system, path = filesystem(uri)
-    bucket, _, prefix = path.partition("/")
-    if not prefix:
+    if "/" not in path:
         raise StoreError(f"{shown(uri)}: name a place in the bucket for the store, as in {shown(uri)}/store")
+    if not _has_bucket(uri):
+        raise StoreError(f"{shown(uri)}: there is no such bucket")
     with _explained(uri):
-        if system.type_name in _FLAT and system.get_file_info(bucket).type == fs.FileType.NotFound:
-            raise StoreError(f"{shown(uri)}: there is no such bucket ({bucket})")
         names = [info.base_name for info in system.get_file_info(fs.FileSelector(path, allow_not_found=True))]
     if HEADER not in names and not all(name.startswith(DATA) for name in names):
         raise StoreError(f"{shown(uri)}: other files lie there: name a new place for the store")

@@ -24,6 +24,7 @@ from cqels_opt.lod import remote
 from cqels_opt.lod.dictionary import DICTIONARY, Dictionary, PartEntry
 from cqels_opt.lod.files import FORMAT, HEADER, VERSION, read_header
 from cqels_opt.lod.order import Ids
+from cqels_opt.lod.places import is_uri
 from cqels_opt.lod.relation import FORMAT as RELATION_FORMAT
 from cqels_opt.lod.relation import HEADER as RELATION_HEADER
 from cqels_opt.lod.relation import VERSION as RELATION_VERSION
@@ -107,7 +108,7 @@ class Store:
 
         Its data are read when they are used.
         """
-        if remote.is_uri(place):
+        if is_uri(place):
             source = remote.RemoteStore.at(str(place))
             return cls._opened(source.folder, read_header(source.header_file(), FORMAT, VERSION), source)
         path = Path(place)

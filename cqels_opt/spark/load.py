@@ -39,6 +39,7 @@ from cqels_opt.lod.loading import (
     spill_pieces,
     upload_files,
 )
+from cqels_opt.lod.places import cache_folder, is_uri
 from cqels_opt.lod.store import Store
 from cqels_opt.lod.target import finish, load_place
 from cqels_opt.rdf.ids import DEFAULT_SEED
@@ -85,12 +86,12 @@ def load(
 
     Raises DataError (``path:line: message``) for the first bad line unless ``on_error`` is ``skip``.
     """
-    if not remote.is_uri(target):
+    if not is_uri(target):
         return _load(spark, sources, Path(target), seed, on_error, progress, durable)
     remote.check_remote_target(str(target))
     tell = progress or (lambda done, of: None)
     size = sum(source_size(source) for source in sources)
-    scratch = remote.cache_folder().with_name("loading")
+    scratch = cache_folder().with_name("loading")
     scratch.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=scratch) as folder:
         # writing here is most of the work; the upload counts for the last tenth

@@ -195,7 +195,7 @@ def test_cuts_into_ranges_make_the_same_partitions(tmp_path: Path) -> None:
                 entries[entry.graph, entry.predicate] = entry
         made.append(entries)
     assert made[0] == made[1]
-    assert sum(entry.triples for entry in made[0].values()) == len({line for line in some_lines(400)})
+    assert sum(entry.triples for entry in made[0].values()) == len(set(some_lines(400)))
 
 
 def test_what_a_task_holds_does_not_grow_with_the_data() -> None:

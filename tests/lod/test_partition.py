@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -31,7 +31,7 @@ def test_pieces_make_the_files_of_the_whole(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(partition.merged, "__defaults__", (size,))
         bounds = [0, *sorted(min(cut, len(s)) for cut in cuts), len(s)]
-        for begin, end in zip(bounds, bounds[1:]):
+        for begin, end in pairwise(bounds):
             writer.append(s[begin:end], o[begin:end])
         assert writer.close() == checksum
     for file in (folder / "whole").iterdir():

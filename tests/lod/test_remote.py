@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 from pyarrow import fs
 
-from cqels_opt.errors import StoreError
-from cqels_opt.lod import remote
+from cqels_opt.errors import InputError, StoreError
+from cqels_opt.lod import places, remote
 from cqels_opt.lod.build import build_store
 from cqels_opt.lod.check import check, info
 from cqels_opt.lod.store import StaticPattern, Store
@@ -62,7 +62,7 @@ def bucket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bucket:
     (tmp_path / "remote").mkdir()
     found = Bucket(tmp_path / "remote")
     monkeypatch.setattr(remote, "filesystem", lambda uri: (found, uri.removeprefix("test://").rstrip("/")))
-    monkeypatch.setenv(remote.CACHE_VARIABLE, str(tmp_path / "cache"))
+    monkeypatch.setenv(places.CACHE_VARIABLE, str(tmp_path / "cache"))
     return found
 
 
@@ -157,7 +157,7 @@ def test_what_is_missing_is_said(bucket: Bucket, tmp_path: Path) -> None:
         Store.open(URI)
     put(tmp_path / "s", NEW)
     next((tmp_path / "remote").rglob("c0.npy")).unlink()
-    with pytest.raises(StoreError, match="a file of it is missing"):
+    with pytest.raises(StoreError, match=r"c0\.npy is missing"):
         rows(Store.open(URI))
 
 
@@ -218,11 +218,15 @@ def test_errors_are_one_sentence(bucket: Bucket, monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_scheme_that_nobody_knows() -> None:
-    with pytest.raises(StoreError, match="^nowhere://bucket/x: "):
+    with pytest.raises(StoreError, match=r"^nowhere://bucket/x: "):
         Store.open("nowhere://bucket/x")
 
 
 def test_places() -> None:
-    assert remote.is_uri("s3://bucket/x") and remote.is_uri("gs://bucket/x")
-    assert not remote.is_uri("folder/x") and not remote.is_uri("/a/b") and not remote.is_uri(Path("s3://bucket/x"))
-    assert remote.shown("s3://key:secret@bucket/x?region=here") == "s3://bucket/x"
+    assert places.is_uri("s3://bucket/x") and places.is_uri("gs://bucket/x")
+    assert not places.is_uri("folder/x") and not places.is_uri("/a/b") and not places.is_uri(Path("s3://bucket/x"))
+    assert places.shown("s3://key:secret@bucket/x?region=here") == "s3://bucket/x"
+    assert places.place_of("file:///mnt/a%20store") == Path("/mnt/a store")
+    assert places.place_of("s3://bucket/x") == "s3://bucket/x"
+    with pytest.raises(InputError, match=r"^--checkpoint: s3://bucket/x: the state of a run needs a folder"):
+        places.state_folder("s3://key:secret@bucket/x", "--checkpoint")
