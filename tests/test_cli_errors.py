@@ -98,7 +98,10 @@ FILES: list[tuple[list[str], str]] = [
     (["run", "q.rq", "--store", "none"], "--store: none: No such file or directory"),
     (["run", "q.rq", "--store", "a.nt"], "--store: a.nt: it is a file; a folder is expected"),
     (["run", "q.rq", "--store", "file:///none"], "--store: /none: No such file or directory"),
-    (["run", "q.rq", "--checkpoint", "s3://key:secret@b/x?region=r"], "--checkpoint: s3://b/x: the state of a run needs a folder"),
+    (
+        ["run", "q.rq", "--checkpoint", "s3://key:secret@b/x?region=r"],
+        "--checkpoint: s3://b/x: the state of a run needs a folder",
+    ),
     (["store", "info", "nowhere://bucket/x"], "nowhere://bucket/x: "),
     (["run", "q.rq", "--checkpoint", "a.nt"], "--checkpoint: a.nt: it is a file; a folder is expected"),
     (["run", "q.rq", "--trace", "none/t.jsonl"], "--trace: none/t.jsonl: there is no folder none"),

@@ -12,7 +12,6 @@ from __future__ import annotations
 import heapq
 import pickle
 import shutil
-import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -91,14 +90,11 @@ def load(
     remote.check_remote_target(str(target))
     tell = progress or (lambda done, of: None)
     size = sum(source_size(source) for source in sources)
-    scratch = cache_folder().with_name("loading")
-    scratch.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=scratch) as folder:
+    with load_place(cache_folder().with_name("loading")) as place:
+        folder = place.folder / "store"
         # writing here is most of the work; the upload counts for the last tenth
-        report = _load(
-            spark, sources, Path(folder) / "store", seed, on_error, lambda done, of: tell(done * 9 // 10, of), durable=False
-        )
-        store = Store.open(Path(folder) / "store")
+        report = _load(spark, sources, folder, seed, on_error, lambda done, of: tell(done * 9 // 10, of), durable=False)
+        store = Store.open(folder)
         tasks = _uploads(store, str(target), spark.sparkContext.defaultParallelism)
         _run(spark, "load: upload", tasks, lambda done, of: tell(size * 9 // 10 + size * done // (10 * of), size))
         remote.publish(store.path / HEADER, str(target), store.fingerprint)
