@@ -19,6 +19,9 @@ from cqels_opt.lod.order import Ids, is_sorted, run_starts, stable_order
 #: A single column is good enough for a composite index while a row's key has on average at most this many rows to verify.
 VERIFY_LIMIT: Final = 4.0
 
+#: So many probes are sorted first: neighbours in the keys then share the pages and the cache lines of their searches.
+SORTED_PROBES: Final = 1000
+
 #: Runs that are counted at a time.
 _PIECE: Final = 1 << 20
 
@@ -178,11 +181,22 @@ class Index:
         if not len(self.keys):
             nothing = np.empty(0, np.int64)
             return nothing, nothing, nothing
+        if len(probe) < SORTED_PROBES:
+            at = np.minimum(np.searchsorted(self.keys, probe), len(self.keys) - 1)
+            hits = np.flatnonzero(self.keys[at] == probe)
+            at = at[hits]
+            begins = self.starts[at]
+            return hits, begins, self.starts[at + 1] - begins
+        order = np.argsort(probe)
+        probe = probe[order]
         at = np.minimum(np.searchsorted(self.keys, probe), len(self.keys) - 1)
-        hits = np.flatnonzero(self.keys[at] == probe)
-        at = at[hits]
-        begins = self.starts[at]
-        return hits, begins, self.starts[at + 1] - begins
+        found = self.keys[at] == probe
+        at, rows = at[found], order[found]
+        begin_of, count_of = np.empty(len(probe), np.int64), np.zeros(len(probe), np.int64)
+        begin_of[rows] = self.starts[at]
+        count_of[rows] = self.starts[at + 1] - self.starts[at]
+        hits = np.flatnonzero(count_of)
+        return hits, begin_of[hits], count_of[hits]
 
 
 def _sorted_runs(column: Ids) -> tuple[Ids, Ids, NDArray[np.integer] | None]:
