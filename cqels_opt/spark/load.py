@@ -179,25 +179,27 @@ def _in_two_stages(
     each = min(max(size // (4 * cores), _PIECE[0]), _PIECE[1])
     groups = list(_grouped([piece for scope, source in enumerate(sources) for piece in pieces(source, scope, each)], each))
     cuts = cuts_for(size, cores)
-    # reading is most of the work; writing counts for the last tenth
+    # reading is two thirds of the work, about
     spilled = _run(
         spark,
         "load: read",
         [partial(spill_pieces, group, folder, seed, skip, cuts) for group in groups],
-        lambda done, of: tell(size * 9 * done // (10 * of), size),
+        lambda done, of: tell(size * 2 * done // (3 * of), size),
     )
     spills = [outcome.spill for outcome in spilled if outcome.spill is not None]
-    gathering: list[Task] = []
+    buckets = []
     for bucket in range(cuts.buckets):
         ranges = zip(*(spill.quads(bucket) for spill in spills))
         filled = [[piece for piece in slices if piece.end > piece.start] for slices in ranges]
-        if any(filled):
-            gathering.append(partial(gather_quads, [slices for slices in filled if slices], folder))
+        buckets.append([slices for slices in filled if slices])
+    # the longest task begins first
+    buckets.sort(key=lambda ranges: -sum(piece.end - piece.start for slices in ranges for piece in slices))
+    gathering: list[Task] = [partial(gather_quads, ranges, folder) for ranges in buckets if ranges]
     for number in range(dictionary_ranges(cuts.terms)):
         parts = [piece for piece in (spill.terms(number) for spill in spills) if piece.end > piece.start]
         if parts:
             gathering.append(partial(gather_terms, parts, folder, f"{number:04d}"))
-    gathered = _run(spark, "load: write", gathering, lambda done, of: tell(size * 9 // 10 + size * done // (10 * of), size))
+    gathered = _run(spark, "load: write", gathering, lambda done, of: tell(size * 2 // 3 + size * done // (3 * of), size))
     return spilled, gathered
 
 
