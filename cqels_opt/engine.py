@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from cqels_opt.errors import CheckpointError, InputError
+from cqels_opt.lod.places import state_folder
 from cqels_opt.operators.driver import Driver, DriverOptions, Sink
 from cqels_opt.operators.explained import Format, explained
 from cqels_opt.operators.machine import Calibration, known
@@ -92,10 +93,8 @@ class Engine:
                 "give files (static, graphs) or a store, not both: load the files into the store with cqels-opt load"
             )
         sources = prepare.static_sources([Path(p) for p in paths], [(iri, Path(p)) for iri, p in (graphs or {}).items()])
-        self.store = (
-            Path(store).absolute()
-            if store is not None
-            else prepare.static_store(spark, self.folder / "static", sources, on_error)
+        self.store: Path | str = (
+            prepare.opened(store) if store is not None else prepare.static_store(spark, self.folder / "static", sources, on_error)
         )
         self.queries: list[CompiledQuery] = []
 
@@ -168,7 +167,7 @@ class Engine:
         given = {iri.strip("<>"): frame for iri, frame in streams.items()}
         needed = tuple(dict.fromkeys(s for q in queries for s in q.program.streams))
         check_streams(needed, given)
-        folder = Path(checkpoint).absolute()
+        folder = state_folder(checkpoint, "checkpoint").absolute()
         runner = SparkRunner(self.spark)
         programs = [q.program for q in queries]
         to = FunctionSink(self.spark, sink, programs, with_query)
@@ -212,7 +211,7 @@ class Engine:
         streams = registered.program.streams
         if len(streams) > 1 and (stream is None or stream.strip("<>") not in [s.strip("<>") for s in streams]):
             raise InputError(f"the query reads {', '.join(streams)}: say with stream= which of them this DataFrame is")
-        kept = Path(state).absolute() if state is not None else None
+        kept = state_folder(state, "state").absolute() if state is not None else None
         folder = kept or self.folder / "adaptive" / registered.id
         runner = SparkRunner(self.spark)
         to = FunctionSink(self.spark, sink, [registered.program], with_query=False)
@@ -296,7 +295,7 @@ def make_driver(
     """The driver of a run. What registration made for the terms of its queries is copied into the checkpoint's folder."""
     identity = {
         "query": {q.id: [q.query.text, q.program.operator, q.meaning.duplicates, repr(q.meaning.report)] for q in queries},
-        "static data": prepare.fingerprint(Path(queries[0].program.store)),
+        "static data": prepare.fingerprint(queries[0].program.store),
         "lateness": frontier.lateness,
         "drain": options.drain,
     }

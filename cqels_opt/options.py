@@ -50,7 +50,7 @@ class RunOptions:
     streams: tuple[tuple[str, Path], ...] = ()
     static: tuple[Path, ...] = ()
     graphs: tuple[tuple[str, Path], ...] = ()
-    store: Path | None = None
+    store: Path | str | None = None
     dialect: str = "auto"
     profile: str | None = None
     report: Mapping[str, Policy] = field(default_factory=dict)
@@ -92,7 +92,7 @@ class ExplainOptions:
 class LoadOptions:
     """`load`: files for the default graph and for named graphs, and the store that they go to."""
 
-    store: Path
+    store: Path | str
     paths: tuple[Path, ...] = ()
     graphs: tuple[tuple[str, Path], ...] = ()
     on_error: OnError = "fail"

@@ -10,6 +10,8 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from cqels_opt.lod.places import CACHE_VARIABLE
+
 __all__ = ["IN_A_BATCH", "SparkSession", "make_session"]
 
 SETTINGS = {
@@ -43,6 +45,8 @@ def make_session(master: str | None, scratch: Path, quiet: bool = True) -> Spark
     master = master or "local[*]"
     builder = SparkSession.builder.appName("cqels-opt").master(master)
     settings = {**SETTINGS, "spark.sql.warehouse.dir": str(scratch / "warehouse"), "spark.pyspark.python": sys.executable}
+    if CACHE_VARIABLE in os.environ:
+        settings[f"spark.executorEnv.{CACHE_VARIABLE}"] = os.environ[CACHE_VARIABLE]
     if not master.startswith("local"):
         del settings["spark.driver.bindAddress"], settings["spark.driver.host"]
     for key, value in settings.items():
