@@ -19,7 +19,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from cqels_opt.lod.index import VERIFY_LIMIT, Ids, Index
+from cqels_opt.lod.index import VERIFY_LIMIT, Index
+from cqels_opt.lod.order import Ids
 from cqels_opt.lod.relation import Relation
 from cqels_opt.operators.cache import Recent, Stamp, stamp_of
 from cqels_opt.operators.program import Program
