@@ -99,7 +99,7 @@ class Accumulated:
         rows = concat([new, *(scope.always(part) for part in (counted, *before))])
         group, first = group_ids(rows.values(node.keys), len(rows))
         segments = segments_of(group, rows, max(len(first), int(node.implicit)), scope.low, scope.high, node.implicit)
-        sums = {name: running(segments, group, rows, *rows.values([name])) for name in names}
+        sums = dict(zip(names, running(segments, group, rows, *rows.values(names))))
         columns = {key: column[first][segments.group] for key, column in zip(node.keys, rows.values(node.keys))}
         for i, (variable, spec) in enumerate(node.aggregates):
             columns[variable] = _values(spec.function, i, sums, scope.terms)

@@ -51,13 +51,16 @@ def segments_of(group: Ints, rows: Rows, groups: int, low: int, high: int, whole
     return Segments(owner[:-1][inner], time[:-1][inner], time[1:][inner], span)
 
 
-def running(segments: Segments, group: Ints, rows: Rows, amount: Ints) -> Ints:
+def running(segments: Segments, group: Ints, rows: Rows, *amounts: Ints) -> list[Ints]:
     """Σ amount over the members of each segment. (What lies at or behind a group's last edge belongs to no segment.)"""
-    size = len(segments.group)
-    change = np.zeros(size + 1, amount.dtype)
-    np.add.at(change, segments.at(group, rows.start), amount)
-    np.add.at(change, segments.at(group, rows.end), -amount)
-    return np.cumsum(change)[:-1]
+    enters, leaves = segments.at(group, rows.start), segments.at(group, rows.end)
+    found = []
+    for amount in amounts:
+        change = np.zeros(len(segments.group) + 1, amount.dtype)
+        np.add.at(change, enters, amount)
+        np.add.at(change, leaves, -amount)
+        found.append(np.cumsum(change)[:-1])
+    return found
 
 
 def _expand(segments: Segments, group: Ints, rows: Rows) -> tuple[Ints, Ints]:
@@ -89,7 +92,7 @@ def grouped(
     if implicit and not groups:
         groups = 1
     segments = segments_of(group, rows, groups, low, high, implicit)
-    members = running(segments, group, rows, rows.n)
+    (members,) = running(segments, group, rows, rows.n)
     out = {k: c[first][segments.group] for k, c in zip(keys, columns)} if len(first) else {}
     for variable, spec in aggregates:
         out[variable] = _column(spec, rows, group, segments, terms, whole)
@@ -121,7 +124,7 @@ def _column(spec: Aggregate, rows: Rows, group: Ints, segments: Segments, terms:
         once = disjoint(Rows({f"g{i}": c for i, c in enumerate(kept.values())}, rows.start, rows.end, rows.n))
         rows, group, argument = once, once.columns["g0"], once.columns["g1"]
     if spec.function == "COUNT":
-        count = running(segments, group, rows, np.where(argument != 0, rows.n, 0))
+        (count,) = running(segments, group, rows, np.where(argument != 0, rows.n, 0))
         return counts(count, terms)
     if spec.function in ("SUM", "AVG"):
         return _sums(spec.function, rows, group, argument, segments, terms)
@@ -145,9 +148,8 @@ def _sums(function: str, rows: Rows, group: Ints, argument: Ints, segments: Segm
     if not plain.all() or bound.sum() >= 2.0**62:
         return _totals(function, rows, group, argument, segments, terms)
     amount = mantissa * 10 ** (deepest - scale)
-    total = running(segments, group, rows, amount * rows.n)
-    count = running(segments, group, rows, rows.n)
-    decimals = running(segments, group, rows, np.where(kinds(argument) == 5, rows.n, 0))
+    of_decimals = np.where(kinds(argument) == 5, rows.n, 0)
+    total, count, decimals = running(segments, group, rows, amount * rows.n, rows.n, of_decimals)
     return sum_terms(function, count, decimals, np.zeros_like(total), total, deepest, terms)
 
 

@@ -239,6 +239,7 @@ class Driver:
                 self.frontier,
                 ms,
                 jobs,
+                done.finished.get(p.id, []),
             )
             for p in self.programs
         ]
