@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
+from rich.console import Console
 from rich.table import Table
 
 from cqels_opt.bench.screen import console
@@ -215,12 +216,14 @@ def study(quick: bool) -> dict[str, Any]:
     sizes = [size // scale for size in SIZES]
     with tempfile.TemporaryDirectory(prefix="cqels-opt-long-window-") as scratch:
         folder = Path(scratch)
-        program = _compiled(folder)
+        program, progress = _compiled(folder), Console(stderr=True)
         found, at = [], 0
         for size in (*sizes, 0):
             told = _live(Life(folder / "state", program, at, size, TIMED))
             if at:
                 found.append(told)
+                took = 1000 * statistics.median(told["batches"])
+                progress.print(f"{told['rows']:,} rows: {took:,.0f} ms a batch, restart {told['restore'] + told['first']:.1f} s")
             at = told["at"]
     return {"seed": SEED, "rate": RATE, "fill": FILL, "sizes": sizes, "results": found}
 
