@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
+from rich.console import Console
 from rich.table import Table
 
 from cqels_opt.bench.screen import console
@@ -135,14 +136,15 @@ def _serve(line: Any) -> None:
     runner = LocalRunner()
     while True:
         what, arguments = line.recv()
-        line.send(memory() if what == "memory" else getattr(runner, what)(*arguments))
+        line.send(usage() if what == "usage" else getattr(runner, what)(*arguments))
 
 
-def memory() -> dict[str, float]:
-    """Resident megabytes of this process: its own, and pages of mapped files, which processes share."""
+def usage() -> dict[str, float]:
+    """Resident megabytes of this process, its own and pages of mapped files (which processes share); and its seconds of CPU so far."""
     with Path("/proc/self/status").open(encoding="ascii") as file:
         found = dict(line.split(":", 1) for line in file if line.startswith("Rss"))
-    return {kind: int(found[name].split()[0]) / 1024 for kind, name in (("own", "RssAnon"), ("mapped", "RssFile"))}
+    kinds = (("own", "RssAnon"), ("mapped", "RssFile"))
+    return {"cpu": time.process_time(), **{kind: int(found[name].split()[0]) / 1024 for kind, name in kinds}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,25 +161,27 @@ class Life:
         """Tells what it found, and dies without a chance to tidy up."""
         began = time.perf_counter()
         runner = WorkerRunner()
-        runner.ask("memory")
+        runner.ask("usage")
         found: dict[str, Any] = {"start": time.perf_counter() - began}
-        began = time.perf_counter()
+        began, before_restore = time.perf_counter(), _cpu(runner)
         stream = self.program.streams[0]
         frontier = Frontier((stream,))
         driver = Driver(self.folder, [self.program], runner, _Nowhere(), frontier, DriverOptions(), merging=in_thread)
-        found["restore"] = time.perf_counter() - began
-        seconds, phases = [], []
+        found["restore"], before_first = time.perf_counter() - began, _cpu(runner) - before_restore
+        seconds, cpu, phases = [], [], []
         at, number = self.begin, driver.state.batch + 1
         for _ in range(self.timed + 1 if at else 0):
-            rows = elements(at, RATE)
+            rows, before = elements(at, RATE), _cpu(runner)
             began = time.perf_counter()
             records = driver.batch(number, rows)
             seconds.append(time.perf_counter() - began)
             phases.append(records[0].ms)
+            cpu.append(_cpu(runner) - before)
             at, number = at + RATE, number + 1
         if seconds:
             driver.merging.wait(60)
-            found |= {"first": seconds[0], "batches": seconds[1:], "driver": memory(), "worker": runner.ask("memory")}
+            found |= {"first": seconds[0], "batches": seconds[1:], "cpu": [before_first + cpu[0], *cpu[1:]]}
+            found |= {"driver": usage(), "worker": runner.ask("usage")}
             found["phases"] = {p: statistics.median(getattr(ms, p) for ms in phases[1:]) for p in phases[0].PHASES}
             found |= _state(driver, self.folder)
         while at < self.end:
@@ -187,6 +191,12 @@ class Life:
         answer.send(found | {"at": at})
         runner.process.kill()
         os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _cpu(runner: WorkerRunner) -> float:
+    """Seconds of CPU of both processes so far: what a batch costs whatever else the machine does."""
+    spent: float = time.process_time() + runner.ask("usage")["cpu"]
+    return spent
 
 
 class _Nowhere(LocalSink):
@@ -215,12 +225,14 @@ def study(quick: bool) -> dict[str, Any]:
     sizes = [size // scale for size in SIZES]
     with tempfile.TemporaryDirectory(prefix="cqels-opt-long-window-") as scratch:
         folder = Path(scratch)
-        program = _compiled(folder)
+        program, progress = _compiled(folder), Console(stderr=True)
         found, at = [], 0
         for size in (*sizes, 0):
             told = _live(Life(folder / "state", program, at, size, TIMED))
             if at:
                 found.append(told)
+                took = 1000 * statistics.median(told["batches"])
+                progress.print(f"{told['rows']:,} rows: {took:,.0f} ms a batch, restart {told['restore'] + told['first']:.1f} s")
             at = told["at"]
     return {"seed": SEED, "rate": RATE, "fill": FILL, "sizes": sizes, "results": found}
 
@@ -250,15 +262,28 @@ def _live(life: Life) -> dict[str, Any]:
 def show(found: Mapping[str, Any]) -> None:
     """A study as a table."""
     table = Table(title=f"A window of an hour at {found['rate']:,} elements/s, batches of a second; the processes' own memory")
-    for heading in ("rows in the window", "ms a batch", "restart, ms", "driver", "worker", "mapped by it", "disk", "segments"):
+    for heading in (
+        "rows in the window",
+        "a batch",
+        "its CPU",
+        "restart",
+        "its CPU",
+        "driver",
+        "worker",
+        "mapped by it",
+        "disk",
+        "segments",
+    ):
         table.add_column(heading, justify="right")
     for row in found["results"]:
         batch = 1000 * statistics.median(row["batches"])
         restart = 1000 * (row["restore"] + row["first"])
         table.add_row(
             f"{row['rows']:,}",
-            f"{batch:,.0f}",
-            f"{restart:,.0f}",
+            f"{batch:,.0f} ms",
+            f"{1000 * statistics.median(row['cpu'][1:]):,.0f} ms",
+            f"{restart:,.0f} ms",
+            f"{1000 * row['cpu'][0]:,.0f} ms",
             f"{row['driver']['own']:,.0f} MB",
             f"{row['worker']['own']:,.0f} MB",
             f"{row['worker']['mapped']:,.0f} MB",

@@ -26,6 +26,7 @@ from cqels_opt.operators.planner import BlockPlanner, PlanMode
 from cqels_opt.operators.program import Program
 from cqels_opt.operators.step import Step
 from cqels_opt.operators.terms import TermTable
+from cqels_opt.operators.workshop import Start, at_once
 from cqels_opt.plans import Cut as Threshold
 from cqels_opt.plans import Plan, QueryGraph, Scan, Split, parse_plans
 from cqels_opt.plans.designs import neighbours
@@ -178,6 +179,7 @@ class Registered:
         sink: Any = None,
         identity: Mapping[str, Any] | None = None,
         trace: Any = None,
+        merging: Start = at_once,
     ) -> Driver:
         """A driver over a new state folder (or over one that is there)."""
         self.runs += 1
@@ -198,6 +200,7 @@ class Registered:
             identity,
             [SlotFile("terms", str(pages), greatest=int(FOREVER))] if pages.exists() else [],
             trace,
+            merging=merging,
         )
 
     def chunks(self, how: Cut) -> list[pa.Table]:

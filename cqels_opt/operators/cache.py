@@ -45,7 +45,7 @@ Stamp = tuple[int, int]
 _STORES: Recent[tuple[str, Stamp], Store] = Recent(8)
 _RELATIONS: Recent[tuple[str, Stamp, StaticPattern | None], Relation] = Recent(256)
 _JOIN_SIZES: Recent[tuple[str, tuple[Stamp, ...], StaticPattern | str, StaticPattern | str, str, str], int] = Recent(4096)
-_PAGES: Recent[tuple[str, Stamp], Page] = Recent(4096)
+_PAGES: Recent[tuple[str, Stamp], Page] = Recent(256)
 
 
 def stamp_of(path: Path) -> Stamp:

@@ -20,7 +20,7 @@ from cqels_opt.windows.columns import Columns
 from cqels_opt.windows.intervals import BEFORE_TIME, validity
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Run:
     """Rows with the columns ``v0 …`` of a shape. Their times are ``base + offsets``, rising; there is a row at least.
 

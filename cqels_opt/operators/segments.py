@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
 from typing import Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 import pyarrow as pa
@@ -22,7 +23,7 @@ from numpy.typing import NDArray
 from cqels_opt.lod.index import VERIFY_LIMIT, Index
 from cqels_opt.lod.order import Ids
 from cqels_opt.lod.relation import Relation
-from cqels_opt.operators.cache import Recent, Stamp, stamp_of
+from cqels_opt.operators.cache import Stamp, stamp_of
 from cqels_opt.operators.program import Program
 from cqels_opt.operators.runs import Run, equal_before, relation_of
 from cqels_opt.windows.columns import read_table, write_table
@@ -110,12 +111,16 @@ def _index(described: Mapping[str, Any], arrays: Mapping[str, Ids]) -> Index:
     return Index(on, columns, described["by"], arrays[f"keys {at}"], arrays[f"starts {at}"], arrays.get(f"rows {at}"))
 
 
-_SEGMENTS: Recent[tuple[str, Stamp], Run] = Recent(1024)
+_SEGMENTS: WeakValueDictionary[tuple[str, Stamp], Run] = WeakValueDictionary()
 
 
 def segment(path: Path) -> Run:
-    """A segment, opened once by a worker."""
-    return _SEGMENTS.get((str(path), stamp_of(path)), lambda: read_segment(path))
+    """A segment, opened once by a worker, and mapped as long as a window has it: a mapped file takes its place on disk."""
+    key = (str(path), stamp_of(path))
+    found = _SEGMENTS.get(key)
+    if found is None:
+        found = _SEGMENTS[key] = read_segment(path)
+    return found
 
 
 def sealed(segments: Sequence[SlotFile]) -> int:

@@ -174,6 +174,17 @@ def test_a_window_by_definition_whatever_was_merged(case: tuple[int, Window, int
             content = Content(of) if rng.random() < 0.2 else content
 
 
+def test_a_set_window_over_segments_that_were_not_merged_with_each_other(tmp_path: Path) -> None:
+    """What repeats a row lies in an earlier segment, and the worker has seen none of it being written."""
+    (tmp_path / "slots").mkdir()
+    of = occurrence(WINDOWS[0], 1, True)
+    stream = Stream(tmp_path, of, Tiers(files=2, rows=4, share=4))
+    for t in range(2, 30, 2):
+        check(stream, Content(of), stream.put([(t + 1, (value,)) for value in (1, 2, 3)], t))
+        stream.commit()
+    assert sum(f.kind == "segment" for f in stream.files) > 3
+
+
 def test_a_segment_is_what_was_written(tmp_path: Path) -> None:
     rng = np.random.default_rng(1)
     columns = {"v0": rng.integers(0, 5, 400), "v1": rng.integers(0, 300, 400), "v2": rng.integers(0, 3, 400)}
