@@ -2,8 +2,10 @@
 
 The data are those of :mod:`cqels_opt.bench.papers`. A store is loaded through Spark on all cores of this machine. Probes are batches of
 uniform random papers against the index of ``dc:creator`` on its subject, warm, and cold: opened anew, with none of its pages in the
-operating system's cache. Times of opening and of warm probes are the least of several rounds. A probe is a binary search in the sorted keys, so its cost should grow as their logarithm, as far as the
-processor's caches let it.
+operating system's cache. Times of opening and of warm probes are the least of several rounds.
+
+A probe is a binary search in the sorted keys, so its cost grows as their logarithm while the keys fit the processor's caches, and with the
+latency of memory beyond.
 """
 
 from __future__ import annotations
