@@ -54,7 +54,7 @@ test: setup
 # An S3-compatible server, built once: https://github.com/versity/versitygw (two minutes of one core).
 $(S3):
 	@command -v go >/dev/null || { \
-	  echo "make test-services builds its S3 server with Go, which is missing: install Go 1.24 or newer (https://go.dev/dl)" >&2; exit 2; }
+	  echo "make test-services builds its S3 server with Go, which is missing: install Go 1.25 or newer (https://go.dev/dl)" >&2; exit 2; }
 	@echo "building versitygw $(VERSITYGW) into $(dir $@)"
 	@GOBIN="$(abspath $(dir $@))" go install github.com/versity/versitygw/cmd/versitygw@$(VERSITYGW) || { \
 	  echo "versitygw $(VERSITYGW) could not be built: is the Go module proxy reachable?" >&2; exit 2; }

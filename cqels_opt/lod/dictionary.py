@@ -17,7 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from cqels_opt.errors import StoreError
-from cqels_opt.lod.files import FileEntry, check_size, map_array, write_array
+from cqels_opt.lod.files import FileEntry, check_size, file_sizes, map_array, write_array
 from cqels_opt.lod.order import run_starts
 from cqels_opt.rdf.ids import Ids, check_collisions, inline_texts, is_inline
 
@@ -111,9 +111,11 @@ class Dictionary:
     def open(cls, folder: Path, entries: Sequence[PartEntry], fetch: Fetch | None = None) -> Dictionary:
         """The dictionary of a store's header; its files are there and have their sizes, unless they are still to be fetched."""
         if fetch is None:
+            sizes = file_sizes(folder)
             for entry in entries:
-                for name in entry.files:
-                    check_size(folder / name, entry.files)
+                for name, (size, _) in entry.files.items():
+                    if sizes.get(name) != size:
+                        check_size(folder / name, entry.files)
         return cls(folder, entries, fetch)
 
     def find(self, ids: Ids) -> tuple[Ids, Ids]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -44,6 +45,14 @@ def file_entry(path: Path) -> FileEntry:
 def text_checksum(text: str) -> str:
     """The checksum of a text."""
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+def file_sizes(folder: Path) -> dict[str, int]:
+    """The sizes of the files in a folder, by name; nothing if there is no folder."""
+    if not folder.is_dir():
+        return {}
+    with os.scandir(folder) as files:
+        return {file.name: file.stat().st_size for file in files if file.is_file()}
 
 
 def check_size(path: Path, files: Mapping[str, FileEntry]) -> None:

@@ -10,7 +10,6 @@ A store is a folder: ``store.json`` (format version, hash seed, counts, fingerpr
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +21,7 @@ from numpy.typing import NDArray
 from cqels_opt.errors import StoreError
 from cqels_opt.lod import remote
 from cqels_opt.lod.dictionary import DICTIONARY, Dictionary, PartEntry
-from cqels_opt.lod.files import FORMAT, HEADER, VERSION, read_header
+from cqels_opt.lod.files import FORMAT, HEADER, VERSION, file_sizes, read_header
 from cqels_opt.lod.order import Ids
 from cqels_opt.lod.places import is_uri
 from cqels_opt.lod.relation import FORMAT as RELATION_FORMAT
@@ -72,10 +71,7 @@ class PartitionEntry(NamedTuple):
 
 def array_bytes(folder: Path) -> int:
     """The bytes of the arrays in a folder; 0 if there is no folder."""
-    if not folder.is_dir():
-        return 0
-    with os.scandir(folder) as files:
-        return sum(file.stat().st_size for file in files if file.name.endswith(".npy"))
+    return sum(size for name, size in file_sizes(folder).items() if name.endswith(".npy"))
 
 
 def graph_name(graph: int) -> str:
