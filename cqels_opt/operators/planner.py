@@ -42,6 +42,8 @@ from cqels_opt.plans import (
 )
 from cqels_opt.plans.cost import CostModel, Shuffled, model_named
 from cqels_opt.plans.designs import Design, design_of
+from cqels_opt.plans.physical import CHOSEN_FROM, By, Machine, Prices, physical
+from cqels_opt.plans.physical import Relation as PhysicalRelation
 from cqels_opt.plans.plan import relations as plan_relations
 from cqels_opt.query.algebra import Window
 from cqels_opt.stats import BlockStatistics, SlotCounts, StaticRelation
@@ -61,7 +63,8 @@ class PlanMode:
 
     ``split`` allows a skewed delta to be split (``splitting.py``), ``designs`` other sub-results to be taken than those compiled
     (``review.py``). ``shuffled``: the sides of a join that the runner sends through a
-    shuffle. The mode ``spark`` says that the runner's own planner decides: ours is idle, and takes the order written.
+    shuffle. ``joins``: what may do the joins on this ``machine``; the cheapest does, and if only one may, that one. The mode ``spark``
+    says that the runner's own planner decides: ours is idle, and takes the order written.
     """
 
     mode: str = "adaptive"
@@ -72,6 +75,8 @@ class PlanMode:
     designs: bool = True
     calibration: Calibration = field(default_factory=Calibration)
     shuffled: Shuffled = "nothing"
+    machine: Machine = field(default_factory=Machine)
+    joins: tuple[By, ...] = CHOSEN_FROM
 
     @property
     def model(self) -> CostModel:
@@ -238,6 +243,30 @@ class BlockPlanner:
                 split = self.splitter.choose(choice, views[source], step, self.order, terms)
                 self.decisions[source] = Decision(choice, split, before.get(source))
 
+    def physical(self, tasks: int) -> dict[str, tuple[By | None, ...]]:
+        """What does the joins of each source's plan in so many tasks, where that is not replicated probes alone."""
+        model, machine = self.optimizer.model, self.mode.machine
+        if self.elsewhere or not isinstance(model, SecondsCost) or self.mode.joins == (By.REPLICATED,):
+            return {}
+        found = {}
+        for source, decision in self.decisions.items():
+            relations = {
+                r.name: PhysicalRelation(self._views[source].cardinality(r.name) or 0.0, len(r.variables))
+                for r in self.optimizer.graph.relations
+                if r.kind != "filter"
+            }
+            prices = Prices(machine, tasks, model.constants, relations=relations)
+            if decision.split is not None or (
+                len(self.mode.joins) > 1 and tasks == 1 and not any(map(prices.missing, relations))
+            ):
+                continue  # of one task nothing can be shared out
+            whole = decision.whole
+            way = physical(whole.plan, whole.operators, whole.estimated, prices, self.mode.joins)
+            if not way.fused:
+                found[source] = way.by
+                self.decisions[source] = replace(decision, by=way.by)
+        return found
+
     def observe(self, observed: Observed) -> None:
         """What the filters kept, and what the operators of each source gave."""
         self.given_rows = observed.operators
@@ -348,6 +377,10 @@ class Planner:
             block.consider()
         plans = {name: {s: str(d.plan) for s, d in block.decisions.items()} for name, block in self.blocks.items()}
         return plans, {name: block.order for name, block in self.blocks.items()}
+
+    def physical(self, tasks: int) -> dict[str, dict[str, tuple[By | None, ...]]]:
+        """For each block what does its joins in so many tasks, where that is not replicated probes alone."""
+        return {name: found for name, block in self.blocks.items() if (found := block.physical(tasks))}
 
     @property
     def program(self) -> Program:
