@@ -22,7 +22,7 @@ from cqels_opt.operators.step import Step
 from cqels_opt.operators.terms import TermTable
 from cqels_opt.operators.units import rows_of_each
 from cqels_opt.operators.views import BeforeElements, PerBinding
-from cqels_opt.operators.walk import Walks
+from cqels_opt.operators.walk import WORTH, Walks
 from cqels_opt.operators.weights import weight
 from cqels_opt.operators.workshop import Workshop
 from cqels_opt.plans import (
@@ -233,7 +233,8 @@ class BlockPlanner:
         if step is not None and terms is not None and self.estimates in ("walks", "all"):
             walk = Walks(self.block, self.store, step, self.order, terms)
         left, self._left = self._left, {}
-        choices = self.optimizer.choose(views, walk=walk)
+        worth = WORTH if self.estimates == "all" and self.optimizer.model.unit == "s" else 0.0
+        choices = self.optimizer.choose(views, walk=walk, worth=worth)
         choices = {s: c if left.get(s, c.plan) == c.plan else replace(c, previous=left[s]) for s, c in choices.items()}
         self.decisions = {
             source: Decision(choice, self.given.get(source), before.get(source)) for source, choice in choices.items()
@@ -250,17 +251,17 @@ class BlockPlanner:
             return {}
         found = {}
         for source, decision in self.decisions.items():
+            whole = decision.whole
+            if decision.split is not None or whole.plan != self.optimizer.current.get(source):  # of which nothing is estimated
+                continue
             relations = {
                 r.name: PhysicalRelation(self._views[source].cardinality(r.name) or 0.0, len(r.variables))
                 for r in self.optimizer.graph.relations
                 if r.kind != "filter"
             }
             prices = Prices(machine, tasks, model.constants, relations=relations)
-            if decision.split is not None or (
-                len(self.mode.joins) > 1 and tasks == 1 and not any(map(prices.missing, relations))
-            ):
-                continue  # of one task nothing can be shared out
-            whole = decision.whole
+            if len(self.mode.joins) > 1 and tasks == 1 and not any(map(prices.missing, relations)):
+                continue  # there is nothing to share out
             way = physical(whole.plan, whole.operators, whole.estimated, prices, self.mode.joins)
             if not way.fused:
                 found[source] = way.by

@@ -33,6 +33,10 @@ SAMPLE = 4096
 VERIFIED = 16
 """For a row that goes on so many matches may be looked at, where they must be verified on a second variable."""
 
+WORTH = 0.002
+"""Seconds that a delta's plan must be estimated to take to be walked, which takes about as long. What operators really give corrects
+the estimates of smaller ones."""
+
 HELD = 4_000_000
 """A window with more rows is not walked into: the driver does not hold it. Feedback corrects what is estimated there."""
 
