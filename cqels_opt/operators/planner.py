@@ -77,6 +77,7 @@ class PlanMode:
     shuffled: Shuffled = "nothing"
     machine: Machine = field(default_factory=Machine)
     joins: tuple[By, ...] = CHOSEN_FROM
+    worth: float = WORTH  # seconds that a plan must be estimated to take to be walked
 
     @property
     def model(self) -> CostModel:
@@ -233,7 +234,7 @@ class BlockPlanner:
         if step is not None and terms is not None and self.estimates in ("walks", "all"):
             walk = Walks(self.block, self.store, step, self.order, terms)
         left, self._left = self._left, {}
-        worth = WORTH if self.estimates == "all" and self.optimizer.model.unit == "s" else 0.0
+        worth = self.mode.worth if self.optimizer.model.unit == "s" else 0.0
         choices = self.optimizer.choose(views, walk=walk, worth=worth)
         choices = {s: c if left.get(s, c.plan) == c.plan else replace(c, previous=left[s]) for s, c in choices.items()}
         self.decisions = {

@@ -6,6 +6,7 @@ import random
 from collections import Counter
 from pathlib import Path
 
+import pytest
 from local_run import Cut, force_plans, register
 from random_cases import make
 
@@ -80,3 +81,12 @@ def test_cut_anywhere(tmp_path: Path) -> None:
             driver.batch(number, rows)
         cuts += runner.cuts
     assert cuts > 50
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_shares_that_are_written_a_few_rows_at_a_time(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    case = make(seed)
+    query = register(case.query(), case.world, tmp_path, case.settings)
+    expected = query.run(Cut("9")).answers
+    monkeypatch.setattr("cqels_opt.operators.evaluate.ROWS", 2)
+    assert query.run(Cut("9", parts=2)).answers == expected
