@@ -23,7 +23,7 @@ PROFILES = DIALECTS[1:]
 PLANS = ("adaptive", "first", "static", "worst", "spark")
 COST_MODELS = ("default", "paper")
 CONSTANTS = ("measured", "default")
-JOINS = ("auto", "probe", "partitioned", "spark")
+JOINS = ("auto", "probe", "partitioned", "shuffle-hash", "sort-merge", "broadcast", "spark")
 TIME_PREDICATE = "http://www.w3.org/ns/prov#generatedAtTime"
 
 _IRI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[^\x00-\x20<>\"{}|^`\\]*")
@@ -66,7 +66,7 @@ class RunOptions:
     time_predicate: str = TIME_PREDICATE
     plan: Literal["adaptive", "first", "static", "worst", "spark", "fixed"] = "adaptive"
     fixed: str | None = None
-    joins: Literal["auto", "probe", "partitioned", "spark"] = "auto"
+    joins: Literal["auto", "probe", "partitioned", "shuffle-hash", "sort-merge", "broadcast", "spark"] = "auto"
     cost_model: Literal["default", "paper"] = "default"
     constants: Literal["measured", "default"] = "measured"
     sub_result_bytes: int | None = None

@@ -218,6 +218,7 @@ class Driver:
         if upto > after:
             size = sum(c.total for parts in new.values() for c in parts)
             parts = self.options.parts or self._shares(size)
+            steps = {name: replace(step, joins=self.planners[name].physical(parts)) for name, step in steps.items()}
             tasks = [EvaluateTask(self.planners[p.id].program, steps[p.id], self.sink.format) for p in self.programs]
             done = self.runner.evaluate(tasks, parts)
         jobs = self.runner.jobs  # before the sink, whose own jobs are the user's

@@ -7,7 +7,7 @@ A small batch does both in one task; a large one has a task a share, and then on
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, Literal
@@ -35,6 +35,8 @@ from cqels_opt.windows.intervals import FOREVER
 from cqels_opt.windows.slots import SlotFile, rank_elements
 
 Format = Literal["jsonl", "arrow"]
+
+ROWS = 1 << 20  # rows of a share that are held before they are written
 
 
 @dataclass(frozen=True)
@@ -121,11 +123,26 @@ def evaluate(task: EvaluateTask, name: str, part: int, parts: int, fresh: dict[s
     report, terms = EvaluateReport(worker=str(os.getppid())), task.terms()
     for block in program.blocks:
         run = BlockStep(block, program.store, step, terms, part, parts)
-        rows = concat([empty([*block.output]), *run.rows()])
+        if fresh is not None:
+            keep(task, name, block.name, concat([empty([*block.output]), *run.rows()]), report, fresh)
+        else:
+            for number, rows in enumerate(_gathered(run.rows())):
+                keep(task, f"{name}r{number}", block.name, rows, report, None)
         report.observed[block.name] = run.observed
         report.probed += sum(sum(counts) for counts in run.observed.operators.values())
-        keep(task, name, block.name, rows, report, fresh)
     return report
+
+
+def _gathered(parts: Iterator[Rows]) -> Iterator[Rows]:
+    """Rows as they come from joins, put together, but never more at a time than a file of them is to have."""
+    held: list[Rows] = []
+    for part in parts:
+        held.append(part)
+        if sum(map(len, held)) >= ROWS:
+            yield concat(held)
+            held = []
+    if held:
+        yield concat(held)
 
 
 def keep(task: EvaluateTask, name: str, block: str, rows: Rows, report: EvaluateReport, fresh: dict[str, Rows] | None) -> None:
