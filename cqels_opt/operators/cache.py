@@ -14,7 +14,7 @@ import numpy as np
 
 from cqels_opt.lod.relation import HEADER as RELATION_HEADER
 from cqels_opt.lod.relation import Relation
-from cqels_opt.lod.store import HEADER as STORE_HEADER
+from cqels_opt.lod.remote import header_file
 from cqels_opt.lod.store import StaticPattern, Store
 from cqels_opt.operators.step import Step
 from cqels_opt.operators.terms import Page, TermTable
@@ -45,7 +45,7 @@ Stamp = tuple[int, int]
 _STORES: Recent[tuple[str, Stamp], Store] = Recent(8)
 _RELATIONS: Recent[tuple[str, Stamp, StaticPattern | None], Relation] = Recent(256)
 _JOIN_SIZES: Recent[tuple[str, tuple[Stamp, ...], StaticPattern | str, StaticPattern | str, str, str], int] = Recent(4096)
-_PAGES: Recent[tuple[str, Stamp], Page] = Recent(4096)
+_PAGES: Recent[tuple[str, Stamp], Page] = Recent(256)
 
 
 def stamp_of(path: Path) -> Stamp:
@@ -55,8 +55,8 @@ def stamp_of(path: Path) -> Stamp:
 
 
 def store(folder: str) -> Store:
-    """The static store in a folder, mapped. One that was replaced is opened anew."""
-    return _STORES.get((folder, stamp_of(Path(folder) / STORE_HEADER)), lambda: Store.open(Path(folder)))
+    """The static store in a folder or at a URI, mapped. One that was replaced is opened anew."""
+    return _STORES.get((folder, stamp_of(header_file(folder))), lambda: Store.open(folder))
 
 
 def relation(store_folder: str, at: StaticPattern | str) -> Relation:
@@ -68,7 +68,7 @@ def relation(store_folder: str, at: StaticPattern | str) -> Relation:
 
 
 def _stamp_of_relation(store_folder: str, at: StaticPattern | str) -> Stamp:
-    return stamp_of(Path(at) / RELATION_HEADER if isinstance(at, str) else Path(store_folder) / STORE_HEADER)
+    return stamp_of(Path(at) / RELATION_HEADER if isinstance(at, str) else header_file(store_folder))
 
 
 def join_size(

@@ -75,7 +75,7 @@ class Compiler:
     ) -> None:
         self.query, self.store_folder, self.folder, self.report = query, store, folder, report
         self.distinct, self.budget = distinct, budget
-        self.store = Store.open(Path(store))
+        self.store = Store.open(store)
         self.windows = {w.name: w for w in query.windows}
         self.terms = TermTable(self.store.seed, self.store.decode)
         self.blocks: list[p.Block] = []

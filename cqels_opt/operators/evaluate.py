@@ -7,7 +7,7 @@ A small batch does both in one task; a large one has a task a share, and then on
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, Literal
@@ -25,17 +25,18 @@ from cqels_opt.operators.output import Answers, answers, columns_of, json_lines
 from cqels_opt.operators.program import GroupNode, Program
 from cqels_opt.operators.pushdown import Pushdown, additive_nodes
 from cqels_opt.operators.results import BlockRows, ResultFiles, Segment
-from cqels_opt.operators.rows import Rows, concat, empty
+from cqels_opt.operators.rows import Ints, Rows, concat, empty
 from cqels_opt.operators.standing import Standing, advanced
 from cqels_opt.operators.step import NOWHEN, Step
 from cqels_opt.operators.terms import TermTable
 from cqels_opt.operators.tree import Scope
 from cqels_opt.operators.tree import evaluate as evaluate_tree
-from cqels_opt.windows.columns import write_table
 from cqels_opt.windows.intervals import FOREVER
 from cqels_opt.windows.slots import SlotFile, rank_elements
 
 Format = Literal["jsonl", "arrow"]
+
+ROWS = 1 << 20  # rows of a share that are held before they are written
 
 
 @dataclass(frozen=True)
@@ -90,11 +91,11 @@ class EvaluateReport:
 
 @dataclass(slots=True)
 class FinishReport:
-    """What is put out: where, how much, and the lengths in bytes of the lines of each instant in turn (for splicing)."""
+    """What is put out: where, how much, and by instant in turn its time and how many bytes its lines have (for splicing)."""
 
     answers: int = 0
     path: str = ""
-    times: list[tuple[int, int]] = field(default_factory=list)
+    times: Ints = field(default_factory=lambda: np.empty((0, 2), np.int64))
     kept: list[SlotFile] = field(default_factory=list)
     replaced: list[str] = field(default_factory=list)
     read: int = 0  # rows of blocks that the operators above them were given
@@ -122,11 +123,26 @@ def evaluate(task: EvaluateTask, name: str, part: int, parts: int, fresh: dict[s
     report, terms = EvaluateReport(worker=str(os.getppid())), task.terms()
     for block in program.blocks:
         run = BlockStep(block, program.store, step, terms, part, parts)
-        rows = concat([empty([*block.output]), *run.rows()])
+        if fresh is not None:
+            keep(task, name, block.name, concat([empty([*block.output]), *run.rows()]), report, fresh)
+        else:
+            for number, rows in enumerate(_gathered(run.rows())):
+                keep(task, f"{name}r{number}", block.name, rows, report, None)
         report.observed[block.name] = run.observed
         report.probed += sum(sum(counts) for counts in run.observed.operators.values())
-        keep(task, name, block.name, rows, report, fresh)
     return report
+
+
+def _gathered(parts: Iterator[Rows]) -> Iterator[Rows]:
+    """Rows as they come from joins, put together, but never more at a time than a file of them is to have."""
+    held: list[Rows] = []
+    for part in parts:
+        held.append(part)
+        if sum(map(len, held)) >= ROWS:
+            yield concat(held)
+            held = []
+    if held:
+        yield concat(held)
 
 
 def keep(task: EvaluateTask, name: str, block: str, rows: Rows, report: EvaluateReport, fresh: dict[str, Rows] | None) -> None:
@@ -221,21 +237,25 @@ def _answers(
 def _put(task: EvaluateTask, found: Answers, terms: TermTable, path: str, report: FinishReport) -> None:
     folder = task.step.path
     (folder / "answers").mkdir(exist_ok=True)
-    if task.format == "arrow":
-        time, columns = columns_of(found, terms)
-        table: dict[str, Any] = {"time": pa.array(time, pa.int64()), "op": pa.array([found.op] * len(time), pa.string())}
-        taken: dict[str, Any] = {f"v{i}": pa.array(columns[v], pa.string()) for i, v in enumerate(task.program.variables)}
-        report.path = f"{path}.arrow"
-        write_table(folder / report.path, pa.table({**table, **taken}))
-    else:
-        lines, times = json_lines(found, terms)
-        coded = [line.encode() + b"\n" for line in lines]
-        report.path = f"{path}.jsonl"
-        (folder / report.path).write_bytes(b"".join(coded))
-        edges = np.flatnonzero(np.append(True, times[1:] != times[:-1])).tolist()
-        sizes = np.add.reduceat(np.array([len(c) for c in coded], np.int64), edges)
-        report.times = list(zip(times[edges].tolist(), sizes.tolist()))
     report.answers = found.total
+    if task.format == "arrow":
+        report.path = f"{path}.arrow"
+        variables = task.program.variables
+        texts: dict[str, pa.DataType] = {"op": pa.string(), **{f"v{i}": pa.string() for i in range(len(variables))}}
+        schema = pa.schema({"time": pa.int64(), **texts})
+        with pa.OSFile(str(folder / report.path), "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
+            for time, terms_of in columns_of(found, terms):
+                arrays: list[Any] = [time, [found.op] * len(time), *(terms_of[v] for v in variables)]
+                writer.write_batch(pa.record_batch(arrays, schema=schema))
+        return
+    report.path = f"{path}.jsonl"
+    stretches = [report.times]
+    with (folder / report.path).open("wb") as file:
+        for data, time, length in json_lines(found, terms):
+            file.write(data)
+            edges = np.flatnonzero(np.append(True, time[1:] != time[:-1]))
+            stretches.append(np.stack([time[edges], np.add.reduceat(length, edges)], axis=1))
+    report.times = np.concatenate(stretches)
 
 
 def _ended(task: EvaluateTask, rows: Rows) -> Rows:

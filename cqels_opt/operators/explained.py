@@ -66,9 +66,12 @@ def _deltas(block: BlockPlanner, alternatives: int) -> Iterator[Description]:
             continue
         retained = {source: block.optimizer.alternatives(source, alternatives)} if alternatives else None
         mine = counts if counts is not None and len(counts) == len(decision.whole.operators) else None
-        yield from explaining.deltas(
+        (described,) = explaining.deltas(
             {source: decision.whole},
             None if mine is None else {source: mine},
             retained,
             {source: block.optimizer.validity(source)},
         )
+        for operator, by in zip(described["operators"], decision.by):
+            operator |= {"by": str(by)} if by else {}
+        yield described

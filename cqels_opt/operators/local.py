@@ -10,6 +10,7 @@ import pyarrow as pa
 from cqels_opt.operators.driver import Evaluated
 from cqels_opt.operators.evaluate import EvaluateReport, EvaluateTask, FinishReport, Format, evaluate, finish, finish_parts
 from cqels_opt.operators.ingest import IngestReport, IngestTask, ingest
+from cqels_opt.operators.merging import MergeTask, merge
 from cqels_opt.operators.program import Program
 from cqels_opt.operators.rows import Rows
 from cqels_opt.windows.slots import SlotFile
@@ -51,6 +52,10 @@ class LocalRunner:
             done.shares[name] = shares
             done.finished[name] = [finish(task, f"t{part}", fresh, part, spread) for part in range(spread)]
         return done
+
+    def merge(self, tasks: Sequence[MergeTask]) -> list[SlotFile]:
+        """One after the other."""
+        return [merge(task) for task in tasks]
 
 
 def whole(task: EvaluateTask, name: str) -> tuple[EvaluateReport, FinishReport]:

@@ -58,13 +58,17 @@ class Moved:
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """A physical operator that ran: the relation it probed, on which variables, and the rows it gave (None: not known)."""
+    """A physical operator that ran: the relation it probed, on which variables, and the rows it gave (None: not known).
+
+    ``by`` says what did it where not all joins of the plan were replicated probes.
+    """
 
     op: str
     relation: str
     on: tuple[str, ...]
     estimated: float | None
     observed: int | None
+    by: str | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The JSON object of INTERFACE."""
@@ -74,6 +78,7 @@ class Operator:
             "on": list(self.on),
             "estimated": _finite(self.estimated),
             "observed": self.observed,
+            **({"by": self.by} if self.by is not None else {}),
         }
 
     @classmethod
@@ -86,6 +91,7 @@ class Operator:
             _get(fields, "on", _list_of(_text)),
             _get(fields, "estimated", _maybe(_number)),
             _get(fields, "observed", _maybe(_whole)),
+            _text(fields["by"]) if "by" in fields else None,
         )
 
     @property
