@@ -258,7 +258,7 @@ def write_stream(path: Path, elements: Sequence[Element]) -> None:
 def _mode(plan: str) -> PlanMode:
     if plan.startswith("fixed:"):
         return PlanMode("fixed", parse_plans(plan.removeprefix("fixed:")))
-    return PlanMode("adaptive" if plan == "random" else plan)
+    return PlanMode("adaptive" if plan == "random" else plan, worth=0.0)  # walked, however small the world
 
 
 # ------------------------------------------------------------------ plans by lot

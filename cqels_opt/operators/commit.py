@@ -16,7 +16,7 @@ from typing import Any
 from cqels_opt.errors import CheckpointError
 from cqels_opt.windows.slots import SlotFile
 
-VERSION = 1
+VERSION = 2
 NAME = "cqels-opt.json"
 KEEP = 3  # records (and the files that only they name) that stay for a replayed batch
 

@@ -218,6 +218,7 @@ class Driver:
         if upto > after:
             size = sum(c.total for parts in new.values() for c in parts)
             parts = self.options.parts or self._shares(size)
+            steps = {name: replace(step, joins=self.planners[name].physical(parts)) for name, step in steps.items()}
             tasks = [EvaluateTask(self.planners[p.id].program, steps[p.id], self.sink.format) for p in self.programs]
             done = self.runner.evaluate(tasks, parts)
         jobs = self.runner.jobs  # before the sink, whose own jobs are the user's
@@ -239,6 +240,7 @@ class Driver:
                 self.frontier,
                 ms,
                 jobs,
+                done.finished.get(p.id, []),
             )
             for p in self.programs
         ]
@@ -271,7 +273,7 @@ class Driver:
                     self.frontier.seen(partition, stream, last_time, last_offset)
                 if seen.first is not None:
                     self.state.first = seen.first if self.state.first is None else min(self.state.first, seen.first)
-                found[stream] = np.union1d(found.get(stream, np.empty(0, np.int64)), seen.times)
+                found[stream] = _union(found.get(stream, np.empty(0, np.int64)), seen.times)
         for stream, times in found.items():
             self.times[stream].add(times)
         return found
@@ -426,6 +428,11 @@ class Driver:
         while self._doomed and self._doomed[0][0] <= number - 2:
             for path in self._doomed.pop(0)[1]:
                 (self.folder / path).unlink(missing_ok=True)
+
+
+def _union(some: Ints, more: Ints) -> Ints:
+    """Both, in order and without repetitions, as each of them is; times mostly follow on those before."""
+    return np.concatenate([some, more]) if not (len(some) and len(more)) or some[-1] < more[0] else np.union1d(some, more)
 
 
 class _Clock:

@@ -63,12 +63,16 @@ class Indexed:
             return
         on = sorted(on, key=lambda v: self.names[v])  # what is stored is in the order of the relation's own names
         index = self.relation.index(tuple(self.names[v] for v in on))
+        if len(on) == 1:
+            runs = index.runs(left.columns[on[0]])
+            for piece in _pieces(runs.counts):
+                yield self._merge(left, *runs.pairs(piece), on)
+            return
         keys = [left.columns[v] for v in on]
         # a composite index verifies few candidates a key, and counting them costs as much as finding them
-        pieces = _pieces(index.fanout(*keys)) if len(on) == 1 else (slice(i, i + PROBES) for i in range(0, len(left), PROBES))
-        for piece in pieces:
-            probe, found = index.lookup(*[k[piece] for k in keys])
-            yield self._merge(left, probe + piece.start, found, on)
+        for at in range(0, len(left), PROBES):
+            probe, found = index.lookup(*[k[at : at + PROBES] for k in keys])
+            yield self._merge(left, probe + at, found, on)
 
     def matches(self, left: Rows, on: Sequence[str]) -> Matches:
         """The pairs of :meth:`probe` before they are verified, counted and not made; see :class:`Matches`."""

@@ -33,6 +33,10 @@ SAMPLE = 4096
 VERIFIED = 16
 """For a row that goes on so many matches may be looked at, where they must be verified on a second variable."""
 
+WORTH = 0.002
+"""Seconds that a delta's plan must be estimated to take to be walked, which takes about as long. What operators really give corrects
+the estimates of smaller ones."""
+
 
 class Walks:
     """Walks along plans of one block in one step.

@@ -107,6 +107,7 @@ class StreamRun:
         self._lock = threading.Lock()
         self.reading: Callable[[], Reading] | None = None
         self.ordered = False  # a column orders the elements, also within a batch
+        self.chunk: Callable[[int], Path] | None = None  # of a replay: the file of a batch, see :func:`chunk_stream`
 
     def start(self, frame: DataFrame, checkpoint: Path, *, to_the_end: bool = False, trigger: str | None = None) -> StreamRun:
         """Begins. ``to_the_end``: what is there now is done, then the run ends; else it follows its sources."""
@@ -132,8 +133,10 @@ class StreamRun:
         if self._on_batch:
             self._on_batch(records)
 
-    def _rows(self, frame: DataFrame, number: int) -> DataFrame | FileBatch | OrderedBatch:
+    def _rows(self, frame: DataFrame, number: int) -> DataFrame | Path | FileBatch | OrderedBatch:
         """A batch as the runner takes it."""
+        if self.chunk:
+            return self.chunk(number)
         if self.reading:
             return FileBatch(frame.coalesce(1), self.reading())
         if self.ordered:

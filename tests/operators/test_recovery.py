@@ -17,7 +17,7 @@ from local_run import Cut, Registered, World, register
 from random_cases import make
 
 from cqels_opt.errors import CheckpointError
-from cqels_opt.operators import content
+from cqels_opt.operators import content, results
 from cqels_opt.operators.commit import NAME, CommitLog
 from cqels_opt.operators.driver import Driver, Evaluated
 from cqels_opt.operators.evaluate import EvaluateTask, FinishReport
@@ -122,6 +122,7 @@ def disturbed(query: Registered, how: Cut, folder: Path, rng: random.Random) -> 
     def start() -> Driver:
         if rng.random() < 0.5:  # the executors' processes may live on, with what they had in memory
             content._CONTENTS.values.clear()
+            results._HELD.values.clear()
         return query.driver(how, folder, MortalRunner(how.split, fate), sink, trace=trace)
 
     driver = start()
