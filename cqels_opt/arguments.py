@@ -179,7 +179,10 @@ def _query_arguments(parser: argparse.ArgumentParser) -> None:
     how.add_argument("--batch", type=_type(parse_batch), metavar="N|DUR", help="elements, or stream time, of a micro-batch")
     how.add_argument("--checkpoint", metavar="DIR", help="where a run is taken up again")
     how.add_argument("--trace", metavar="FILE.jsonl", help="a record of every micro-batch")
-    how.add_argument("--out", default="-", metavar="FILE|-", help="the answers, a JSON object a line (default: standard output)")
+    how.add_argument(
+        "--out", default="-", metavar="FILE|DIR/|-",
+        help="the answers: a JSON object a line (default: standard output), or a folder of Parquet files, a batch each",
+    )  # fmt: skip
     _master_argument(how)
 
 
@@ -247,7 +250,8 @@ def run_options(words: argparse.Namespace) -> RunOptions:
         batch=words.batch,
         checkpoint=new_folder(words.checkpoint, "--checkpoint") if words.checkpoint is not None else None,
         trace=new_file(words.trace, "--trace") if words.trace is not None else None,
-        out=new_file(words.out, "--out") if words.out != "-" else None,
+        out=_out(words.out),
+        out_folder=_is_folder(words.out),
         follow=words.follow,
         master=words.master,
         debug=words.debug,
@@ -268,6 +272,16 @@ def _check_together(options: RunOptions) -> None:
         others = [*inputs, *(other for _, other in outputs[:number] if other)]
         if path and any(path.resolve() == other.resolve() for other in others):
             raise InputError(f"{option} {path}: the file is given twice, and would be overwritten")
+
+
+def _is_folder(out: str) -> bool:
+    return out.endswith("/") or Path(out).is_dir()
+
+
+def _out(text: str) -> Path | None:
+    if text == "-":
+        return None
+    return new_folder(text, "--out") if _is_folder(text) else new_file(text, "--out")
 
 
 def explain_options(words: argparse.Namespace) -> ExplainOptions:

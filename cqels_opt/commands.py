@@ -23,6 +23,7 @@ from cqels_opt.engine import CompiledQuery, Engine, check_streams, make_driver, 
 from cqels_opt.errors import InputError
 from cqels_opt.operators import calibrate as operator_constants
 from cqels_opt.operators import machine
+from cqels_opt.operators.answer_folder import FolderSink
 from cqels_opt.operators.driver import DriverOptions, Sink, check_ended
 from cqels_opt.operators.explained import explained
 from cqels_opt.operators.planner import PlanMode
@@ -222,7 +223,9 @@ def _rejects(options: RunOptions, folder: Path) -> Path:
 
 
 def _sink(options: RunOptions) -> Sink:
-    return FileSink(options.out) if options.out is not None and str(options.out) != "-" else StreamSink()
+    if options.out is None or str(options.out) == "-":
+        return StreamSink()
+    return FolderSink(options.out.absolute()) if options.out_folder else FileSink(options.out)
 
 
 def _summary(handle: StreamRun, options: RunOptions, stopped: bool, unread: int, seconds: float) -> Summary:
@@ -251,6 +254,8 @@ def explain(options: ExplainOptions) -> str:
 
 def verify(options: RunOptions) -> VerifyReport:
     """Runs a query, and compares every answer with an independent evaluation, instant by instant."""
+    if options.out_folder:
+        raise InputError(f"--out {options.out}: verify reads answers as lines: name a file, or leave --out out")
     with tempfile.TemporaryDirectory(prefix="cqels-opt-verify-") as scratch:
         out = options.out if options.out is not None and str(options.out) != "-" else Path(scratch) / "answers.jsonl"
         run(replace(options, out=out))

@@ -12,9 +12,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from cqels_opt.errors import CheckpointError, InputError
+from cqels_opt.operators.answer_folder import FolderSink
 from cqels_opt.operators.driver import Driver, DriverOptions, Sink
 from cqels_opt.operators.explained import Format, explained
 from cqels_opt.operators.machine import Calibration, known
+from cqels_opt.operators.output import column_names
 from cqels_opt.operators.planner import PlanMode
 from cqels_opt.operators.profile import Meaning, meaning, with_bounds
 from cqels_opt.operators.program import Program
@@ -24,7 +26,7 @@ from cqels_opt.query.algebra import Operator, Query
 from cqels_opt.query.parser import parse
 from cqels_opt.spark import prepare
 from cqels_opt.spark.runner import SparkRunner
-from cqels_opt.spark.sinks import BatchFunction, FunctionSink, column_names
+from cqels_opt.spark.sinks import BatchFunction, FunctionSink
 from cqels_opt.spark.stream import DataFrame, SparkSession, StreamRun, as_rows, row_stream
 from cqels_opt.trace.writer import TraceFile
 from cqels_opt.windows.frontier import Frontier
@@ -56,7 +58,7 @@ class CompiledQuery:
     def start(
         self,
         streams: Mapping[str, DataFrame],
-        sink: BatchFunction,
+        sink: BatchFunction | PathLike,
         checkpoint: PathLike,
         trace: PathLike | None = None,
         **options: Any,
@@ -131,7 +133,7 @@ class Engine:
     def start(
         self,
         streams: Mapping[str, DataFrame],
-        sink: BatchFunction,
+        sink: BatchFunction | PathLike,
         checkpoint: PathLike,
         trace: PathLike | None = None,
         **options: Any,
@@ -139,8 +141,9 @@ class Engine:
         """Starts every registered query in one job; the rows carry ``query``.
 
         ``streams`` are streaming DataFrames by stream IRI, with the columns ``s p o`` (N-Triples terms), ``t`` (timestamp, or
-        milliseconds) and optionally ``g``. ``sink`` is ``f(df, batch_id)``. ``checkpoint`` is a folder that executors can reach; a second
-        start over it continues. Options: ``plan`` (a mode, or ``fixed:`` and plans), ``lateness`` (ms), ``order`` (a column that orders
+        milliseconds) and optionally ``g``. ``sink`` is ``f(df, batch_id)``, which may be called twice for a batch, or a folder
+        that gets each batch's answers exactly once, as Parquet (docs/answers.md). ``checkpoint`` is a folder that executors can
+        reach; a second start over it continues. Options: ``plan`` (a mode, or ``fixed:`` and plans), ``lateness`` (ms), ``order`` (a column that orders
         elements), ``eager``, ``on_error`` ("fail" or "skip"), ``trigger`` ("10 seconds"), ``to_the_end``.
         """
         if not self.queries:
@@ -151,7 +154,7 @@ class Engine:
         self,
         queries: Sequence[CompiledQuery],
         streams: Mapping[str, DataFrame],
-        sink: BatchFunction,
+        sink: BatchFunction | PathLike,
         checkpoint: PathLike,
         trace: PathLike | None,
         *,
@@ -170,7 +173,7 @@ class Engine:
         folder = Path(checkpoint).absolute()
         runner = SparkRunner(self.spark)
         programs = [q.program for q in queries]
-        to = FunctionSink(self.spark, sink, programs, with_query)
+        to = self._sink(sink, programs, with_query)
         driver = make_driver(
             queries,
             folder,
@@ -186,10 +189,15 @@ class Engine:
         run.ordered = order is not None
         return run.start(frame, folder / "spark", to_the_end=to_the_end, trigger=trigger)
 
+    def _sink(self, sink: BatchFunction | PathLike, programs: Sequence[Program], with_query: bool) -> Sink:
+        if isinstance(sink, str | Path):
+            return FolderSink(Path(sink).absolute(), [program.id for program in programs] if with_query else ())
+        return FunctionSink(self.spark, sink, programs, with_query)
+
     def adaptive(
         self,
         text: str,
-        sink: BatchFunction,
+        sink: BatchFunction | PathLike,
         state: PathLike | None = None,
         *,
         stream: str | None = None,
@@ -214,7 +222,7 @@ class Engine:
         kept = Path(state).absolute() if state is not None else None
         folder = kept or self.folder / "adaptive" / registered.id
         runner = SparkRunner(self.spark)
-        to = FunctionSink(self.spark, sink, [registered.program], with_query=False)
+        to = self._sink(sink, [registered.program], with_query=False)
         options = DriverOptions(skip_bad=on_error == "skip", plan=plan_mode(plan))
         driver = make_driver([registered], folder, runner, to, Frontier(streams, lateness, eager), options, trace)
         number = next((i for i, s in enumerate(driver.streams) if stream and s.strip("<>") == stream.strip("<>")), 0)

@@ -43,7 +43,7 @@ class RunOptions:
 
     ``report`` and ``t0`` are by window name, ``""`` for all windows. None means that the profile, the dialect or the kind of
     input decides. ``fixed`` is the plans' text of ``--plan fixed:…``, and then ``plan`` is ``"fixed"``. ``out`` None is
-    standard output.
+    standard output; with ``out_folder`` it is a folder of Parquet files, a batch each.
     """
 
     query: Path
@@ -74,6 +74,7 @@ class RunOptions:
     checkpoint: Path | None = None
     trace: Path | None = None
     out: Path | None = None
+    out_folder: bool = False
     follow: bool = False
     master: str | None = None
     debug: bool = False

@@ -14,11 +14,12 @@ from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pa_parquet
 
 from cqels_opt.operators import cache
 from cqels_opt.operators.block import BlockStep, Observed
 from cqels_opt.operators.join import RANK
-from cqels_opt.operators.output import Answers, answers, columns_of, json_lines
+from cqels_opt.operators.output import Answers, answers, column_names, columns_of, json_lines
 from cqels_opt.operators.program import Program
 from cqels_opt.operators.rows import Rows, concat, empty
 from cqels_opt.operators.step import NOWHEN, Step
@@ -29,7 +30,7 @@ from cqels_opt.windows.columns import read_columns, write_columns, write_table
 from cqels_opt.windows.intervals import FOREVER
 from cqels_opt.windows.slots import SlotFile, rank_elements
 
-Format = Literal["jsonl", "arrow"]
+Format = Literal["jsonl", "arrow", "parquet"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +146,10 @@ def _answers(task: EvaluateTask, rows_of: Mapping[str, Rows], terms: TermTable, 
 def _put(task: EvaluateTask, found: Answers, terms: TermTable, path: str, report: FinishReport) -> None:
     folder = task.step.path
     (folder / "answers").mkdir(exist_ok=True)
-    if task.format == "arrow":
+    if task.format == "parquet":
+        report.path = f"{path}.parquet"
+        pa_parquet.write_table(_named(task, found, terms), folder / report.path)
+    elif task.format == "arrow":
         time, columns = columns_of(found, terms)
         table: dict[str, Any] = {"time": pa.array(time, pa.int64()), "op": pa.array([found.op] * len(time), pa.string())}
         taken: dict[str, Any] = {f"v{i}": pa.array(columns[v], pa.string()) for i, v in enumerate(task.program.variables)}
@@ -160,6 +164,17 @@ def _put(task: EvaluateTask, found: Answers, terms: TermTable, path: str, report
         sizes = np.add.reduceat(np.array([len(c) for c in coded], np.int64), edges)
         report.times = list(zip(times[edges].tolist(), sizes.tolist()))
     report.answers = found.total
+
+
+def _named(task: EvaluateTask, found: Answers, terms: TermTable) -> pa.Table:
+    """The answers under the names that readers meet: ``time``, ``op``, and a column of terms a variable."""
+    time, columns = columns_of(found, terms)
+    table: dict[str, Any] = {
+        "time": pa.array(time, pa.timestamp("ms", "UTC")),
+        "op": pa.array([found.op] * len(time), pa.string()),
+    }
+    names = column_names(task.program.variables)
+    return pa.table({**table, **{name: pa.array(columns[v], pa.string()) for v, name in names.items()}})
 
 
 # ------------------------------------------------------------------ result slots

@@ -109,3 +109,19 @@ def columns_of(found: Answers, terms: TermTable) -> tuple[Ints, dict[str, list[s
     """The times of the answers, each as often as it occurs, and a column of terms (None: unbound) a variable."""
     which = np.repeat(np.arange(len(found)), found.n)
     return found.time[which], {variable: terms.texts(ids[which]) for variable, ids in found.columns.items()}
+
+
+def column_names(variables: Sequence[str]) -> dict[str, str]:
+    """The DataFrame column of each variable; a name that clashes without regard to case gets ``_2``, ``_3`` …
+
+    ``time``, ``op`` and ``query`` are taken, whether or not the answers of several queries come together.
+    """
+    taken = {"time", "op", "query"}
+    names = {}
+    for variable in variables:
+        name, number = variable, 2
+        while name.lower() in taken:
+            name, number = f"{variable}_{number}", number + 1
+        taken.add(name.lower())
+        names[variable] = name
+    return names

@@ -40,7 +40,8 @@ def make_session(master: str | None, scratch: Path, quiet: bool = True) -> Spark
     """A session for a command. Executors run this very Python, or the one that ``PYSPARK_PYTHON`` names.
 
     A master on this machine is met on the loopback; how another one's executors reach this process is Spark's own choice, or
-    ``SPARK_LOCAL_IP``. The JVM's own standard error, with Spark's greetings and warnings, goes to ``spark.log`` below ``scratch`` unless not ``quiet``.
+    ``SPARK_LOCAL_IP``. The JVM's own standard error, with Spark's greetings and warnings, goes to ``spark.log`` below ``scratch``
+    unless not ``quiet``.
     """
     python = os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     master = master or "local[*]"
