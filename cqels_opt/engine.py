@@ -143,8 +143,8 @@ class Engine:
         ``streams`` are streaming DataFrames by stream IRI, with the columns ``s p o`` (N-Triples terms), ``t`` (timestamp, or
         milliseconds) and optionally ``g``. ``sink`` is ``f(df, batch_id)``, which may be called twice for a batch, or a folder
         that gets each batch's answers exactly once, as Parquet (docs/answers.md). ``checkpoint`` is a folder that executors can
-        reach; a second start over it continues. Options: ``plan`` (a mode, or ``fixed:`` and plans), ``lateness`` (ms), ``order`` (a column that orders
-        elements), ``eager``, ``on_error`` ("fail" or "skip"), ``trigger`` ("10 seconds"), ``to_the_end``.
+        reach; a second start over it continues. Options: ``plan`` (a mode, or ``fixed:`` and plans), ``lateness`` (ms), ``order``
+        (a column that orders elements), ``eager``, ``on_error`` ("fail" or "skip"), ``trigger`` ("10 seconds"), ``to_the_end``.
         """
         if not self.queries:
             raise InputError("no query is registered")
