@@ -82,7 +82,7 @@ class Prepared:
             sink, options = LocalSink(), DriverOptions(plan=mode)
             state, pages = Path(scratch) / "state", self._pages()
             workshop = Workshop(state / "subresults", lambda work: work())  # is waited for: then rows do not hang on the clock
-            driver = Driver(state, [self.program], LocalRunner(), sink, self._frontier(), options, None, pages, workshop=workshop)
+            driver = Driver(state, [self.program], LocalRunner(), sink, self._frontier(), options, pages=pages, workshop=workshop)
             records = [record for number, rows in enumerate(self._chunks()) for record in driver.batch(number, rows)]
             out = Path(scratch) / "answers.jsonl"
             out.write_text("".join(line + "\n" for line in sink.lines), encoding="utf-8")

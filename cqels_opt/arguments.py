@@ -178,6 +178,9 @@ def _query_arguments(parser: argparse.ArgumentParser) -> None:
     )
     how.add_argument("--batch", type=_type(parse_batch), metavar="N|DUR", help="elements, or stream time, of a micro-batch")
     how.add_argument("--checkpoint", metavar="DIR", help="where a run is taken up again")
+    how.add_argument(
+        "--continue-changed", action="store_true", help="the checkpoint's query may be another one, over the same windows"
+    )
     how.add_argument("--trace", metavar="FILE.jsonl", help="a record of every micro-batch")
     how.add_argument(
         "--out", default="-", metavar="FILE|DIR/|-",
@@ -249,6 +252,7 @@ def run_options(words: argparse.Namespace) -> RunOptions:
         sub_result_bytes=words.sub_result_bytes,
         batch=words.batch,
         checkpoint=new_folder(words.checkpoint, "--checkpoint") if words.checkpoint is not None else None,
+        continue_changed=words.continue_changed,
         trace=new_file(words.trace, "--trace") if words.trace is not None else None,
         out=_out(words.out),
         out_folder=_is_folder(words.out),

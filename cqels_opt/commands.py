@@ -114,6 +114,7 @@ def _replay(
         sources=files,
         rejects=_rejects(options, folder),
         refused=plan.rejected_file,
+        continue_changed=options.continue_changed,
     )
     runner = _runner(spark, options)
     driver = make_driver([query], folder, runner, _sink(options), frontier, driver_options, options.trace)
@@ -137,7 +138,12 @@ def _follow(
         if given:
             raise InputError(f"{what} is for a replay of files; a live folder has no end and is cut by Spark")
     frontier = Frontier(query.program.streams, options.lateness, options.eager)
-    driver_options = DriverOptions(skip_bad=options.on_error != "fail", plan=_mode(options), rejects=_rejects(options, folder))
+    driver_options = DriverOptions(
+        skip_bad=options.on_error != "fail",
+        plan=_mode(options),
+        rejects=_rejects(options, folder),
+        continue_changed=options.continue_changed,
+    )
     runner = _runner(spark, options)
     driver = make_driver([query], folder, runner, _sink(options), frontier, driver_options, options.trace)
     numbers = [(driver.streams.index(s), path) for iri, path in streams for s in driver.streams if s.strip("<>") == iri]

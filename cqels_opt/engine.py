@@ -13,6 +13,8 @@ from typing import Any, Literal
 
 from cqels_opt.errors import CheckpointError, InputError
 from cqels_opt.operators.answer_folder import FolderSink
+from cqels_opt.operators.changed import patterns_of, windows_of
+from cqels_opt.operators.commit import Identity
 from cqels_opt.operators.driver import Driver, DriverOptions, Sink
 from cqels_opt.operators.explained import Format, explained
 from cqels_opt.operators.machine import Calibration, known
@@ -144,7 +146,8 @@ class Engine:
         milliseconds) and optionally ``g``. ``sink`` is ``f(df, batch_id)``, which may be called twice for a batch, or a folder
         that gets each batch's answers exactly once, as Parquet (docs/answers.md). ``checkpoint`` is a folder that executors can
         reach; a second start over it continues. Options: ``plan`` (a mode, or ``fixed:`` and plans), ``lateness`` (ms), ``order``
-        (a column that orders elements), ``eager``, ``on_error`` ("fail" or "skip"), ``trigger`` ("10 seconds"), ``to_the_end``.
+        (a column that orders elements), ``eager``, ``on_error`` ("fail" or "skip"), ``trigger`` ("10 seconds"), ``to_the_end``,
+        ``continue_changed`` (the queries may differ from those of the checkpoint: docs/checkpoints.md).
         """
         if not self.queries:
             raise InputError("no query is registered")
@@ -166,6 +169,7 @@ class Engine:
         on_error: Literal["fail", "skip"] = "skip",
         trigger: str | None = None,
         to_the_end: bool = False,
+        continue_changed: bool = False,
     ) -> StreamRun:
         given = {iri.strip("<>"): frame for iri, frame in streams.items()}
         needed = tuple(dict.fromkeys(s for q in queries for s in q.program.streams))
@@ -180,7 +184,7 @@ class Engine:
             runner,
             to,
             Frontier(needed, lateness, eager),
-            DriverOptions(skip_bad=on_error == "skip", plan=plan_mode(plan)),
+            DriverOptions(skip_bad=on_error == "skip", plan=plan_mode(plan), continue_changed=continue_changed),
             trace,
         )
         frames = {iri: given[iri.strip("<>")] for iri in driver.streams}
@@ -207,6 +211,7 @@ class Engine:
         eager: bool = False,
         on_error: Literal["fail", "skip"] = "skip",
         trace: PathLike | None = None,
+        continue_changed: bool = False,
         **query: Any,
     ) -> Adaptive:
         """A function for ``foreachBatch`` of a job that has a streaming DataFrame of triples already.
@@ -223,7 +228,7 @@ class Engine:
         folder = kept or self.folder / "adaptive" / registered.id
         runner = SparkRunner(self.spark)
         to = self._sink(sink, [registered.program], with_query=False)
-        options = DriverOptions(skip_bad=on_error == "skip", plan=plan_mode(plan))
+        options = DriverOptions(skip_bad=on_error == "skip", plan=plan_mode(plan), continue_changed=continue_changed)
         driver = make_driver([registered], folder, runner, to, Frontier(streams, lateness, eager), options, trace)
         number = next((i for i, s in enumerate(driver.streams) if stream and s.strip("<>") == stream.strip("<>")), 0)
         return Adaptive(registered, StreamRun(driver, runner), number, order, kept is not None)
@@ -301,12 +306,16 @@ def make_driver(
     trace: PathLike | None,
 ) -> Driver:
     """The driver of a run. What registration made for the terms of its queries is copied into the checkpoint's folder."""
-    identity = {
-        "query": {q.id: [q.query.text, q.program.operator, q.meaning.duplicates, repr(q.meaning.report)] for q in queries},
-        "static data": prepare.fingerprint(Path(queries[0].program.store)),
-        "lateness": frontier.lateness,
-        "drain": options.drain,
-    }
+    identity = Identity(
+        {q.id: [q.query.text, q.program.operator, q.meaning.duplicates, repr(q.meaning.report)] for q in queries},
+        {q.id: windows_of(q.program) for q in queries},
+        patterns_of([q.program for q in queries]),
+        {
+            "static data": prepare.fingerprint(Path(queries[0].program.store)),
+            "lateness": frontier.lateness,
+            "drain": options.drain,
+        },
+    )
     pages = prepare.pages({q.id: q.folder for q in queries}, folder)
     log = TraceFile(Path(trace)) if trace is not None else None
     return Driver(folder, [q.program for q in queries], runner, sink, frontier, options, identity, pages, log)

@@ -72,6 +72,7 @@ class RunOptions:
     sub_result_bytes: int | None = None
     batch: Batch | None = None
     checkpoint: Path | None = None
+    continue_changed: bool = False
     trace: Path | None = None
     out: Path | None = None
     out_folder: bool = False

@@ -18,7 +18,8 @@ import numpy as np
 from cqels_opt.errors import DataError, RunError
 from cqels_opt.operators.account import trace_record
 from cqels_opt.operators.block import Observed
-from cqels_opt.operators.commit import Commit, CommitLog
+from cqels_opt.operators.changed import counted_again, taken_over
+from cqels_opt.operators.commit import ANONYMOUS, Commit, CommitLog, Identity
 from cqels_opt.operators.evaluate import EvaluateReport, EvaluateTask, FinishReport, Format
 from cqels_opt.operators.ingest import COUNT_PARTS, IngestReport, IngestTask, Rejected
 from cqels_opt.operators.knowledge import read_knowledge, write_knowledge
@@ -33,6 +34,7 @@ from cqels_opt.trace.records import Milliseconds, TraceRecord
 from cqels_opt.windows.columns import read_columns, write_columns
 from cqels_opt.windows.frontier import Frontier
 from cqels_opt.windows.instants import drained, instants
+from cqels_opt.windows.intervals import BEFORE_TIME
 from cqels_opt.windows.slots import SlotFile, rank_elements
 
 LARGE = 50_000  # delta rows a task; more are shared between tasks
@@ -99,6 +101,7 @@ class DriverOptions:
     large: int = LARGE
     rejects: Path | None = None  # where rejected elements are kept, a JSON object a line: file, line, reason
     refused: Path | None = None  # the same of what was refused before the run: it comes first
+    continue_changed: bool = False  # another query may go on from the checkpoint, where its windows are the same
 
 
 class Driver:
@@ -112,7 +115,7 @@ class Driver:
         sink: Sink,
         frontier: Frontier,
         options: DriverOptions = DriverOptions(),
-        identity: Mapping[str, Any] | None = None,
+        identity: Identity = ANONYMOUS,
         pages: Sequence[SlotFile] = (),
         trace: TraceLog | None = None,
         workshop: Workshop | None = None,
@@ -122,7 +125,8 @@ class Driver:
             (folder / part).mkdir(parents=True, exist_ok=True)
         self.workshop = workshop or Workshop(folder / "subresults")
         self.log = CommitLog(folder)
-        self.run = self.log.claim(dict(identity or {}))
+        self.run = self.log.claim(identity, options.continue_changed)
+        self.query, self._changed = identity.digest, False
         self.frontier, self.pages, self.trace = frontier, list(pages), trace
         self._counted = 0
         self._doomed: list[tuple[int, set[str]]] = []
@@ -153,8 +157,10 @@ class Driver:
                 self.times[file.stream] = np.union1d(self.times[file.stream], t)
         self.planners = {program.id: Planner(program, self.options.plan, self.workshop) for program in self.programs}
         self.pending, self._counted = {}, 0
+        self._changed = self.state.batch >= 0 and self.state.query != self.query
         if self.state.knowledge:
-            self.pending, self._counted = read_knowledge(self.folder / self.state.knowledge, self.planners)
+            told = {} if self._changed else self.planners  # the statistics of another query are of other relations
+            self.pending, self._counted = read_knowledge(self.folder / self.state.knowledge, told)
 
     def _restore_rejects(self) -> None:
         length, path, before = self.state.lengths.get("rejects", 0), self.options.rejects, self.options.refused
@@ -181,6 +187,9 @@ class Driver:
             self.restore(number)
         clock = _Clock()
         self.runner.begin(number)
+        self.log.adopt()
+        if self._changed:
+            self._take_over(number)
         after = self.frontier.value
         tables = frozenset(self.streams) & self.tables
         first = self.programs[0]
@@ -307,18 +316,16 @@ class Driver:
         found = np.empty(0, np.int64)
         if self.state.first is not None and upto > after:
             found = instants(program.windows, program.report, self.times, self.state.first, after, upto)
-        step = Step(
-            str(self.folder),
-            f"{self.run}-{program.id}",
-            number,
-            after,
-            upto,
-            np.concatenate([np.array([previous], np.int64), found]),
-            (*files, *self.pages),
-            dict(self.state.dropped),
-        )
+        step = self._bare(program, number, after, upto, np.concatenate([np.array([previous], np.int64), found]), files)
+        return self._planned(program, step, walk=upto > after)
+
+    def _bare(self, program: Program, number: int, after: int, upto: int, looked_at: Ints, files: Sequence[SlotFile]) -> Step:
+        run, dropped = f"{self.run}-{program.id}", dict(self.state.dropped)
+        return Step(str(self.folder), run, number, after, upto, looked_at, (*files, *self.pages), dropped)
+
+    def _planned(self, program: Program, step: Step, walk: bool) -> Step:
         planner = self.planners[program.id]
-        plans, orders = planner.choose(step if upto > after else None)
+        plans, orders = planner.choose(step if walk else None)
         return replace(step, plans=plans, orders=orders, filters=planner.filter_orders)
 
     def _observed(self, done: Evaluated) -> dict[str, dict[str, Observed]]:
@@ -331,6 +338,26 @@ class Driver:
             for block, total in blocks.items():
                 self.planners[program.id].blocks[block].observe(total)
         return found
+
+    # -------------------------------------------------------------- another query goes on
+    def _take_over(self, number: int) -> None:
+        """Result slots and statistics of a changed query, from the binding slots of the one before: those that it would have by now."""
+        upto, keys = self.frontier.value, {shape.stream + shape.key for shape in self.shapes}
+        self.pending = {key: waiting for key, waiting in self.pending.items() if key in keys}
+        files = [f for f in self.state.files if f.kind != "result"]
+        new = {key: self._numbered(parts) for key, parts in counted_again(self.folder, files, self.shapes, upto).items()}
+        tasks = []
+        for program in self.programs:
+            self.planners[program.id].advance(new, int(BEFORE_TIME), upto)
+            reported = np.array([self.state.reported.get(program.id, int(NOWHEN))], np.int64)
+            step = self._bare(program, number, int(BEFORE_TIME), upto, reported, files)
+            tasks.append(EvaluateTask(program, self._planned(program, step, walk=True), self.sink.format))
+        done = self.runner.evaluate(tasks, self._shares(sum(c.total for parts in new.values() for c in parts)))
+        kept = [f for shares in done.shares.values() for report in shares for f in report.kept]
+        kept += [f for finished in done.finished.values() for report in finished for f in report.kept]
+        self._doomed.append((number, {f.path for f in self.state.files if f.kind == "result"}))
+        self.state = replace(self.state, files=[*files, *taken_over(self.folder, kept)])
+        self._changed = False
 
     # -------------------------------------------------------------- commit
     def _commit(
@@ -380,6 +407,7 @@ class Driver:
             totals,
             self.frontier.ended,
             f"knowledge/{number:08d}.zip",
+            self.query,
         )
         write_knowledge(self.folder / state.knowledge, self.planners, self.pending, self._counted)
         gone = {f.path for f in [*self.state.files, *files]} - {f.path for f in live}

@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import time
+from itertools import count
 from pathlib import Path
 
 import pyspark
@@ -21,7 +22,7 @@ class Process:
 
     def __init__(self, folder: Path, name: str, *words: str) -> None:
         self.log = folder / f"{name}.log"
-        environment = {**os.environ, "SPARK_HOME": str(SPARK), "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_NO_DAEMONIZE": "1"}
+        environment = {**os.environ, "SPARK_HOME": str(SPARK)}
         environment["SPARK_DAEMON_MEMORY"] = "256m"
         with self.log.open("wb") as log:
             command = [str(SPARK / "bin" / "spark-class"), f"org.apache.spark.deploy.{words[0]}", *words[1:]]
@@ -43,22 +44,23 @@ class Process:
 
 
 class Standalone:
-    """A master, and workers with one core and one executor each."""
+    """A master, and workers with one core and one executor each; and a host each, for no task has a speculative twin on its own host."""
 
     def __init__(self, folder: Path, workers: int) -> None:
         self.folder = folder
         self.master = Process(folder, "master", "master.Master", "--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
         self.url = self.master.until(MASTER)[1]
         self.workers: list[Process] = []
+        self._hosts = count()
         self.fill(workers)
 
     def fill(self, workers: int) -> None:
         """Starts workers until so many live."""
         self.workers = [worker for worker in self.workers if worker.process.poll() is None]
-        names = [f"worker-{time.monotonic_ns()}-{i}" for i in range(len(self.workers), workers)]
-        place = ["--host", "127.0.0.1", "--port", "0", "--webui-port", "0"]
+        hosts = [f"127.0.0.{2 + next(self._hosts)}" for _ in range(len(self.workers), workers)]
+        place = ["--port", "0", "--webui-port", "0"]
         size = ["--cores", "1", "--memory", "1g", "--work-dir", str(self.folder / "work")]
-        started = [Process(self.folder, name, "worker.Worker", self.url, *place, *size) for name in names]
+        started = [Process(self.folder, h, "worker.Worker", self.url, "--host", h, *place, *size) for h in hosts]
         self.workers += started
         for worker in started:
             worker.until(REGISTERED)

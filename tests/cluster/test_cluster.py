@@ -1,4 +1,4 @@
-"""Executors as processes: both probe a large delta, one that dies or is slow costs only time, and rows stay with them."""
+"""Executors as processes: both probe a large delta, one that dies costs only time, and rows stay with them."""
 
 from __future__ import annotations
 
@@ -33,13 +33,3 @@ def test_executors_die_in_the_middle_of_a_batch(expected: list[str], world: Path
         assert dead not in others
     assert len(there.said["attempts"]) == 2
     assert there.answers == expected
-
-
-def test_speculative_twins(expected: list[str], world: Path, tmp_path: Path) -> None:
-    """A task that is slow has a twin on the other executor; both have written their files when one of them counts."""
-    there = run(tmp_path / "run", world, CLUSTER, "ingest:1:slow", "evaluate:2:slow")
-    for slow, *twins in there.said["attempts"].values():
-        assert twins
-        assert slow not in twins
-    assert there.answers == expected
-    assert there.jobs == [2, 2, 2]

@@ -48,6 +48,16 @@ def test_the_driver_dies_in_the_middle_of_a_batch(cluster: Standalone, expected:
     assert len(there.jobs) == 3
 
 
+def test_speculative_twins(cluster: Standalone, expected: list[str], world: Path, tmp_path: Path) -> None:
+    """A task that is slow has a twin on the other worker; both have written their files when one of them counts."""
+    there = run(tmp_path / "run", world, cluster.url, "ingest:1:slow", "evaluate:2:slow")
+    for slow, *twins in there.said["attempts"].values():
+        assert twins
+        assert slow not in twins
+    assert there.answers == expected
+    assert there.jobs == [2, 2, 2]
+
+
 def records(path: Path) -> list[dict[str, Any]]:
     """Trace records without what depends on the machine."""
     read = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
