@@ -19,6 +19,7 @@ from cqels_opt.errors import RunError
 from cqels_opt.operators.evaluate import FinishReport, Format
 from cqels_opt.operators.output import column_names
 from cqels_opt.operators.program import Program
+from cqels_opt.trace.writer import cut_back
 from cqels_opt.windows.columns import read_table
 
 BatchFunction = Callable[[DataFrame, int], object]
@@ -95,9 +96,7 @@ class FileSink:
 
     def restore(self, lengths: Mapping[str, int]) -> None:
         """Back to the committed length."""
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        with self.path.open("ab") as file:
-            file.truncate(lengths.get("out", 0))
+        cut_back(self.path, lengths.get("out", 0))
 
     def put(self, batch: int, chunks: Sequence[tuple[Program, FinishReport]], folder: Path) -> dict[str, int]:
         """Appends, and waits until it is on the disk."""
