@@ -15,7 +15,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from cqels_opt.bench import calibration, drift, q_errors, skew, sub_results
+from cqels_opt.bench import calibration, drift, q_errors, skew, soak, sub_results
 from cqels_opt.bench.contenders import CONTENDERS, Task, Timing, empty_folder, median
 from cqels_opt.bench.scenarios import SCENARIOS, Scenario
 from cqels_opt.bench.screen import console
@@ -45,6 +45,7 @@ STUDIES = {
     "drift": Study("Rows under drift, next to the best plans of each phase with hindsight", drift.study, drift.show),
     "skew": Study("Rows where one delta wants several plans", skew.study, skew.show),
     "sub-results": Study("A static join that pays for being made while a query runs", sub_results.study, sub_results.show),
+    "soak": Study("Thousands of small batches: memory, containers and files over time", soak.study, soak.show),
     "calibration": Study(
         "Estimated next to measured seconds, with default and with measured constants", _calibrated, calibration.show
     ),

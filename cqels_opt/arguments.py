@@ -177,6 +177,9 @@ def _query_arguments(parser: argparse.ArgumentParser) -> None:
         "--sub-result-bytes", type=_type(parse_bytes), metavar="SIZE", help="most that joins computed beforehand may take (4G)"
     )
     how.add_argument("--batch", type=_type(parse_batch), metavar="N|DUR", help="elements, or stream time, of a micro-batch")
+    how.add_argument(
+        "--batch-bytes", type=_type(parse_bytes), metavar="SIZE", help="new files of a live folder that a micro-batch takes (64M)"
+    )
     how.add_argument("--checkpoint", metavar="DIR", help="where a run is taken up again")
     how.add_argument(
         "--continue-changed", action="store_true", help="the checkpoint's query may be another one, over the same windows"
@@ -251,6 +254,7 @@ def run_options(words: argparse.Namespace) -> RunOptions:
         constants=words.constants,
         sub_result_bytes=words.sub_result_bytes,
         batch=words.batch,
+        batch_bytes=words.batch_bytes,
         checkpoint=new_folder(words.checkpoint, "--checkpoint") if words.checkpoint is not None else None,
         continue_changed=words.continue_changed,
         trace=new_file(words.trace, "--trace") if words.trace is not None else None,
@@ -268,6 +272,10 @@ def _check_together(options: RunOptions) -> None:
     live = options.follow or any(path.is_dir() for _, path in options.streams)
     if options.plan == "spark" and options.joins != "auto":
         raise InputError("--joins: --plan spark leaves the joins to Spark; leave one of the two out")
+    if options.batch_bytes is not None and not live:
+        raise InputError("--batch-bytes: it is for live folders; say with --batch how much of a replay a micro-batch takes")
+    if options.batch_bytes == 0:
+        raise InputError("--batch-bytes: a micro-batch takes at least 1 byte")
     if options.drain and live:
         raise InputError("--drain: a live source (--follow, or a folder) has no end after which windows could be drained")
     inputs = [options.query, *options.static, *(path for _, path in (*options.streams, *options.graphs))]

@@ -35,12 +35,12 @@ from cqels_opt.query.algebra import Query
 from cqels_opt.query.parser import parse
 from cqels_opt.spark import calibrate as spark_constants
 from cqels_opt.spark import prepare
-from cqels_opt.spark.files import Reading
+from cqels_opt.spark.files import FilesWaiting, Reading
 from cqels_opt.spark.load import load as load_store
 from cqels_opt.spark.runner import SparkRunner
 from cqels_opt.spark.session import SparkSession, make_session
 from cqels_opt.spark.sinks import FileSink, StreamSink
-from cqels_opt.spark.stream import StreamRun, chunk_stream, folder_stream
+from cqels_opt.spark.stream import MOST_BYTES, StreamRun, chunk_stream, folder_stream
 from cqels_opt.trace.records import TraceRecord
 from cqels_opt.verify import Options as Checked
 from cqels_opt.windows.frontier import Frontier, Partition
@@ -114,6 +114,7 @@ def _replay(
         sources=files,
         rejects=_rejects(options, folder),
         refused=plan.rejected_file,
+        waiting=lambda number, _: (plan.newest, len(plan.chunks) - number - 1),
         continue_changed=options.continue_changed,
     )
     runner = _runner(spark, options)
@@ -137,24 +138,25 @@ def _follow(
     for what, given in (("--drain", options.drain), ("--batch", options.batch is not None)):
         if given:
             raise InputError(f"{what} is for a replay of files; a live folder has no end and is cut by Spark")
+    numbers = [(i, path) for iri, path in streams for i, s in enumerate(query.program.streams) if s.strip("<>") == iri]
     frontier = Frontier(query.program.streams, options.lateness, options.eager)
     driver_options = DriverOptions(
         skip_bad=options.on_error != "fail",
         plan=_mode(options),
         rejects=_rejects(options, folder),
         continue_changed=options.continue_changed,
+        waiting=FilesWaiting(numbers),
     )
     runner = _runner(spark, options)
     driver = make_driver([query], folder, runner, _sink(options), frontier, driver_options, options.trace)
-    numbers = [(driver.streams.index(s), path) for iri, path in streams for s in driver.streams if s.strip("<>") == iri]
 
     def reading() -> Reading:
-        greatest = {n: p.last_time for n, p in driver.frontier.partitions.items() if p.last_time is not None}
-        return Reading(greatest, options.lateness, options.time_predicate)
+        seen = {n: p.last_offset + 1 for n, p in driver.frontier.partitions.items()}
+        return Reading(driver.frontier.greatest_times(), seen, options.lateness, options.time_predicate)
 
     handle = StreamRun(driver, runner, _watching(watch))
     handle.reading = reading
-    stopped = _wait(handle.start(folder_stream(spark, numbers), folder / "spark"))
+    stopped = _wait(handle.start(folder_stream(spark, numbers, options.batch_bytes or MOST_BYTES), folder / "spark"))
     return handle, stopped, 0
 
 

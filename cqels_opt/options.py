@@ -71,6 +71,7 @@ class RunOptions:
     constants: Literal["measured", "default"] = "measured"
     sub_result_bytes: int | None = None
     batch: Batch | None = None
+    batch_bytes: int | None = None
     checkpoint: Path | None = None
     continue_changed: bool = False
     trace: Path | None = None

@@ -8,7 +8,7 @@ from cqels_opt.operators.block import Observed
 from cqels_opt.operators.ingest import IngestReport, Rejected
 from cqels_opt.operators.planner import Planner
 from cqels_opt.operators.program import Program
-from cqels_opt.trace.records import Milliseconds, TraceRecord
+from cqels_opt.trace.records import Lag, Milliseconds, TraceRecord
 from cqels_opt.windows.frontier import Frontier
 
 
@@ -22,6 +22,7 @@ def trace_record(
     frontier: Frontier,
     ms: Milliseconds,
     jobs: int,
+    lag: Lag,
 ) -> TraceRecord:
     """The record of one program in one batch."""
     streams = [seen for report in reports for iri, seen in report.streams.items() if iri in program.streams]
@@ -46,4 +47,5 @@ def trace_record(
         jobs=jobs,
         fallback=planner.fallback,
         sub_results=planner.changes,
+        lag=lag,
     )

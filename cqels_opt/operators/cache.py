@@ -12,6 +12,7 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
+from cqels_opt.errors import CheckpointError
 from cqels_opt.lod.relation import HEADER as RELATION_HEADER
 from cqels_opt.lod.relation import Relation
 from cqels_opt.lod.store import HEADER as STORE_HEADER
@@ -87,8 +88,12 @@ def join_size(
 
 
 def page(path: Path) -> Page:
-    """A page of terms."""
-    return _PAGES.get((str(path), _stamp(path)), lambda: Page(path))
+    """A page of terms. One that is gone is a CheckpointError."""
+    try:
+        stamp = _stamp(path)
+    except OSError as error:
+        raise CheckpointError(f"{path}: the checkpoint is damaged ({error.strerror}); use another folder") from error
+    return _PAGES.get((str(path), stamp), lambda: Page(path))
 
 
 def term_table(store_folder: str, seed: int, step: Step) -> TermTable:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -30,7 +30,7 @@ from cqels_opt.operators.rows import Ints
 from cqels_opt.operators.step import NOWHEN, Step
 from cqels_opt.operators.workshop import Workshop
 from cqels_opt.stats import SlotCounts
-from cqels_opt.trace.records import Milliseconds, TraceRecord
+from cqels_opt.trace.records import Lag, Milliseconds, TraceRecord
 from cqels_opt.windows.columns import read_columns, write_columns
 from cqels_opt.windows.frontier import Frontier
 from cqels_opt.windows.instants import drained, instants
@@ -101,6 +101,8 @@ class DriverOptions:
     large: int = LARGE
     rejects: Path | None = None  # where rejected elements are kept, a JSON object a line: file, line, reason
     refused: Path | None = None  # the same of what was refused before the run: it comes first
+    waiting: Callable[[int, Sequence[IngestReport]], tuple[int | None, int | None]] | None = None
+    """Of a batch's number and what was ingested: the newest time of all input and how much of it waits (:class:`Lag`), if known."""
     continue_changed: bool = False  # another query may go on from the checkpoint, where its windows are the same
 
 
@@ -227,6 +229,7 @@ class Driver:
         lengths |= self._put_rejects(rejected)
         clock.lap("commit")
         ms = clock.done()
+        lag = self._lag(number, reports)
         records = [
             trace_record(
                 p,
@@ -238,6 +241,7 @@ class Driver:
                 self.frontier,
                 ms,
                 jobs,
+                lag,
             )
             for p in self.programs
         ]
@@ -245,6 +249,14 @@ class Driver:
             lengths["trace"] = self.trace.put(records)
         self._commit(number, files, done, steps, rejected, reports, lengths)
         return records
+
+    def _lag(self, number: int, reports: Sequence[IngestReport]) -> Lag:
+        """How far the frontier is behind the newest input; where that cannot be known, behind what has been read."""
+        known = self.options.waiting if self.trace is not None else None
+        newest, waiting = known(number, reports) if known else (None, None)
+        newest = self.frontier.greatest if newest is None else newest
+        behind = newest - self.frontier.value if newest is not None and self.frontier.value > BEFORE_TIME else None
+        return Lag(max(0, behind) if behind is not None else None, waiting)
 
     def _shares(self, rows: int) -> int:
         """In how many shares a delta is done: as many as its rows ask for, and at once in all where its joins take long enough."""

@@ -17,7 +17,7 @@ from cqels_opt.operators.driver import Evaluated
 from cqels_opt.operators.evaluate import EvaluateReport, EvaluateTask, FinishReport, evaluate, finish
 from cqels_opt.operators.ingest import ROW_SCHEMA, IngestReport, IngestTask, Rejected, ingest
 from cqels_opt.operators.local import finish_parts, whole
-from cqels_opt.spark.files import FileBatch, OrderedBatch, in_order, read_files
+from cqels_opt.spark.files import FileBatch, OrderedBatch, in_order, modified, read_files
 
 Batches = Iterator[pa.RecordBatch]
 REPORT = "report binary"
@@ -86,6 +86,8 @@ class SparkRunner:
                     table = in_order(table, *order) if order else table
                 report = ingest(table, task, task_name())
                 report.rejected += rejected
+                if reading is not None:
+                    report.modified = modified(pa.Table.from_batches(held))
                 yield 0, report
 
             return answering(work) if held else iter(())
