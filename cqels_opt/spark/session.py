@@ -23,6 +23,11 @@ SETTINGS = {
     "spark.sql.files.maxPartitionBytes": "8m",
     "spark.python.worker.reuse": "true",
     "spark.sql.streaming.metricsEnabled": "false",
+    # What Spark remembers of jobs that are done, for a page that nobody sees: by default a thousand jobs and their 100,000 tasks.
+    "spark.ui.retainedJobs": "100",
+    "spark.ui.retainedStages": "100",
+    "spark.ui.retainedTasks": "1000",
+    "spark.sql.ui.retainedExecutions": "20",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
 }
