@@ -61,10 +61,8 @@ def refused(command: list[str], folder: Path, capsys: pytest.CaptureFixture[str]
 def test_another_query(copied: tuple[Files, Path], capsys: pytest.CaptureFixture[str]) -> None:
     files, folder = copied
     line = refused(words(folder, files, write_query(folder, CROWDS)), folder, capsys)
-    assert (
-        line
-        == f"{folder / 'checkpoint'}: the checkpoint belongs to another run: its query differs, and has other windows; use another folder"
-    )
+    why = "its query differs, and has other windows; use another folder"
+    assert line == f"{folder / 'checkpoint'}: the checkpoint belongs to another run: {why}"
 
 
 def test_a_changed_query_over_the_same_windows(copied: tuple[Files, Path], capsys: pytest.CaptureFixture[str]) -> None:
