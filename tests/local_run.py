@@ -175,6 +175,7 @@ class Registered:
         identity: Identity = ANONYMOUS,
         changed: bool = False,
         trace: Any = None,
+        waiting: Any = None,
     ) -> Driver:
         """A driver over a new state folder (or over one that is there)."""
         self.runs += 1
@@ -191,7 +192,9 @@ class Registered:
             runner or LocalRunner(how.split),
             sink or LocalSink(),
             frontier,
-            DriverOptions(drain=self.settings.drain, plan=_mode(how.plan), parts=how.parts, continue_changed=changed),
+            DriverOptions(
+                drain=self.settings.drain, plan=_mode(how.plan), parts=how.parts, continue_changed=changed, waiting=waiting
+            ),
             identity,
             [SlotFile("terms", str(pages), greatest=int(FOREVER))] if pages.exists() else [],
             trace,

@@ -38,13 +38,11 @@ def lags(query: Registered, driver: Driver) -> list[tuple[int | None, int | None
 def test_of_a_replay(query: Registered, tmp_path: Path) -> None:
     """An element each 40 ms, ten a batch; the frontier stops 1 ms short of the newest element, until the input has ended."""
     plan = query.replay(Cut("10"))
-    driver = query.driver(HOW, tmp_path / "state", trace=Traced())
 
     def waiting(number: int, _: Sequence[IngestReport]) -> tuple[int | None, int | None]:
         return plan.newest, len(plan.chunks) - number - 1
 
-    object.__setattr__(driver.options, "waiting", waiting)
-    found = lags(query, driver)
+    found = lags(query, query.driver(HOW, tmp_path / "state", trace=Traced(), waiting=waiting))
     assert found == [(400 * left + 1 if left else 0, left) for left in range(39, -1, -1)]
 
 
