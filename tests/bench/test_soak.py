@@ -1,4 +1,4 @@
-"""The soak at small scale: nothing that is counted is more in the second half of a run than in the first."""
+"""The soak at small scale: nothing that is counted grows with the number of batches."""
 
 from __future__ import annotations
 
@@ -6,15 +6,14 @@ from pathlib import Path
 
 from cqels_opt.bench import soak
 
-BATCHES, SAMPLES = 600, 12
+BATCHES, SAMPLES = 480, 12
 
 
 def test_many_small_batches_leave_nothing_behind(tmp_path: Path) -> None:
     samples = soak.alone(tmp_path, BATCHES, SAMPLES)
-    assert [sample["batch"] for sample in samples] == [50 * i for i in range(1, 13)]
+    assert [sample["batch"] for sample in samples] == [40 * i for i in range(1, 13)]
     settled = samples[2:-1]  # the windows are full, and the input has not ended
     first, second = settled[:4], settled[4:]
-    for name in set(settled[0]) - {"batch", "resident", "objects"}:
-        assert max(sample[name] for sample in second) <= max(sample[name] for sample in first), name
-    more = max(sample["objects"] for sample in second) - max(sample["objects"] for sample in first)
-    assert more < BATCHES / 4  # less than one object a batch, and caches of the interpreter
+    for name in set(settled[0]) - {"batch", "resident"}:
+        more = max(sample[name] for sample in second) - max(sample[name] for sample in first)
+        assert more < BATCHES / 8, name  # numbers get more digits, and the interpreter has caches; a leak is one a batch
