@@ -41,4 +41,4 @@ def process(folder: Path, world: Path, master: str, *fates: str) -> subprocess.C
     folder.mkdir(exist_ok=True)
     environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
     command = [sys.executable, str(SCRIPT), str(folder), str(world), master, *fates]
-    return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=150, check=False)
+    return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300, check=False)

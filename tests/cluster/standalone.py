@@ -12,7 +12,7 @@ from pathlib import Path
 import pyspark
 
 SPARK = Path(pyspark.__file__).parent
-LONGEST = 60.0
+LONGEST = 120.0
 MASTER = re.compile(r"Starting Spark master at (spark://\S+)")
 REGISTERED = "Successfully registered with master"
 
@@ -46,13 +46,12 @@ class Process:
 class Standalone:
     """A master, and workers with one core and one executor each; and a host each, for no task has a speculative twin on its own host."""
 
-    def __init__(self, folder: Path, workers: int) -> None:
+    def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.master = Process(folder, "master", "master.Master", "--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
         self.url = self.master.until(MASTER)[1]
         self.workers: list[Process] = []
         self._hosts = count()
-        self.fill(workers)
 
     def fill(self, workers: int) -> None:
         """Starts workers until so many live."""

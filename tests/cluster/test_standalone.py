@@ -19,10 +19,18 @@ pytestmark = pytest.mark.cluster
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standalone]:
-    cluster = Standalone(tmp_path_factory.mktemp("cluster"), 2)
+def one_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standalone]:
+    """A master, and room for workers."""
+    cluster = Standalone(tmp_path_factory.mktemp("cluster"))
     yield cluster
     cluster.end()
+
+
+@pytest.fixture
+def cluster(one_cluster: Standalone) -> Standalone:
+    """The cluster with two workers that live, whatever the test before did to them."""
+    one_cluster.fill(2)
+    return one_cluster
 
 
 def test_an_executor_and_a_worker_die_in_the_middle_of_a_batch(
@@ -35,7 +43,6 @@ def test_an_executor_and_a_worker_die_in_the_middle_of_a_batch(
         assert dead not in others
     assert sum(worker.process.poll() is None for worker in cluster.workers) == 1
     assert there.answers == expected
-    cluster.fill(2)
 
 
 def test_the_driver_dies_in_the_middle_of_a_batch(cluster: Standalone, expected: list[str], world: Path, tmp_path: Path) -> None:
