@@ -360,10 +360,12 @@ class Driver:
         new = {key: self._numbered(parts) for key, parts in counted_again(self.folder, files, self.shapes, upto).items()}
         tasks = []
         for program in self.programs:
-            self.planners[program.id].advance(new, int(BEFORE_TIME), upto)
+            planner = self.planners[program.id]
+            planner.advance(new, int(BEFORE_TIME), upto)
             reported = np.array([self.state.reported.get(program.id, int(NOWHEN))], np.int64)
             step = self._bare(program, number, int(BEFORE_TIME), upto, reported, files)
-            tasks.append(EvaluateTask(program, self._planned(program, step, walk=True), self.sink.format))
+            step = self._planned(program, step, walk=True)
+            tasks.append(EvaluateTask(planner.program, step, self.sink.format))
         done = self.runner.evaluate(tasks, self._shares(sum(c.total for parts in new.values() for c in parts)))
         kept = [f for shares in done.shares.values() for report in shares for f in report.kept]
         kept += [f for finished in done.finished.values() for report in finished for f in report.kept]
