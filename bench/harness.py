@@ -15,7 +15,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from cqels_opt.bench import calibration, drift, q_errors, skew, soak, sub_results
+from cqels_opt.bench import calibration, drift, long_window, physical_joins, q_errors, skew, soak, stores, sub_results
 from cqels_opt.bench.contenders import CONTENDERS, Task, Timing, empty_folder, median
 from cqels_opt.bench.scenarios import SCENARIOS, Scenario
 from cqels_opt.bench.screen import console
@@ -28,7 +28,7 @@ JOIN_ORDERS = "join-orders"
 
 @dataclass(frozen=True, slots=True)
 class Study:
-    """What needs no Spark and runs in this process."""
+    """What brings its own measurements, without contenders."""
 
     title: str
     study: Callable[[bool], dict[str, Any]]
@@ -46,6 +46,11 @@ STUDIES = {
     "skew": Study("Rows where one delta wants several plans", skew.study, skew.show),
     "sub-results": Study("A static join that pays for being made while a query runs", sub_results.study, sub_results.show),
     "soak": Study("Thousands of small batches: memory, containers and files over time", soak.study, soak.show),
+    "long-window": Study(
+        "A window of an hour as it grows: time, memory, disk, and restarts after a kill", long_window.study, long_window.show
+    ),
+    "stores": Study("Static stores as they grow: load rate, size, time to open, probes", stores.study, stores.show),
+    "physical-joins": Study("Physical joins, forced and chosen", physical_joins.study, physical_joins.show),
     "calibration": Study(
         "Estimated next to measured seconds, with default and with measured constants", _calibrated, calibration.show
     ),

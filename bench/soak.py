@@ -21,7 +21,7 @@ from rich.table import Table
 from cqels_opt.bench.local import load, prepare
 from cqels_opt.bench.screen import console
 from cqels_opt.commands import in_session
-from cqels_opt.operators import cache, content, ingest
+from cqels_opt.operators import cache, content
 from cqels_opt.operators.driver import Driver
 from cqels_opt.options import Batch, RunOptions
 from cqels_opt.rdf.static import StaticSource
@@ -86,14 +86,13 @@ def containers(driver: Driver) -> Sample:
         "files of the state": sum(1 for path in folder.rglob("*") if path.is_file()),
         "files that count": len(driver.state.files),
         "bytes of the commit record": max(path.stat().st_size for path in (folder / "commits").glob("[0-9]*.json")),
-        "times": sum(len(times) for times in driver.times.values()),
+        "times": sum(len(line.times) for line in driver.times.values()),
         "counts that wait": sum(len(waiting) for waiting in driver.pending.values()),
         "files to be deleted": sum(len(paths) for _, paths in driver._doomed),
         "window contents": len(content._CONTENTS.values),
         "relations": len(cache._RELATIONS.values),
         "join sizes": len(cache._JOIN_SIZES.values),
         "pages of terms": len(cache._PAGES.values),
-        "known terms": len(ingest._KNOWN),
     }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from cqels_opt.operators.block import Observed
+from cqels_opt.operators.evaluate import FinishReport
 from cqels_opt.operators.ingest import IngestReport, Rejected
 from cqels_opt.operators.planner import Planner
 from cqels_opt.operators.program import Program
@@ -23,6 +24,7 @@ def trace_record(
     ms: Milliseconds,
     jobs: int,
     lag: Lag,
+    finished: Sequence[FinishReport],
 ) -> TraceRecord:
     """The record of one program in one batch."""
     streams = [seen for report in reports for iri, seen in report.streams.items() if iri in program.streams]
@@ -48,4 +50,5 @@ def trace_record(
         fallback=planner.fallback,
         sub_results=planner.changes,
         lag=lag,
+        recomputed=None if program.row_wise else sum(report.read for report in finished),
     )
