@@ -255,10 +255,15 @@ def _put(task: EvaluateTask, found: Answers, terms: TermTable, path: str, report
         instant: pa.DataType = pa.timestamp("ms", "UTC")
         terms_as: dict[str, pa.DataType] = dict.fromkeys(("op", *named.values()), pa.string())
         shown = pa.schema({"time": instant, **terms_as})
-        with pa_parquet.ParquetWriter(folder / report.path, shown) as file:
+        whole = folder / report.path
+        made = whole.with_name(
+            f".{whole.name}"
+        )  # a file of that name may be linked to where readers are: it is replaced, not written to
+        with pa_parquet.ParquetWriter(made, shown) as file:
             for time, terms_of in columns_of(found, terms):
                 arrays = [pa.array(time, instant), [found.op] * len(time), *(terms_of[v] for v in named)]
                 file.write_batch(pa.record_batch(arrays, schema=shown))
+        made.replace(whole)
         return
     report.path = f"{path}.jsonl"
     stretches = [report.times]
