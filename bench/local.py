@@ -19,7 +19,7 @@ from cqels_opt.bench.social import PLACES_GRAPH, Phase, social
 from cqels_opt.errors import RunError
 from cqels_opt.lod.build import build_store
 from cqels_opt.operators.compile import PAGE, Compiler
-from cqels_opt.operators.driver import Driver, DriverOptions
+from cqels_opt.operators.driver import Driver, DriverOptions, Sink, TraceLog
 from cqels_opt.operators.ingest import ROW_SCHEMA
 from cqels_opt.operators.local import LocalRunner, LocalSink
 from cqels_opt.operators.planner import PlanMode
@@ -33,6 +33,8 @@ from cqels_opt.windows.frontier import Frontier, Partition
 from cqels_opt.windows.intervals import FOREVER
 from cqels_opt.windows.replay import BatchSize, ReplayPlan, ReplaySource, cut
 from cqels_opt.windows.slots import SlotFile
+
+ADAPTIVE = PlanMode()
 
 
 def load(folder: Path, sources: Sequence[StaticSource]) -> Path:
@@ -79,16 +81,21 @@ class Prepared:
     def run(self, name: str, mode: PlanMode) -> Ran:
         """The query from its first batch to its last."""
         with tempfile.TemporaryDirectory(dir=self.folder) as scratch:
-            sink, options = LocalSink(), DriverOptions(plan=mode)
-            state, pages = Path(scratch) / "state", self._pages()
-            workshop = Workshop(state / "subresults", lambda work: work())  # is waited for: then rows do not hang on the clock
-            driver = Driver(state, [self.program], LocalRunner(), sink, self._frontier(), options, None, pages, workshop=workshop)
-            records = [record for number, rows in enumerate(self._chunks()) for record in driver.batch(number, rows)]
+            sink = LocalSink()
+            driver = self.driver(Path(scratch) / "state", sink, mode=mode)
+            records = [record for number, rows in enumerate(self.chunks()) for record in driver.batch(number, rows)]
             out = Path(scratch) / "answers.jsonl"
             out.write_text("".join(line + "\n" for line in sink.lines), encoding="utf-8")
             return Ran(name, tuple(records), len(sink.lines), bag_digest(out))
 
-    def _chunks(self) -> Iterable[pa.Table]:
+    def driver(self, state: Path, sink: Sink, trace: TraceLog | None = None, mode: PlanMode = ADAPTIVE) -> Driver:
+        """A driver over a folder for its state."""
+        workshop = Workshop(state / "subresults", lambda work: work())  # is waited for: then rows do not hang on the clock
+        options, pages, frontier = DriverOptions(plan=mode), self._pages(), self._frontier()
+        return Driver(state, [self.program], LocalRunner(), sink, frontier, options, pages=pages, trace=trace, workshop=workshop)
+
+    def chunks(self) -> Iterable[pa.Table]:
+        """The rows of each micro-batch."""
         return (parquet.read_table(self.replay.path(number)).cast(ROW_SCHEMA) for number in range(len(self.replay.chunks)))
 
     def _frontier(self) -> Frontier:

@@ -182,9 +182,18 @@ def _query_arguments(parser: argparse.ArgumentParser) -> None:
         "--sub-result-bytes", type=_type(parse_bytes), metavar="SIZE", help="most that joins computed beforehand may take (4G)"
     )
     how.add_argument("--batch", type=_type(parse_batch), metavar="N|DUR", help="elements, or stream time, of a micro-batch")
+    how.add_argument(
+        "--batch-bytes", type=_type(parse_bytes), metavar="SIZE", help="new files of a live folder that a micro-batch takes (64M)"
+    )
     how.add_argument("--checkpoint", metavar="DIR", help="where a run is taken up again")
+    how.add_argument(
+        "--continue-changed", action="store_true", help="the checkpoint's query may be another one, over the same windows"
+    )
     how.add_argument("--trace", metavar="FILE.jsonl", help="a record of every micro-batch")
-    how.add_argument("--out", default="-", metavar="FILE|-", help="the answers, a JSON object a line (default: standard output)")
+    how.add_argument(
+        "--out", default="-", metavar="FILE|DIR/|-",
+        help="the answers: a JSON object a line (default: standard output), or a folder of Parquet files, a batch each",
+    )  # fmt: skip
     _master_argument(how)
 
 
@@ -250,9 +259,12 @@ def run_options(words: argparse.Namespace) -> RunOptions:
         constants=words.constants,
         sub_result_bytes=words.sub_result_bytes,
         batch=words.batch,
+        batch_bytes=words.batch_bytes,
         checkpoint=new_state(words.checkpoint, "--checkpoint") if words.checkpoint is not None else None,
+        continue_changed=words.continue_changed,
         trace=new_file(words.trace, "--trace") if words.trace is not None else None,
-        out=new_file(words.out, "--out") if words.out != "-" else None,
+        out=_out(words.out),
+        out_folder=_is_folder(words.out),
         follow=words.follow,
         master=words.master,
         debug=words.debug,
@@ -265,6 +277,10 @@ def _check_together(options: RunOptions) -> None:
     live = options.follow or any(path.is_dir() for _, path in options.streams)
     if options.plan == "spark" and options.joins != "auto":
         raise InputError("--joins: --plan spark leaves the joins to Spark; leave one of the two out")
+    if options.batch_bytes is not None and not live:
+        raise InputError("--batch-bytes: it is for live folders; say with --batch how much of a replay a micro-batch takes")
+    if options.batch_bytes == 0:
+        raise InputError("--batch-bytes: a micro-batch takes at least 1 byte")
     if options.drain and live:
         raise InputError("--drain: a live source (--follow, or a folder) has no end after which windows could be drained")
     inputs = [options.query, *options.static, *(path for _, path in (*options.streams, *options.graphs))]
@@ -273,6 +289,16 @@ def _check_together(options: RunOptions) -> None:
         others = [*inputs, *(other for _, other in outputs[:number] if other)]
         if path and any(path.resolve() == other.resolve() for other in others):
             raise InputError(f"{option} {path}: the file is given twice, and would be overwritten")
+
+
+def _is_folder(out: str) -> bool:
+    return out.endswith("/") or Path(out).is_dir()
+
+
+def _out(text: str) -> Path | None:
+    if text == "-":
+        return None
+    return new_folder(text, "--out") if _is_folder(text) else new_file(text, "--out")
 
 
 def explain_options(words: argparse.Namespace) -> ExplainOptions:

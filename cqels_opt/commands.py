@@ -23,6 +23,7 @@ from cqels_opt.engine import CompiledQuery, Engine, check_streams, make_driver, 
 from cqels_opt.errors import InputError
 from cqels_opt.operators import calibrate as operator_constants
 from cqels_opt.operators import machine
+from cqels_opt.operators.answer_folder import FolderSink
 from cqels_opt.operators.driver import DriverOptions, Sink, check_ended
 from cqels_opt.operators.explained import explained
 from cqels_opt.operators.planner import PlanMode
@@ -34,13 +35,13 @@ from cqels_opt.query.algebra import Query
 from cqels_opt.query.parser import parse
 from cqels_opt.spark import calibrate as spark_constants
 from cqels_opt.spark import prepare
-from cqels_opt.spark.files import Reading
+from cqels_opt.spark.files import FilesWaiting, Reading
 from cqels_opt.spark.load import load as load_store
 from cqels_opt.spark.mixed import MixedRunner, machine_of
 from cqels_opt.spark.runner import SparkRunner
 from cqels_opt.spark.session import SparkSession, make_session
 from cqels_opt.spark.sinks import FileSink, StreamSink
-from cqels_opt.spark.stream import StreamRun, chunk_stream, folder_stream
+from cqels_opt.spark.stream import MOST_BYTES, StreamRun, chunk_stream, folder_stream
 from cqels_opt.spark.tasks import settle
 from cqels_opt.trace.records import TraceRecord
 from cqels_opt.verify import Options as Checked
@@ -116,6 +117,8 @@ def _replay(
         sources=files,
         rejects=_rejects(options, folder),
         refused=plan.rejected_file,
+        waiting=lambda number, _: (plan.newest, len(plan.chunks) - number - 1),
+        continue_changed=options.continue_changed,
     )
     runner = _runner(spark, options)
     driver = make_driver([query], folder, runner, _sink(options), frontier, driver_options, options.trace)
@@ -139,21 +142,25 @@ def _follow(
     for what, given in (("--drain", options.drain), ("--batch", options.batch is not None)):
         if given:
             raise InputError(f"{what} is for a replay of files; a live folder has no end and is cut by Spark")
+    numbers = [(i, path) for iri, path in streams for i, s in enumerate(query.program.streams) if s.strip("<>") == iri]
     frontier = Frontier(query.program.streams, options.lateness, options.eager)
     driver_options = DriverOptions(
-        skip_bad=options.on_error != "fail", plan=_mode(options, spark), rejects=_rejects(options, folder)
+        skip_bad=options.on_error != "fail",
+        plan=_mode(options, spark),
+        rejects=_rejects(options, folder),
+        continue_changed=options.continue_changed,
+        waiting=FilesWaiting(numbers),
     )
     runner = _runner(spark, options)
     driver = make_driver([query], folder, runner, _sink(options), frontier, driver_options, options.trace)
-    numbers = [(driver.streams.index(s), path) for iri, path in streams for s in driver.streams if s.strip("<>") == iri]
 
     def reading() -> Reading:
-        greatest = {n: p.last_time for n, p in driver.frontier.partitions.items() if p.last_time is not None}
-        return Reading(greatest, options.lateness, options.time_predicate)
+        seen = {n: p.last_offset + 1 for n, p in driver.frontier.partitions.items()}
+        return Reading(driver.frontier.greatest_times(), seen, options.lateness, options.time_predicate)
 
     handle = StreamRun(driver, runner, _watching(watch))
     handle.reading = reading
-    stopped = _wait(handle.start(folder_stream(spark, numbers), folder / "spark"))
+    stopped = _wait(handle.start(folder_stream(spark, numbers, options.batch_bytes or MOST_BYTES), folder / "spark"))
     return handle, stopped, 0
 
 
@@ -225,7 +232,9 @@ def _rejects(options: RunOptions, folder: Path) -> Path:
 
 
 def _sink(options: RunOptions) -> Sink:
-    return FileSink(options.out) if options.out is not None and str(options.out) != "-" else StreamSink()
+    if options.out is None or str(options.out) == "-":
+        return StreamSink()
+    return FolderSink(options.out.absolute()) if options.out_folder else FileSink(options.out)
 
 
 def _summary(handle: StreamRun, options: RunOptions, stopped: bool, unread: int, seconds: float) -> Summary:
@@ -254,6 +263,8 @@ def explain(options: ExplainOptions) -> str:
 
 def verify(options: RunOptions) -> VerifyReport:
     """Runs a query, and compares every answer with an independent evaluation, instant by instant."""
+    if options.out_folder:
+        raise InputError(f"--out {options.out}: verify reads answers as lines: name a file, or leave --out out")
     with tempfile.TemporaryDirectory(prefix="cqels-opt-verify-") as scratch:
         out = options.out if options.out is not None and str(options.out) != "-" else Path(scratch) / "answers.jsonl"
         run(replace(options, out=out))

@@ -13,9 +13,13 @@ from typing import Any, Literal
 
 from cqels_opt.errors import CheckpointError, InputError
 from cqels_opt.lod.places import state_folder
+from cqels_opt.operators.answer_folder import FolderSink
+from cqels_opt.operators.changed import patterns_of, windows_of
+from cqels_opt.operators.commit import Identity
 from cqels_opt.operators.driver import Driver, DriverOptions, Sink
 from cqels_opt.operators.explained import Format, explained
 from cqels_opt.operators.machine import Calibration, known
+from cqels_opt.operators.output import column_names
 from cqels_opt.operators.planner import PlanMode
 from cqels_opt.operators.profile import Meaning, meaning, with_bounds
 from cqels_opt.operators.program import Program
@@ -28,7 +32,7 @@ from cqels_opt.query.parser import parse
 from cqels_opt.spark import prepare
 from cqels_opt.spark.mixed import MixedRunner, machine_of
 from cqels_opt.spark.runner import SparkRunner
-from cqels_opt.spark.sinks import BatchFunction, FunctionSink, column_names
+from cqels_opt.spark.sinks import BatchFunction, FunctionSink
 from cqels_opt.spark.stream import DataFrame, SparkSession, StreamRun, as_rows, row_stream
 from cqels_opt.trace.writer import TraceFile
 from cqels_opt.windows.frontier import Frontier
@@ -60,7 +64,7 @@ class CompiledQuery:
     def start(
         self,
         streams: Mapping[str, DataFrame],
-        sink: BatchFunction,
+        sink: BatchFunction | PathLike,
         checkpoint: PathLike,
         trace: PathLike | None = None,
         **options: Any,
@@ -133,7 +137,7 @@ class Engine:
     def start(
         self,
         streams: Mapping[str, DataFrame],
-        sink: BatchFunction,
+        sink: BatchFunction | PathLike,
         checkpoint: PathLike,
         trace: PathLike | None = None,
         **options: Any,
@@ -141,9 +145,11 @@ class Engine:
         """Starts every registered query in one job; the rows carry ``query``.
 
         ``streams`` are streaming DataFrames by stream IRI, with the columns ``s p o`` (N-Triples terms), ``t`` (timestamp, or
-        milliseconds) and optionally ``g``. ``sink`` is ``f(df, batch_id)``. ``checkpoint`` is a folder that executors can reach; a second
-        start over it continues. Options: ``plan`` (a mode, or ``fixed:`` and plans), ``lateness`` (ms), ``order`` (a column that orders
-        elements), ``eager``, ``on_error`` ("fail" or "skip"), ``trigger`` ("10 seconds"), ``to_the_end``.
+        milliseconds) and optionally ``g``. ``sink`` is ``f(df, batch_id)``, which may be called twice for a batch, or a folder
+        that gets each batch's answers exactly once, as Parquet (docs/answers.md). ``checkpoint`` is a folder that executors can
+        reach; a second start over it continues. Options: ``plan`` (a mode, or ``fixed:`` and plans), ``lateness`` (ms), ``order``
+        (a column that orders elements), ``eager``, ``on_error`` ("fail" or "skip"), ``trigger`` ("10 seconds"), ``to_the_end``,
+        ``continue_changed`` (the queries may differ from those of the checkpoint: docs/checkpoints.md).
         """
         if not self.queries:
             raise InputError("no query is registered")
@@ -153,7 +159,7 @@ class Engine:
         self,
         queries: Sequence[CompiledQuery],
         streams: Mapping[str, DataFrame],
-        sink: BatchFunction,
+        sink: BatchFunction | PathLike,
         checkpoint: PathLike,
         trace: PathLike | None,
         *,
@@ -165,6 +171,7 @@ class Engine:
         on_error: Literal["fail", "skip"] = "skip",
         trigger: str | None = None,
         to_the_end: bool = False,
+        continue_changed: bool = False,
     ) -> StreamRun:
         given = {iri.strip("<>"): frame for iri, frame in streams.items()}
         needed = tuple(dict.fromkeys(s for q in queries for s in q.program.streams))
@@ -172,14 +179,18 @@ class Engine:
         folder = state_folder(checkpoint, "checkpoint").absolute()
         runner = MixedRunner(self.spark)
         programs = [q.program for q in queries]
-        to = FunctionSink(self.spark, sink, programs, with_query)
+        to = self._sink(sink, programs, with_query)
         driver = make_driver(
             queries,
             folder,
             runner,
             to,
             Frontier(needed, lateness, eager),
-            DriverOptions(skip_bad=on_error == "skip", plan=replace(plan_mode(plan), machine=machine_of(self.spark))),
+            DriverOptions(
+                skip_bad=on_error == "skip",
+                plan=replace(plan_mode(plan), machine=machine_of(self.spark)),
+                continue_changed=continue_changed,
+            ),
             trace,
         )
         frames = {iri: given[iri.strip("<>")] for iri in driver.streams}
@@ -188,10 +199,15 @@ class Engine:
         run.ordered = order is not None
         return run.start(frame, folder / "spark", to_the_end=to_the_end, trigger=trigger)
 
+    def _sink(self, sink: BatchFunction | PathLike, programs: Sequence[Program], with_query: bool) -> Sink:
+        if isinstance(sink, str | Path):
+            return FolderSink(Path(sink).absolute(), [program.id for program in programs] if with_query else ())
+        return FunctionSink(self.spark, sink, programs, with_query)
+
     def adaptive(
         self,
         text: str,
-        sink: BatchFunction,
+        sink: BatchFunction | PathLike,
         state: PathLike | None = None,
         *,
         stream: str | None = None,
@@ -201,6 +217,7 @@ class Engine:
         eager: bool = False,
         on_error: Literal["fail", "skip"] = "skip",
         trace: PathLike | None = None,
+        continue_changed: bool = False,
         **query: Any,
     ) -> Adaptive:
         """A function for ``foreachBatch`` of a job that has a streaming DataFrame of triples already.
@@ -216,8 +233,9 @@ class Engine:
         kept = state_folder(state, "state").absolute() if state is not None else None
         folder = kept or self.folder / "adaptive" / registered.id
         runner = MixedRunner(self.spark)
-        to = FunctionSink(self.spark, sink, [registered.program], with_query=False)
-        options = DriverOptions(skip_bad=on_error == "skip", plan=replace(plan_mode(plan), machine=machine_of(self.spark)))
+        to = self._sink(sink, [registered.program], with_query=False)
+        mode = replace(plan_mode(plan), machine=machine_of(self.spark))
+        options = DriverOptions(skip_bad=on_error == "skip", plan=mode, continue_changed=continue_changed)
         driver = make_driver([registered], folder, runner, to, Frontier(streams, lateness, eager), options, trace)
         number = next((i for i, s in enumerate(driver.streams) if stream and s.strip("<>") == stream.strip("<>")), 0)
         return Adaptive(registered, StreamRun(driver, runner), number, order, kept is not None)
@@ -303,12 +321,16 @@ def make_driver(
     trace: PathLike | None,
 ) -> Driver:
     """The driver of a run. What registration made for the terms of its queries is copied into the checkpoint's folder."""
-    identity = {
-        "query": {q.id: [q.query.text, q.program.operator, q.meaning.duplicates, repr(q.meaning.report)] for q in queries},
-        "static data": prepare.fingerprint(queries[0].program.store),
-        "lateness": frontier.lateness,
-        "drain": options.drain,
-    }
+    identity = Identity(
+        {q.id: [q.query.text, q.program.operator, q.meaning.duplicates, repr(q.meaning.report)] for q in queries},
+        {q.id: windows_of(q.program) for q in queries},
+        patterns_of([q.program for q in queries]),
+        {
+            "static data": prepare.fingerprint(queries[0].program.store),
+            "lateness": frontier.lateness,
+            "drain": options.drain,
+        },
+    )
     pages = prepare.pages({q.id: q.folder for q in queries}, folder)
     log = TraceFile(Path(trace)) if trace is not None else None
     programs = [q.program for q in queries]

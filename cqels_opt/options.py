@@ -43,7 +43,7 @@ class RunOptions:
 
     ``report`` and ``t0`` are by window name, ``""`` for all windows. None means that the profile, the dialect or the kind of
     input decides. ``fixed`` is the plans' text of ``--plan fixed:…``, and then ``plan`` is ``"fixed"``. ``out`` None is
-    standard output.
+    standard output; with ``out_folder`` it is a folder of Parquet files, a batch each.
     """
 
     query: Path
@@ -71,9 +71,12 @@ class RunOptions:
     constants: Literal["measured", "default"] = "measured"
     sub_result_bytes: int | None = None
     batch: Batch | None = None
+    batch_bytes: int | None = None
     checkpoint: Path | None = None
+    continue_changed: bool = False
     trace: Path | None = None
     out: Path | None = None
+    out_folder: bool = False
     follow: bool = False
     master: str | None = None
     debug: bool = False

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from cqels_opt.lod.build import build_store
+from cqels_opt.operators.commit import ANONYMOUS, Identity
 from cqels_opt.operators.compile import PAGE, Compiler
 from cqels_opt.operators.decision import Decision
 from cqels_opt.operators.driver import Driver, DriverOptions
@@ -177,8 +178,10 @@ class Registered:
         folder: Path | None = None,
         runner: Any = None,
         sink: Any = None,
-        identity: Mapping[str, Any] | None = None,
+        identity: Identity = ANONYMOUS,
+        changed: bool = False,
         trace: Any = None,
+        waiting: Any = None,
         merging: Start = at_once,
     ) -> Driver:
         """A driver over a new state folder (or over one that is there)."""
@@ -196,7 +199,14 @@ class Registered:
             runner or LocalRunner(how.split),
             sink or LocalSink(),
             frontier,
-            DriverOptions(drain=self.settings.drain, plan=_mode(how.plan), parts=how.parts, tiers=how.tiers),
+            DriverOptions(
+                drain=self.settings.drain,
+                plan=_mode(how.plan),
+                parts=how.parts,
+                tiers=how.tiers,
+                continue_changed=changed,
+                waiting=waiting,
+            ),
             identity,
             [SlotFile("terms", str(pages), greatest=int(FOREVER))] if pages.exists() else [],
             trace,

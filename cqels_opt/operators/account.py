@@ -9,7 +9,7 @@ from cqels_opt.operators.evaluate import FinishReport
 from cqels_opt.operators.ingest import IngestReport, Rejected
 from cqels_opt.operators.planner import Planner
 from cqels_opt.operators.program import Program
-from cqels_opt.trace.records import Milliseconds, TraceRecord
+from cqels_opt.trace.records import Lag, Milliseconds, TraceRecord
 from cqels_opt.windows.frontier import Frontier
 
 
@@ -23,6 +23,7 @@ def trace_record(
     frontier: Frontier,
     ms: Milliseconds,
     jobs: int,
+    lag: Lag,
     finished: Sequence[FinishReport],
 ) -> TraceRecord:
     """The record of one program in one batch."""
@@ -48,5 +49,6 @@ def trace_record(
         jobs=jobs,
         fallback=planner.fallback,
         sub_results=planner.changes,
+        lag=lag,
         recomputed=None if program.row_wise else sum(report.read for report in finished),
     )

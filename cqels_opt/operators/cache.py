@@ -12,6 +12,7 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
+from cqels_opt.errors import CheckpointError
 from cqels_opt.lod.relation import HEADER as RELATION_HEADER
 from cqels_opt.lod.relation import Relation
 from cqels_opt.lod.remote import header_file
@@ -54,6 +55,14 @@ def stamp_of(path: Path) -> Stamp:
     return found.st_ino, found.st_mtime_ns
 
 
+def stamp_in_state(path: Path) -> Stamp:
+    """:func:`stamp_of` a file of the state: where it is gone, the checkpoint is damaged."""
+    try:
+        return stamp_of(path)
+    except OSError as error:
+        raise CheckpointError(f"{path}: the checkpoint is damaged ({error.strerror}); use another folder") from error
+
+
 def store(folder: str) -> Store:
     """The static store in a folder or at a URI, mapped. One that was replaced is opened anew."""
     return _STORES.get((folder, stamp_of(header_file(folder))), lambda: Store.open(folder))
@@ -88,7 +97,7 @@ def join_size(
 
 def page(path: Path) -> Page:
     """A page of terms."""
-    return _PAGES.get((str(path), stamp_of(path)), lambda: Page(path))
+    return _PAGES.get((str(path), stamp_in_state(path)), lambda: Page(path))
 
 
 def term_table(store_folder: str, seed: int, step: Step) -> TermTable:

@@ -6,10 +6,11 @@ are. A batch that runs again starts from the record before it.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,7 @@ class Commit:
     totals: dict[str, int] = field(default_factory=dict)
     ended: bool = False
     knowledge: str = ""  # the file of what the planners know
+    query: str = ""  # the digest of the query whose result slots and knowledge these are
 
 
 def durable_write(path: Path, text: str) -> None:
@@ -47,6 +49,29 @@ def durable_write(path: Path, text: str) -> None:
     temporary.replace(path)
 
 
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What a checkpoint is the state of.
+
+    ``query`` may change where its user says so and ``windows`` stay; binding slots are kept for its ``patterns`` (how the slot is named,
+    and how the query names it). All of ``others`` must stay: static data, lateness, and what else answers hang on.
+    """
+
+    query: Any = None
+    windows: Any = None
+    patterns: Mapping[str, str] = field(default_factory=dict)
+    others: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def digest(self) -> str:
+        """Tells one query from another in commit records."""
+        return hashlib.sha256(json.dumps(self.query).encode()).hexdigest()[:16]
+
+
+ANONYMOUS = Identity()
+"""Of a run whose query nobody compares."""
+
+
 class CommitLog:
     """The records of a checkpoint, and the identity of the run that it belongs to."""
 
@@ -54,29 +79,38 @@ class CommitLog:
         self.folder = folder
         self.records = folder / "commits"
         self.records.mkdir(parents=True, exist_ok=True)
+        self._other: dict[str, Any] | None = None
 
-    def claim(self, identity: dict[str, Any]) -> str:
-        """The name of this checkpoint's run. Another query, or another version's checkpoint, is a :class:`CheckpointError`."""
-        path = self.folder / NAME
+    def claim(self, identity: Identity, changed: bool = False) -> str:
+        """The name of this checkpoint's run. Another version's checkpoint, or that of other data or options, is a :class:`CheckpointError`.
+
+        So is another query, unless ``changed`` says that it is meant to be one and the state is what it needs.
+        """
+        path, mine = self.folder / NAME, json.loads(json.dumps(asdict(identity)))
         if not path.exists():
             if any(self.records.iterdir()):
                 raise CheckpointError(f"{self.folder}: the checkpoint is damaged: {NAME} is missing; use another folder")
             run = os.urandom(6).hex()
-            durable_write(path, json.dumps({"version": VERSION, "run": run, "identity": identity}, indent=1))
+            durable_write(path, json.dumps({"version": VERSION, "run": run, "identity": mine}, indent=1))
             return run
         try:
             found = json.loads(path.read_text(encoding="utf-8"))
-            version, run, before = found["version"], str(found["run"]), found["identity"]
+            version, run, before = found["version"], str(found["run"]), Identity(**found["identity"])
         except (ValueError, KeyError, TypeError) as error:
             raise CheckpointError(f"{path}: the checkpoint is damaged ({error}); use another folder") from error
         if version != VERSION:
             raise CheckpointError(f"{self.folder}: the checkpoint is of version {version}, this is {VERSION}; use another folder")
-        for key, value in json.loads(json.dumps(identity)).items():
-            if before.get(key) != value:
-                raise CheckpointError(
-                    f"{self.folder}: the checkpoint belongs to another run: its {key} differs; use another folder"
-                )
+        now = Identity(**mine)
+        if (differs := _difference(before, now, changed)) is not None:
+            raise CheckpointError(f"{self.folder}: the checkpoint belongs to another run: {differs}")
+        self._other = {"version": VERSION, "run": run, "identity": mine} if now != before else None
         return run
+
+    def adopt(self) -> None:
+        """From now on the checkpoint is that of the query that claimed it: what is kept from the next batch on is what that one needs."""
+        if self._other is not None:
+            durable_write(self.folder / NAME, json.dumps(self._other, indent=1))
+            self._other = None
 
     def write(self, commit: Commit) -> None:
         """Puts a record in place and forgets old ones."""
@@ -113,3 +147,21 @@ class CommitLog:
 
     def _path(self, batch: int) -> Path:
         return self.records / f"{batch:012d}.json"
+
+
+def _difference(before: Identity, now: Identity, changed: bool) -> str | None:
+    """Why a run cannot go on from the state of another one; None: it can."""
+    for key, value in now.others.items():
+        if before.others.get(key) != value:
+            return f"its {key} differs; use another folder"
+    if before.query == now.query:
+        return None
+    if before.windows != now.windows:
+        return "its query differs, and has other windows; use another folder"
+    if lacking := [name for pattern, name in now.patterns.items() if pattern not in before.patterns]:
+        return f"its query differs, and nothing was kept for {', '.join(lacking)}; use another folder"
+    if not changed:
+        return (
+            "its query differs; --continue-changed goes on with the changed one (its windows are the same), or use another folder"
+        )
+    return None

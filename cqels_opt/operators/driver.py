@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -18,7 +18,8 @@ import numpy as np
 from cqels_opt.errors import DataError, RunError
 from cqels_opt.operators.account import trace_record
 from cqels_opt.operators.block import Observed
-from cqels_opt.operators.commit import Commit, CommitLog
+from cqels_opt.operators.changed import counted_again, is_result, taken_over, unsealed
+from cqels_opt.operators.commit import ANONYMOUS, Commit, CommitLog, Identity
 from cqels_opt.operators.evaluate import EvaluateReport, EvaluateTask, FinishReport, Format
 from cqels_opt.operators.ingest import COUNT_PARTS, IngestReport, IngestTask, Rejected
 from cqels_opt.operators.knowledge import read_knowledge, write_knowledge
@@ -30,10 +31,11 @@ from cqels_opt.operators.rows import Ints
 from cqels_opt.operators.step import NOWHEN, Step
 from cqels_opt.operators.workshop import Start, Workshop, at_once
 from cqels_opt.stats import SlotCounts
-from cqels_opt.trace.records import Milliseconds, TraceRecord
+from cqels_opt.trace.records import Lag, Milliseconds, TraceRecord
 from cqels_opt.windows.columns import read_columns, write_columns
 from cqels_opt.windows.frontier import Frontier
 from cqels_opt.windows.instants import drained, instants
+from cqels_opt.windows.intervals import BEFORE_TIME
 from cqels_opt.windows.slots import SlotFile, rank_elements
 from cqels_opt.windows.tiers import Tiers, like_sized
 from cqels_opt.windows.timeline import Timeline
@@ -106,6 +108,9 @@ class DriverOptions:
     tiers: Tiers = field(default_factory=Tiers)  # when small files of the state are merged
     rejects: Path | None = None  # where rejected elements are kept, a JSON object a line: file, line, reason
     refused: Path | None = None  # the same of what was refused before the run: it comes first
+    waiting: Callable[[int, Sequence[IngestReport]], tuple[int | None, int | None]] | None = None
+    """Of a batch's number and what was ingested: the newest time of all input and how much of it waits (:class:`Lag`), if known."""
+    continue_changed: bool = False  # another query may go on from the checkpoint, where its windows are the same
 
 
 class Driver:
@@ -119,7 +124,7 @@ class Driver:
         sink: Sink,
         frontier: Frontier,
         options: DriverOptions = DriverOptions(),
-        identity: Mapping[str, Any] | None = None,
+        identity: Identity = ANONYMOUS,
         pages: Sequence[SlotFile] = (),
         trace: TraceLog | None = None,
         workshop: Workshop | None = None,
@@ -132,7 +137,8 @@ class Driver:
         self.workshop = workshop or Workshop(folder / "subresults")
         self.merging = Merging(folder, self.programs, options.tiers, runner.merge, merging)
         self.log = CommitLog(folder)
-        self.run = self.log.claim(dict(identity or {}))
+        self.run = self.log.claim(identity, options.continue_changed)
+        self.query, self._changed = identity.digest, False
         self.frontier, self.pages, self.trace = frontier, list(pages), trace
         self._counted = 0
         self._doomed: list[tuple[int, set[str]]] = []
@@ -163,8 +169,10 @@ class Driver:
             self.times[file.stream].add(read_columns(self.folder / file.path)["t"])
         self.planners = {program.id: Planner(program, self.options.plan, self.workshop) for program in self.programs}
         self.pending, self._counted = {}, 0
+        self._changed = self.state.batch >= 0 and self.state.query != self.query
         if self.state.knowledge:
-            self.pending, self._counted = read_knowledge(self.folder / self.state.knowledge, self.planners)
+            told = {} if self._changed else self.planners  # the statistics of another query are of other relations
+            self.pending, self._counted = read_knowledge(self.folder / self.state.knowledge, told)
 
     def _restore_rejects(self) -> None:
         length, path, before = self.state.lengths.get("rejects", 0), self.options.rejects, self.options.refused
@@ -191,6 +199,9 @@ class Driver:
             self.restore(number)
         clock = _Clock()
         self.runner.begin(number)
+        self.log.adopt()
+        if self._changed:
+            self._take_over(number)
         after = self.frontier.value
         tables = frozenset(self.streams) & self.tables
         first = self.programs[0]
@@ -229,6 +240,7 @@ class Driver:
         lengths |= self._put_rejects(rejected)
         clock.lap("commit")
         ms = clock.done()
+        lag = self._lag(number, reports)
         records = [
             trace_record(
                 p,
@@ -240,6 +252,7 @@ class Driver:
                 self.frontier,
                 ms,
                 jobs,
+                lag,
                 done.finished.get(p.id, []),
             )
             for p in self.programs
@@ -248,6 +261,14 @@ class Driver:
             lengths["trace"] = self.trace.put(records)
         self._commit(number, files, done, steps, rejected, reports, lengths)
         return records
+
+    def _lag(self, number: int, reports: Sequence[IngestReport]) -> Lag:
+        """How far the frontier is behind the newest input; where that cannot be known, behind what has been read."""
+        known = self.options.waiting if self.trace is not None else None
+        newest, waiting = known(number, reports) if known else (None, None)
+        newest = self.frontier.greatest if newest is None else newest
+        behind = newest - self.frontier.value if newest is not None and self.frontier.value > BEFORE_TIME else None
+        return Lag(max(0, behind) if behind is not None else None, waiting)
 
     def _shares(self, rows: int) -> int:
         """In how many shares a delta is done: as many as its rows ask for, and at once in all where its joins take long enough."""
@@ -339,18 +360,16 @@ class Driver:
         if self.state.first is not None and upto > after:
             times = {stream: line.times for stream, line in self.times.items()}
             found = instants(program.windows, program.report, times, self.state.first, after, upto)
-        step = Step(
-            str(self.folder),
-            f"{self.run}-{program.id}",
-            number,
-            after,
-            upto,
-            np.concatenate([np.array([previous], np.int64), found]),
-            (*files, *self.pages),
-            dict(self.state.dropped),
-        )
+        step = self._bare(program, number, after, upto, np.concatenate([np.array([previous], np.int64), found]), files)
+        return self._planned(program, step, walk=upto > after)
+
+    def _bare(self, program: Program, number: int, after: int, upto: int, looked_at: Ints, files: Sequence[SlotFile]) -> Step:
+        run, dropped = f"{self.run}-{program.id}", dict(self.state.dropped)
+        return Step(str(self.folder), run, number, after, upto, looked_at, (*files, *self.pages), dropped)
+
+    def _planned(self, program: Program, step: Step, walk: bool) -> Step:
         planner = self.planners[program.id]
-        plans, orders = planner.choose(step if upto > after else None)
+        plans, orders = planner.choose(step if walk else None)
         return replace(step, plans=plans, orders=orders, filters=planner.filter_orders)
 
     def _observed(self, done: Evaluated) -> dict[str, dict[str, Observed]]:
@@ -363,6 +382,34 @@ class Driver:
             for block, total in blocks.items():
                 self.planners[program.id].blocks[block].observe(total)
         return found
+
+    # -------------------------------------------------------------- another query goes on
+    def _take_over(self, number: int) -> None:
+        """Result slots and statistics of a changed query, from the binding slots of the one before: those that it would have by now."""
+        upto, keys = self.frontier.value, {shape.stream + shape.key for shape in self.shapes}
+        self.pending = {key: waiting for key, waiting in self.pending.items() if key in keys}
+        files = unsealed(self.folder, [f for f in self.state.files if not is_result(f)], number)
+        new = {key: self._numbered(parts) for key, parts in counted_again(self.folder, files, self.shapes, upto).items()}
+        parts = self.options.parts or self._shares(sum(c.total for counts in new.values() for c in counts))
+        tasks = []
+        for program in self.programs:
+            planner = self.planners[program.id]
+            planner.advance(new, int(BEFORE_TIME), upto)
+            reported = self.state.reported.get(program.id, int(NOWHEN))
+            looked_at = np.unique(np.array([int(NOWHEN), reported], np.int64))  # as if it were the first instant of all
+            step = self._bare(program, number, int(BEFORE_TIME), upto, looked_at, files)
+            step = replace(self._planned(program, step, walk=True), joins=planner.physical(parts))
+            tasks.append(EvaluateTask(planner.program, step, self.sink.format))
+        done = self.runner.evaluate(tasks, parts)
+        shares = [report for reports in done.shares.values() for report in reports]
+        finished = [report for reports in done.finished.values() for report in reports]
+        kept = [f for share in shares for f in share.kept] + [f for report in finished for f in report.kept]
+        gone = {f.path for f in self.state.files if f not in files} | {f.path for report in shares for f in report.fresh}
+        self._doomed.append(
+            (number, gone | {report.path for report in finished if report.path})
+        )  # had been put out before, if ever
+        self.state = replace(self.state, files=[*files, *taken_over(self.folder, kept)])
+        self._changed = False
 
     # -------------------------------------------------------------- commit
     def _commit(
@@ -413,6 +460,7 @@ class Driver:
             totals,
             self.frontier.ended,
             f"knowledge/{number:08d}.zip",
+            self.query,
         )
         write_knowledge(self.folder / state.knowledge, self.planners, self.pending, self._counted)
         gone = {f.path for f in [*self.state.files, *files]} - {f.path for f in live}

@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pa_parquet
 
 from cqels_opt.operators import cache
 from cqels_opt.operators.accumulators import added_up, amount_names
@@ -21,7 +22,7 @@ from cqels_opt.operators.block import BlockStep, Observed
 from cqels_opt.operators.incremental import accumulate, changing
 from cqels_opt.operators.join import RANK
 from cqels_opt.operators.keys import share
-from cqels_opt.operators.output import Answers, answers, columns_of, json_lines
+from cqels_opt.operators.output import Answers, answers, column_names, columns_of, json_lines
 from cqels_opt.operators.program import GroupNode, Program
 from cqels_opt.operators.pushdown import Pushdown, additive_nodes
 from cqels_opt.operators.results import BlockRows, ResultFiles, Segment
@@ -34,7 +35,7 @@ from cqels_opt.operators.tree import evaluate as evaluate_tree
 from cqels_opt.windows.intervals import FOREVER
 from cqels_opt.windows.slots import SlotFile, rank_elements
 
-Format = Literal["jsonl", "arrow"]
+Format = Literal["jsonl", "arrow", "parquet"]
 
 ROWS = 1 << 20  # rows of a share that are held before they are written
 
@@ -247,6 +248,22 @@ def _put(task: EvaluateTask, found: Answers, terms: TermTable, path: str, report
             for time, terms_of in columns_of(found, terms):
                 arrays: list[Any] = [time, [found.op] * len(time), *(terms_of[v] for v in variables)]
                 writer.write_batch(pa.record_batch(arrays, schema=schema))
+        return
+    if task.format == "parquet":
+        report.path = f"{path}.parquet"
+        named = column_names(task.program.variables)
+        instant: pa.DataType = pa.timestamp("ms", "UTC")
+        terms_as: dict[str, pa.DataType] = dict.fromkeys(("op", *named.values()), pa.string())
+        shown = pa.schema({"time": instant, **terms_as})
+        whole = folder / report.path
+        made = whole.with_name(
+            f".{whole.name}"
+        )  # a file of that name may be linked to where readers are: it is replaced, not written to
+        with pa_parquet.ParquetWriter(made, shown) as file:
+            for time, terms_of in columns_of(found, terms):
+                arrays = [pa.array(time, instant), [found.op] * len(time), *(terms_of[v] for v in named)]
+                file.write_batch(pa.record_batch(arrays, schema=shown))
+        made.replace(whole)
         return
     report.path = f"{path}.jsonl"
     stretches = [report.times]

@@ -55,6 +55,9 @@ class IngestReport:
     files: list[SlotFile] = field(default_factory=list)
     streams: dict[str, StreamReport] = field(default_factory=dict)
     rejected: list[Rejected] = field(default_factory=list)
+    modified: dict[int, int] = field(
+        default_factory=dict
+    )  # stream -> when the newest of its files was modified (ms), of live folders
 
 
 def ingest(rows: pa.Table | Iterable[pa.RecordBatch], task: IngestTask, name: str) -> IngestReport:

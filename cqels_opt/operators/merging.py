@@ -118,7 +118,7 @@ class Merging:
             task = self._segments(layout, mine, f"slots/segment-{name}-{number}.arrow", frontier)
             found += [task] if task else []
         pages = [f for f in files if f.kind == "terms"]
-        small, large = [f for f in pages if f.shape != MERGED], [f for f in pages if f.shape == MERGED]
+        small, large = [f for f in pages if not f.shape], [f for f in pages if f.shape == MERGED]
         group = self._group(large, small)
         if group is not None:
             found.append(PagesTask(str(self.folder), f"slots/terms-{name}-m.arrow", (*large[slice(*group[0])], *group[1])))

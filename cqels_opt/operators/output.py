@@ -181,3 +181,19 @@ def _pieces(found: Answers, size: int) -> Iterator[Ints]:
     ends = np.cumsum(found.n)
     for begin in range(0, found.total, size):
         yield np.searchsorted(ends, np.arange(begin, min(begin + size, found.total)), "right")
+
+
+def column_names(variables: Sequence[str]) -> dict[str, str]:
+    """The DataFrame column of each variable; a name that clashes without regard to case gets ``_2``, ``_3`` …
+
+    ``time``, ``op`` and ``query`` are taken, whether or not the answers of several queries come together.
+    """
+    taken = {"time", "op", "query"}
+    names = {}
+    for variable in variables:
+        name, number = variable, 2
+        while name.lower() in taken:
+            name, number = f"{variable}_{number}", number + 1
+        taken.add(name.lower())
+        names[variable] = name
+    return names

@@ -17,11 +17,11 @@ import numpy as np
 import pyarrow as pa
 
 from cqels_opt.lod.index import Index
-from cqels_opt.operators.cache import Recent, Stamp, stamp_of
+from cqels_opt.operators.cache import Recent, Stamp, stamp_in_state
 from cqels_opt.operators.keys import Keys
 from cqels_opt.operators.rows import Ints, Rows, concat, empty
 from cqels_opt.operators.step import Step
-from cqels_opt.windows.columns import write_table
+from cqels_opt.windows.columns import read_table, write_table
 from cqels_opt.windows.slots import SlotFile
 
 On = tuple[str, ...]
@@ -33,7 +33,7 @@ class Segment:
     """A file of result rows, mapped."""
 
     def __init__(self, path: Path) -> None:
-        table = pa.ipc.open_file(pa.memory_map(str(path))).read_all()
+        table = read_table(path)
         arrays = {name: _array(table.column(name)) for name in table.column_names}
         variables = json.loads(table.schema.metadata[b"variables"])
         columns = {v: arrays[f"v{i}"] for i, v in enumerate(variables)}
@@ -121,7 +121,7 @@ class ResultFiles:
         files, found = self.files(step), []
         for file in files:
             path = step.path / file.path
-            mark, known = stamp_of(path), held.get(file.path)
+            mark, known = stamp_in_state(path), held.get(file.path)
             segment = known[1] if known is not None and known[0] == mark else Segment(path)
             held[file.path] = (mark, segment)
             found.append((file, segment))

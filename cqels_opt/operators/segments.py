@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from cqels_opt.lod.index import VERIFY_LIMIT, Index
 from cqels_opt.lod.order import Ids
 from cqels_opt.lod.relation import Relation
-from cqels_opt.operators.cache import Stamp, stamp_of
+from cqels_opt.operators.cache import Stamp, stamp_in_state
 from cqels_opt.operators.program import Program
 from cqels_opt.operators.runs import Run, equal_before, relation_of
 from cqels_opt.windows.columns import read_table, write_table
@@ -116,7 +116,7 @@ _SEGMENTS: WeakValueDictionary[tuple[str, Stamp], Run] = WeakValueDictionary()
 
 def segment(path: Path) -> Run:
     """A segment, opened once by a worker, and mapped as long as a window has it: a mapped file takes its place on disk."""
-    key = (str(path), stamp_of(path))
+    key = (str(path), stamp_in_state(path))
     found = _SEGMENTS.get(key)
     if found is None:
         found = _SEGMENTS[key] = read_segment(path)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,14 +15,11 @@ from numpy.typing import NDArray
 from pyspark.sql import DataFrame
 
 from cqels_opt.errors import DataError
-from cqels_opt.operators.ingest import ROW_SCHEMA, IngestTask, Rejected
+from cqels_opt.operators.ingest import ROW_SCHEMA, IngestReport, IngestTask, Rejected
 from cqels_opt.operators.rows import Ints
 from cqels_opt.rdf.streams import read_stream
 from cqels_opt.rdf.tabular import Reject
 from cqels_opt.windows.intervals import BEFORE_TIME
-
-ELEMENT_BITS = 24  # an element's place: the batch and the file above, its number in the file below
-FILE_BITS = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +44,10 @@ class OrderedBatch:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How files are read and judged; see :class:`FileBatch`."""
+    """How files are read and judged; see :class:`FileBatch`. ``elements`` is how many have been seen of each partition so far."""
 
     greatest: Mapping[int, int]
+    elements: Mapping[int, int]
     lateness: int
     time_predicate: str
 
@@ -77,8 +76,8 @@ def read_files(files: pa.Table, reading: Reading, task: IngestTask) -> tuple[pa.
     named = sorted(zip(*(files.column(c).to_pylist() for c in ("stream", "modificationTime", "path"))))
     tables: list[pa.Table] = []
     rejected: list[Rejected] = []
-    greatest = dict(reading.greatest)
-    for place, (stream, _, uri) in enumerate(named):
+    greatest, elements = dict(reading.greatest), dict(reading.elements)
+    for stream, _, uri in named:
         path = Path(unquote(urlparse(uri).path))
         refused: list[Reject] = []
         try:
@@ -92,11 +91,12 @@ def read_files(files: pa.Table, reading: Reading, task: IngestTask) -> tuple[pa.
         rows = pa.Table.from_batches(parts)
         t = rows.column("t").to_numpy()
         late, greatest[stream] = judged(t, greatest.get(stream), reading.lateness)
-        base = ((task.batch << FILE_BITS) + place) << ELEMENT_BITS
+        numbers = np.asarray(rows.column("element").to_numpy(), np.int64) + elements.get(stream, 0)
+        elements[stream] = int(numbers.max()) + 1
         columns: list[Any] = [
             np.full(len(t), stream),
             np.full(len(t), stream),
-            rows.column("element").to_numpy() + base,
+            numbers,
             *(rows.column(c) for c in ("s", "p", "o", "g", "t")),
             late,
             rows.column("line"),
@@ -104,3 +104,35 @@ def read_files(files: pa.Table, reading: Reading, task: IngestTask) -> tuple[pa.
         arrays = [c if isinstance(c, pa.ChunkedArray) else pa.array(c, f.type) for c, f in zip(columns, ROW_SCHEMA)]
         tables.append(pa.Table.from_arrays(arrays, schema=ROW_SCHEMA))
     return (pa.concat_tables(tables) if tables else ROW_SCHEMA.empty_table()), rejected
+
+
+def modified(files: pa.Table) -> dict[int, int]:
+    """When the newest of a batch's files was modified, a stream, in milliseconds."""
+    found: dict[int, int] = {}
+    times = files.column("modificationTime").cast(pa.timestamp("ms", "UTC")).cast(pa.int64())
+    for stream, when in zip(files.column("stream").to_numpy().tolist(), times.to_numpy().tolist()):
+        found[stream] = max(found.get(stream, 0), when)
+    return found
+
+
+class FilesWaiting:
+    """How many files of live folders have not been begun: Spark takes them in the order of their modification.
+
+    Of several files of one millisecond those that wait may be missed.
+    """
+
+    def __init__(self, folders: Sequence[tuple[int, Path]]) -> None:
+        self.folders = folders
+        self._read: dict[int, int] = {}
+
+    def __call__(self, batch: int, reports: Sequence[IngestReport]) -> tuple[int | None, int | None]:
+        """See ``DriverOptions.waiting``; the newest time in files that nobody has read is not known."""
+        for report in reports:
+            for stream, when in report.modified.items():
+                self._read[stream] = max(when, self._read.get(stream, 0))
+        return None, sum(_newer(folder, self._read[stream]) for stream, folder in self.folders if stream in self._read)
+
+
+def _newer(folder: Path, than: int) -> int:
+    with os.scandir(folder) as entries:
+        return sum(e.name[0] not in "._" and e.stat().st_mtime_ns // 1_000_000 > than for e in entries)

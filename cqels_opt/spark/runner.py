@@ -23,7 +23,7 @@ from cqels_opt.operators.ingest import ROW_SCHEMA, IngestReport, IngestTask, Rej
 from cqels_opt.operators.local import whole
 from cqels_opt.operators.merging import MergeTask, merge
 from cqels_opt.spark.chunks import Piece, read, shares
-from cqels_opt.spark.files import FileBatch, OrderedBatch, in_order, read_files
+from cqels_opt.spark.files import FileBatch, OrderedBatch, in_order, modified, read_files
 from cqels_opt.spark.tasks import Work, answered, run_tasks, slots, task_name
 from cqels_opt.windows.slots import SlotFile
 
@@ -86,11 +86,14 @@ class SparkRunner:
                 rejected: list[Rejected] = []
                 whole: pa.Table | None = None
                 if reading is not None:
-                    whole, rejected = read_files(pa.Table.from_batches(rows), reading, task)
+                    files = pa.Table.from_batches(rows)
+                    whole, rejected = read_files(files, reading, task)
                 elif order is not None:
                     whole = in_order(pa.Table.from_batches(rows).cast(ROW_SCHEMA), *order)
                 report = ingest(rows if whole is None else whole, task, task_name())
                 report.rejected += rejected
+                if reading is not None:
+                    report.modified = modified(files)
                 yield 0, report
 
             return answering(work)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -25,6 +26,11 @@ SETTINGS = {
     "spark.python.worker.reuse": "true",
     "spark.python.unix.domain.socket.enabled": "true",  # over TCP each hand-over to a worker waits 40 ms for an acknowledgement
     "spark.sql.streaming.metricsEnabled": "false",
+    # What Spark remembers of jobs that are done, for a page that nobody sees: by default a thousand jobs and their 100,000 tasks.
+    "spark.ui.retainedJobs": "100",
+    "spark.ui.retainedStages": "100",
+    "spark.ui.retainedTasks": "1000",
+    "spark.sql.ui.retainedExecutions": "20",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
 }
@@ -35,19 +41,23 @@ IN_A_BATCH = {
     "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch": "false",
 }
 
+_LOOPBACK = re.compile(r"local|spark://(127\.0\.0\.1|localhost):")
+
 
 def make_session(master: str | None, scratch: Path, quiet: bool = True) -> SparkSession:
-    """A session for a command. Executors run this very Python (PySpark reads it from the environment).
+    """A session for a command. Executors run this very Python, or the one that ``PYSPARK_PYTHON`` names.
 
-    The JVM's own standard error, with Spark's greetings and warnings, goes to ``spark.log`` below ``scratch`` unless not ``quiet``.
+    A master on this machine is met on the loopback; how another one's executors reach this process is Spark's own choice, or
+    ``SPARK_LOCAL_IP``. The JVM's own standard error, with Spark's greetings and warnings, goes to ``spark.log`` below ``scratch``
+    unless not ``quiet``.
     """
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    python = os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     master = master or "local[*]"
     builder = SparkSession.builder.appName("cqels-opt").master(master)
-    settings = {**SETTINGS, "spark.sql.warehouse.dir": str(scratch / "warehouse"), "spark.pyspark.python": sys.executable}
+    settings = {**SETTINGS, "spark.sql.warehouse.dir": str(scratch / "warehouse"), "spark.pyspark.python": python}
     if CACHE_VARIABLE in os.environ:
         settings[f"spark.executorEnv.{CACHE_VARIABLE}"] = os.environ[CACHE_VARIABLE]
-    if not master.startswith("local"):
+    if not _LOOPBACK.match(master):
         del settings["spark.driver.bindAddress"], settings["spark.driver.host"]
     for key, value in settings.items():
         builder = builder.config(key, value)

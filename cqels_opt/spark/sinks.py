@@ -18,7 +18,9 @@ from pyspark.sql import functions as f
 
 from cqels_opt.errors import RunError
 from cqels_opt.operators.evaluate import FinishReport, Format
+from cqels_opt.operators.output import column_names
 from cqels_opt.operators.program import Program
+from cqels_opt.trace.writer import cut_back
 from cqels_opt.windows.columns import read_table
 
 BatchFunction = Callable[[DataFrame, int], object]
@@ -99,9 +101,7 @@ class FileSink:
 
     def restore(self, lengths: Mapping[str, int]) -> None:
         """Back to the committed length."""
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        with self.path.open("ab") as file:
-            file.truncate(lengths.get("out", 0))
+        cut_back(self.path, lengths.get("out", 0))
 
     def put(self, batch: int, chunks: Sequence[tuple[Program, FinishReport]], folder: Path) -> dict[str, int]:
         """Appends, and waits until it is on the disk."""
@@ -152,22 +152,6 @@ class FunctionSink:
         if chunks:
             self.function(answers_frame(self.spark, self.programs, chunks, folder, self.with_query), batch)
         return {}
-
-
-def column_names(variables: Sequence[str]) -> dict[str, str]:
-    """The DataFrame column of each variable; a name that clashes without regard to case gets ``_2``, ``_3`` …
-
-    ``time``, ``op`` and ``query`` are taken, whether or not the answers of several queries come together.
-    """
-    taken = {"time", "op", "query"}
-    names = {}
-    for variable in variables:
-        name, number = variable, 2
-        while name.lower() in taken:
-            name, number = f"{variable}_{number}", number + 1
-        taken.add(name.lower())
-        names[variable] = name
-    return names
 
 
 def answers_frame(

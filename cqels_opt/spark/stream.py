@@ -15,7 +15,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from cqels_opt.errors import CqelsOptError, InputError, RunError
 from cqels_opt.operators.driver import Driver
 from cqels_opt.operators.explained import Format, explained_now
-from cqels_opt.spark.files import ELEMENT_BITS, FILE_BITS, FileBatch, OrderedBatch, Reading
+from cqels_opt.spark.files import FileBatch, OrderedBatch, Reading
 from cqels_opt.spark.runner import SparkRunner
 from cqels_opt.spark.session import IN_A_BATCH
 from cqels_opt.stats import summary
@@ -23,6 +23,9 @@ from cqels_opt.trace.records import TraceRecord
 
 CHUNK_SCHEMA = "stream int, partition int, offset long, s string, p string, o string, g string, t long, late boolean, line long"
 FILE_SCHEMA = "path string, modificationTime timestamp, length long, content binary"
+ELEMENT_BITS = 24  # the place of a row that nobody has numbered: the batch and the task above, its number in the task below
+TASK_BITS = 16
+MOST_BYTES = 64 << 20  # of new files in a live folder that a batch takes
 __all__ = ["DataFrame", "SparkSession", "StreamRun", "as_rows", "chunk_stream", "folder_stream", "row_stream"]
 
 MERGES = 30.0
@@ -36,11 +39,15 @@ def chunk_stream(spark: SparkSession, folder: Path) -> DataFrame:
     return spark.readStream.schema(CHUNK_SCHEMA).option("maxFilesPerTrigger", 1).parquet(str(folder))
 
 
-def folder_stream(spark: SparkSession, folders: Sequence[tuple[int, Path]]) -> DataFrame:
-    """The names of new files in live folders. ``folders`` pairs a stream's number with its folder."""
+def folder_stream(spark: SparkSession, folders: Sequence[tuple[int, Path]], most: int = MOST_BYTES) -> DataFrame:
+    """The names of new files in live folders. ``folders`` pairs a stream's number with its folder.
+
+    A batch takes the oldest files of each folder up to ``most`` bytes, and at least one; the others wait.
+    """
     whole: DataFrame | None = None
     for number, folder in folders:
-        files = spark.readStream.format("binaryFile").schema(FILE_SCHEMA).option("pathGlobFilter", "[!._]*").load(str(folder))
+        source = spark.readStream.format("binaryFile").option("maxBytesPerTrigger", most)
+        files = source.schema(FILE_SCHEMA).option("pathGlobFilter", "[!._]*").load(str(folder))
         named = files.select(f.lit(number).alias("stream"), "path", "modificationTime")
         whole = named if whole is None else whole.union(named)
     assert whole is not None
@@ -88,11 +95,11 @@ def as_rows(frame: DataFrame, number: int, order: str | None = None) -> DataFram
 def numbered(frame: DataFrame, batch: int) -> DataFrame:
     """The rows of a batch that nobody has numbered, numbered as they come; rows of one graph and time are one element."""
     place = f.monotonically_increasing_id()  # the task above, the row below
-    task = f.shiftright(place, 33).bitwiseAND((1 << FILE_BITS) - 1)
+    task = f.shiftright(place, 33).bitwiseAND((1 << TASK_BITS) - 1)
     row = place.bitwiseAND((1 << ELEMENT_BITS) - 1)
     inside = f.shiftleft(task, ELEMENT_BITS) + row
-    of_graph = f.xxhash64("g").bitwiseAND((1 << FILE_BITS + ELEMENT_BITS) - 1)
-    offset = f.lit(batch << FILE_BITS + ELEMENT_BITS) + f.when(f.col("g").isNull(), inside).otherwise(of_graph)
+    of_graph = f.xxhash64("g").bitwiseAND((1 << TASK_BITS + ELEMENT_BITS) - 1)
+    offset = f.lit(batch << TASK_BITS + ELEMENT_BITS) + f.when(f.col("g").isNull(), inside).otherwise(of_graph)
     whole = frame.withColumn("offset", offset).withColumn("line", place)
     return whole.select(*(field.split()[0] for field in CHUNK_SCHEMA.split(", ")))
 

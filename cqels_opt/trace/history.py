@@ -105,6 +105,7 @@ class QueryHistory:
     slowest: tuple[SlowBatch, ...]
     fallbacks: tuple[str, ...]
     sub_results: tuple[str, ...] = ()
+    lag: str = ""
 
     @property
     def switches(self) -> tuple[Switch, ...]:
@@ -159,8 +160,21 @@ def _history(query: str, records: Sequence[TraceRecord]) -> QueryHistory:
             for record in sorted(records, key=lambda record: -record.ms.total)[:SLOWEST]
         ),
         fallbacks=tuple(dict.fromkeys(record.fallback for record in records if record.fallback)),
+        lag=_lag(records),
         sub_results=tuple(_sub_results(record, change) for record in records for change in record.sub_results),
     )
+
+
+def _lag(records: Sequence[TraceRecord]) -> str:
+    """A line on how far the run was behind its input: at the end and at most; empty where nothing is known."""
+    told = []
+    if times := [(record.lag.time, record.batch) for record in records if record.lag.time is not None]:
+        most, batch = max(times)
+        told.append(f"{duration(times[-1][0])} of stream time behind at the end, at most {duration(most)} (batch {batch})")
+    if waiting := [(record.lag.waiting, record.batch) for record in records if record.lag.waiting is not None]:
+        most, batch = max(waiting)
+        told.append(f"{waiting[-1][0]:,} waiting at the end, at most {most:,} (batch {batch})")
+    return "; ".join(told)
 
 
 def _sub_results(record: TraceRecord, change: SubResults) -> str:

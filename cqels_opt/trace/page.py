@@ -54,6 +54,7 @@ def _query(history: QueryHistory) -> str:
         f"<h2>Query {escape(history.query)}</h2>\n<p>{escape(totals(history))}.<br>",
         f"Stream time {clock(history.first_time)} to {clock(history.last_time)} UTC.<br>",
         f"{duration(history.ms.total)} in all, {duration(history.median_ms)} the median batch: {phases}.</p>\n",
+        *([f'<p class="note">Lag: {escape(history.lag)}.</p>\n'] if history.lag else []),
         *(f'<p class="note">The optimizer fell back to a greedy order: {escape(reason)}.</p>\n' for reason in history.fallbacks),
         *(f'<p class="note">Sub-results, {escape(change)}.</p>\n' for change in history.sub_results),
         _timeline(history),

@@ -214,6 +214,28 @@ class Milliseconds:
 
 
 @dataclass(frozen=True, slots=True)
+class Lag:
+    """How far a run is behind its input (None: not known).
+
+    ``time`` is the newest time of the input, as far as it has been looked at, minus the frontier, in milliseconds. ``waiting`` are the
+    micro-batches of a replay, or the files of live folders, that have not been begun.
+    """
+
+    time: int | None = None
+    waiting: int | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON object of docs/trace.md."""
+        return {"time": self.time, "waiting": self.waiting}
+
+    @classmethod
+    def from_json(cls, value: object) -> Lag:
+        """The reverse of :meth:`to_json`."""
+        fields = _object(value)
+        return cls(_get(fields, "time", _maybe(_whole)), _get(fields, "waiting", _maybe(_whole)))
+
+
+@dataclass(frozen=True, slots=True)
 class TraceRecord:
     """One micro-batch of one query.
 
@@ -221,6 +243,7 @@ class TraceRecord:
     answers are final (None: not yet any), both in milliseconds; ``windows`` the rows of each window after the batch;
     ``epoch`` the epoch of the statistics; ``jobs`` the Spark jobs; ``fallback`` why the optimizer fell back to a greedy
     order (None: it did not); ``instances`` how many queries share this plan; ``sub_results`` what changed about these;
+    ``lag`` how far the run is behind its input;
     ``recomputed`` the rows that operators above the joins were given (None: all of these work row by row).
     """
 
@@ -239,6 +262,7 @@ class TraceRecord:
     fallback: str | None = None
     instances: int = 1
     sub_results: tuple[SubResults, ...] = ()
+    lag: Lag = Lag()
     recomputed: int | None = None
 
     def to_json(self) -> dict[str, Any]:
@@ -257,6 +281,7 @@ class TraceRecord:
             "ms": self.ms.to_json(),
             "jobs": self.jobs,
             "fallback": self.fallback,
+            "lag": self.lag.to_json(),
         }
         if self.instances != 1:
             record["instances"] = self.instances
@@ -290,6 +315,7 @@ class TraceRecord:
             fallback=_get(fields, "fallback", _maybe(_text)),
             instances=_get(fields, "instances", _whole) if "instances" in fields else 1,
             sub_results=_get(fields, "sub_results", _list_of(SubResults.from_json)) if "sub_results" in fields else (),
+            lag=_get(fields, "lag", Lag.from_json) if "lag" in fields else Lag(),
             recomputed=_get(fields, "recomputed", _whole) if "recomputed" in fields else None,
         )
 

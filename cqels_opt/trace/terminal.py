@@ -44,6 +44,8 @@ def _show_query(history: QueryHistory, console: Console) -> None:
     _line(console, f"stream time {clock(history.first_time)} to {clock(history.last_time)} UTC", indent=2)
     phases = ", ".join(f"{phase} {duration(getattr(history.ms, phase))}" for phase in Milliseconds.PHASES)
     _line(console, f"{duration(history.ms.total)} in all, {duration(history.median_ms)} the median batch: {phases}", indent=2)
+    if history.lag:
+        _line(console, f"lag: {history.lag}", indent=2)
     for reason in history.fallbacks:
         _line(console, f"the optimizer fell back to a greedy order: {reason}", indent=2, style="yellow")
     for change in history.sub_results:

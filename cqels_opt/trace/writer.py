@@ -6,7 +6,20 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from cqels_opt.errors import CheckpointError
 from cqels_opt.trace.records import TraceRecord
+
+
+def cut_back(path: Path, length: int) -> None:
+    """Cuts a file back to its committed length. One that is shorter has been changed by somebody else: nothing can be appended to it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("ab") as file:
+        if (found := file.tell()) < length:
+            raise CheckpointError(
+                f"{path}: {length - found} of the {length} bytes that the checkpoint has put out are gone; "
+                "bring the file back, or use another checkpoint"
+            )
+        file.truncate(length)
 
 
 class TraceFile:
@@ -17,9 +30,7 @@ class TraceFile:
 
     def restore(self, length: int) -> None:
         """Back to the committed length."""
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        with self.path.open("ab") as file:
-            file.truncate(length)
+        cut_back(self.path, length)
 
     def put(self, records: Sequence[TraceRecord]) -> int:
         """Appends records and waits until they are on the disk; returns the file's length."""

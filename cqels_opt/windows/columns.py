@@ -10,6 +10,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from cqels_opt.errors import CheckpointError
+
 Columns = dict[str, NDArray[np.int64]]
 
 
@@ -23,8 +25,11 @@ def write_table(path: Path, table: pa.Table) -> None:
 
 
 def read_table(path: Path) -> pa.Table:
-    """The table of an Arrow file, mapped into memory."""
-    return pa.ipc.open_file(pa.memory_map(str(path))).read_all()
+    """The table of an Arrow file, mapped into memory. One that is gone or cut off is a CheckpointError."""
+    try:
+        return pa.ipc.open_file(pa.memory_map(str(path))).read_all()
+    except (OSError, pa.ArrowInvalid) as error:
+        raise CheckpointError(f"{path}: the checkpoint is damaged ({str(error).splitlines()[0]}); use another folder") from error
 
 
 def write_columns(path: Path, columns: Mapping[str, NDArray[np.int64]]) -> None:

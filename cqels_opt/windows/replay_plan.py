@@ -125,6 +125,11 @@ class ReplayPlan:
         """Lines that were refused."""
         return sum(partition.rejected for partition in self.partitions)
 
+    @property
+    def newest(self) -> int | None:
+        """The greatest time of all input."""
+        return max((p.greatest for p in self.partitions if p.elements), default=None)
+
     @cached_property
     def reached(self) -> list[list[int | None]]:
         """For each chunk, the greatest time seen in each partition after it; ``None`` before its first element."""

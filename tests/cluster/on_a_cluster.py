@@ -1,7 +1,8 @@
 """Runs a query on a Spark master, in a process of its own, and says as JSON what happened where.
 
-Usage: on_a_cluster.py FOLDER WORLD MASTER [STAGE:BATCH]... With STAGE (``ingest`` or ``evaluate``) and BATCH the first task of that
-stage, in its first attempt, has done its work and written its files when it kills its executor with SIGKILL, instead of reporting.
+Usage: on_a_cluster.py FOLDER WORLD MASTER [STAGE:BATCH:FATE]... With STAGE (``ingest`` or ``evaluate``) and BATCH the first task of that
+stage, in its first attempt, has done its work and written its files when FATE strikes, and it does not report: its ``executor``, the
+``worker`` that started that, or the ``driver`` is killed with SIGKILL; or it is ``slow`` until a speculative twin has done the same work.
 """
 
 from __future__ import annotations
@@ -10,8 +11,9 @@ import json
 import os
 import signal
 import sys
+import time
 import tracemalloc
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +27,7 @@ from cqels_opt.operators.driver import DriverOptions, Evaluated
 from cqels_opt.operators.evaluate import EvaluateTask
 from cqels_opt.operators.ingest import IngestReport, IngestTask
 from cqels_opt.spark.runner import SparkRunner
-from cqels_opt.spark.session import SparkSession, make_session
+from cqels_opt.spark.session import SETTINGS, SparkSession, make_session
 from cqels_opt.spark.sinks import FileSink
 from cqels_opt.spark.stream import StreamRun, chunk_stream
 from cqels_opt.windows.frontier import Frontier, Partition
@@ -33,19 +35,37 @@ from cqels_opt.windows.replay import BatchSize, ReplaySource, cut
 
 QUERY = Path(__file__).resolve().parents[2] / "docs" / "queries" / "q2.rq"
 BATCH = 2000
+SPECULATION = {
+    "spark.speculation": "true",
+    "spark.speculation.interval": "50ms",
+    "spark.speculation.minTaskRuntime": "50ms",
+    "spark.speculation.multiplier": "1",
+    "spark.speculation.quantile": "0.1",
+    "spark.speculation.task.duration.threshold": "500ms",  # of a stage that has no other task to compare with
+}
 Batches = Iterator[pa.RecordBatch]
 
 
-def dying(log: str) -> Callable[[Batches], Batches]:
-    """A stage behind another one in the same tasks: it notes attempts in ``log``, and the first one of all ends its executor."""
+def above(name: bytes) -> int:
+    """The process above this one with that word in its command: a task's executor, or the worker that started it."""
+    pid = os.getpid()
+    while name not in Path(f"/proc/{pid}/cmdline").read_bytes():
+        pid = int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
+        assert pid > 1, f"no {name!r} above this process"
+    return pid
 
-    def executor() -> int:
-        """The JVM above this process: its parents, up to the executor."""
-        pid = os.getpid()
-        while b"CoarseGrainedExecutorBackend" not in Path(f"/proc/{pid}/cmdline").read_bytes():
-            pid = int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
-            assert pid > 1, "no executor above this process"
-        return pid
+
+def doomed(log: str, fate: str, driver: int) -> Callable[[Batches], Batches]:
+    """A stage behind another one in the same tasks: it notes attempts in ``log``, and the first one of all meets its fate."""
+
+    def strike() -> None:
+        if fate == "slow":
+            while len(Path(log).read_text().splitlines()) < 2:  # the twin notes itself when it has done all that it does
+                time.sleep(0.05)
+            return
+        found = {"executor": b"CoarseGrainedExecutorBackend", "worker": b"deploy.worker.Worker"}
+        os.kill(above(found[fate]) if fate in found else driver, signal.SIGKILL)
+        signal.pause()
 
     def run(batches: Batches) -> Batches:
         held = list(batches)  # the stage before has done all that it does
@@ -54,21 +74,20 @@ def dying(log: str) -> Callable[[Batches], Batches]:
         if context.partitionId() == 0:
             first = not Path(log).exists()
             with Path(log).open("a") as file:
-                file.write(f"{executor()}\n")
+                file.write(f"{above(b'CoarseGrainedExecutorBackend')}\n")
             if first:
-                os.kill(executor(), signal.SIGKILL)
-                signal.pause()
+                strike()
         yield from held
 
     return run
 
 
 class Watched(SparkRunner):
-    """Notes the bytes that tasks send to the driver, and lets an executor die where asked to."""
+    """Notes the bytes that tasks send to the driver, and lets a task meet its fate where asked to."""
 
-    def __init__(self, spark: SparkSession, folder: Path, doomed: Sequence[str]) -> None:
+    def __init__(self, spark: SparkSession, folder: Path, fates: Mapping[str, str]) -> None:
         super().__init__(spark, 2)
-        self.folder, self.doomed, self.now = folder, doomed, ""
+        self.folder, self.fates, self.now = folder, fates, ""
         self.collected: list[int] = []
 
     def ingest(self, rows: Any, task: IngestTask) -> list[IngestReport]:
@@ -80,8 +99,8 @@ class Watched(SparkRunner):
         return super().evaluate(tasks, parts)
 
     def _collect(self, frame: DataFrame) -> Iterator[Any]:
-        if self.now in self.doomed:
-            frame = frame.mapInArrow(dying(str(self.folder / self.now)), frame.schema)
+        if self.now in self.fates:
+            frame = frame.mapInArrow(doomed(str(self.folder / self.now), self.fates[self.now], os.getpid()), frame.schema)
         runner = self
 
         class Counted:
@@ -93,7 +112,10 @@ class Watched(SparkRunner):
         yield from super()._collect(Counted())  # type: ignore[arg-type]
 
 
-def main(folder: Path, world: Path, master: str, doomed: Sequence[str]) -> None:
+def main(folder: Path, world: Path, master: str, given: Sequence[str]) -> None:
+    fates = dict(word.rsplit(":", 1) for word in given)
+    if "slow" in fates.values():
+        SETTINGS.update(SPECULATION)
     spark = make_session(master, folder)
     engine = Engine(spark, static=world / "static.nt", graphs={PLACES_GRAPH: world / "places.nt"}, folder=folder / "registered")
     query = engine.register(QUERY.read_text(encoding="utf-8"))
@@ -102,7 +124,7 @@ def main(folder: Path, world: Path, master: str, doomed: Sequence[str]) -> None:
     frontier = Frontier((stream,), finite=True)
     for p in plan.partitions:
         frontier.partitions[p.partition] = Partition(stream, first_known=p.first, elements=p.elements)
-    runner = Watched(spark, folder, doomed)
+    runner = Watched(spark, folder, fates)
     options = DriverOptions(large=BATCH // 2)  # so that a batch is a large delta, with a share for each of both
     driver = make_driver([query], folder, runner, FileSink(folder / "answers.jsonl"), frontier, options, folder / "trace.jsonl")
     tracemalloc.start()
@@ -111,7 +133,7 @@ def main(folder: Path, world: Path, master: str, doomed: Sequence[str]) -> None:
         "shares": [*runner.shares.values()],
         "collected": max(runner.collected),
         "peak": tracemalloc.get_traced_memory()[1],
-        "attempts": {stage: (folder / stage).read_text().split() for stage in doomed},
+        "attempts": {stage: (folder / stage).read_text().split() for stage in fates},
     }
     spark.stop()
     print(json.dumps(said))

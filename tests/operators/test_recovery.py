@@ -6,7 +6,7 @@ import json
 import random
 import shutil
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from random_cases import make
 
 from cqels_opt.errors import CheckpointError
 from cqels_opt.operators import content, results
-from cqels_opt.operators.commit import NAME, CommitLog
+from cqels_opt.operators.commit import ANONYMOUS, NAME, CommitLog, Identity
 from cqels_opt.operators.driver import Driver, Evaluated
 from cqels_opt.operators.evaluate import EvaluateTask, FinishReport
 from cqels_opt.operators.ingest import IngestReport, IngestTask
@@ -194,7 +194,7 @@ SELECT ?a ?b ?x FROM NAMED :S [RANGE 1 s] AS ?u FROM NAMED :T [TRIPLES 3] AS ?z
 WHERE { GRAPH ?u { ?a :at ?x } GRAPH ?z { ?b :at ?x } }"""
 
 
-def started(tmp_path: Path, identity: Mapping[str, Any] | None = None) -> tuple[Registered, list[pa.Table], Path]:
+def started(tmp_path: Path, identity: Identity = ANONYMOUS) -> tuple[Registered, list[pa.Table], Path]:
     """A query that has run three batches over a folder."""
     world = make(12).world
     query = register(TWO, world, tmp_path / "q")
@@ -206,10 +206,10 @@ def started(tmp_path: Path, identity: Mapping[str, Any] | None = None) -> tuple[
 
 
 def test_another_query_over_the_same_folder(tmp_path: Path) -> None:
-    query, _, state = started(tmp_path, {"query": TWO})
+    query, _, state = started(tmp_path, Identity(TWO))
     with pytest.raises(CheckpointError, match="its query differs"):
-        query.driver(Cut("3"), state, identity={"query": TWO.replace("3", "4")})
-    query.driver(Cut("3"), state, identity={"query": TWO})
+        query.driver(Cut("3"), state, identity=Identity(TWO.replace("3", "4"), windows=4))
+    query.driver(Cut("3"), state, identity=Identity(TWO))
 
 
 def test_the_records_of_another_version(tmp_path: Path) -> None:

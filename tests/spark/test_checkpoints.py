@@ -61,7 +61,19 @@ def refused(command: list[str], folder: Path, capsys: pytest.CaptureFixture[str]
 def test_another_query(copied: tuple[Files, Path], capsys: pytest.CaptureFixture[str]) -> None:
     files, folder = copied
     line = refused(words(folder, files, write_query(folder, CROWDS)), folder, capsys)
-    assert line == f"{folder / 'checkpoint'}: the checkpoint belongs to another run: its query differs; use another folder"
+    why = "its query differs, and has other windows; use another folder"
+    assert line == f"{folder / 'checkpoint'}: the checkpoint belongs to another run: {why}"
+
+
+def test_a_changed_query_over_the_same_windows(copied: tuple[Files, Path], capsys: pytest.CaptureFixture[str]) -> None:
+    """It goes on where its user says so; from then on the checkpoint is its own."""
+    files, folder = copied
+    changed = write_query(folder, MET.replace("?p :knows ?q", "?q :knows ?p FILTER(?p != ?q)"))
+    line = refused(words(folder, files, changed), folder, capsys)
+    assert "--continue-changed goes on with the changed one" in line
+    before = (folder / "out.jsonl").read_bytes()
+    assert main([*words(folder, files, changed), "--continue-changed"]) == 0
+    assert (folder / "out.jsonl").read_bytes() == before  # the input had ended
 
 
 def test_another_drain(copied: tuple[Files, Path], capsys: pytest.CaptureFixture[str]) -> None:

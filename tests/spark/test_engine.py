@@ -112,6 +112,25 @@ def test_a_query_over_a_stream_of_rows(spark: SparkSession, engine: cq.Engine, f
     assert set(run.plans()[query.id]) == {"now", "then"}
 
 
+def test_a_folder_of_answers(spark: SparkSession, engine: cq.Engine, files: Files, tmp_path: Path) -> None:
+    """Spark reads it as a table; of several queries, each has a folder of its own."""
+    queries = [engine.register(MET), engine.register(CROWDS)]
+    put(tmp_path / "in", parts())
+    run = engine.start({STREAM: reading(spark, tmp_path / "in")}, tmp_path / "out", tmp_path / "state", to_the_end=True)
+    assert run.await_termination()
+    for query, text in zip(queries, (MET, CROWDS)):
+        table = spark.read.parquet(str(tmp_path / "out" / f"query={query.id}"))
+        assert dict(table.dtypes) == {
+            "time": "timestamp",
+            "op": "string",
+            "batch": "int",
+            **dict.fromkeys(query.columns.values(), "string"),
+        }
+        found = Collected()
+        found(table, 0)
+        assert found.answers(query.columns) == expected(text, files)
+
+
 def test_timestamps_from_parquet(spark: SparkSession, engine: cq.Engine, files: Files, tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     for number, part in enumerate(parts()):

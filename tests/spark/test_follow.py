@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from pathlib import Path
 
@@ -21,7 +22,7 @@ def test_files_come_while_it_runs(tmp_path: Path) -> None:
     folder.mkdir()
     words = ["run", str(write_query(tmp_path, MET)), "--stream", STREAM, str(folder), "--static", str(files.static)]
     words += ["--graph", MAP, str(files.places), "--out", str(out), "--trace", str(trace), "--master", "local[1]"]
-    words += ["--checkpoint", str(tmp_path / "checkpoint")]
+    words += ["--checkpoint", str(tmp_path / "checkpoint"), "--batch-bytes", "1"]
 
     def bring(number: int) -> None:
         """A file appears whole; one of them has a line that cannot be read, which a live source skips."""
@@ -29,18 +30,26 @@ def test_files_come_while_it_runs(tmp_path: Path) -> None:
         if number == 1:
             with (tmp_path / "new").open("a") as file:
                 file.write('{"s": "nobody"}\n')
+        os.utime(tmp_path / "new", (1_000_000_000 + number, 1_000_000_000 + number))
         (tmp_path / "new").rename(folder / f"{number}.ndjson")
 
     for first in (0, 2):
+        if first:  # both are there: a batch takes one of them, for it may have more than a byte only where a file has
+            bring(first)
+            bring(first + 1)
         command = Command(words)
         for number in (first, first + 1):
-            bring(number)
+            if not first:
+                bring(number)
             command.until(lambda: lines(trace) > number)  # noqa: B023
         command.interrupt()
         done = command.finish()
         assert (done.code, done.out) == (0, ""), done.err
         assert f"stopped after {first + 2} batches, {20 * (first + 2)} elements (0 late, 1 rejected)" in done.err
-    assert [r.elements for r in read_trace(trace)] == [20] * 4
+    records = list(read_trace(trace))
+    assert [r.elements for r in records] == [20] * 4
+    assert [r.lag.waiting for r in records] == [0, 0, 1, 0]
+    assert [r.lag.time for r in records] == [1] * 4  # the last instant waits for more elements of its time
     assert "1.ndjson" in (tmp_path / "trace.jsonl.rejected").read_text()
     write_rows(tmp_path / "all.ndjson", ROWS)
     inputs = read_inputs([(STREAM, tmp_path / "all.ndjson")], [files.static], [(MAP, files.places)]).inputs

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cqels_opt.errors import DataError, InputError
-from cqels_opt.trace.records import Delta, Milliseconds, Moved, Operator, RunnerUp, SubResults, TraceRecord, read_trace
+from cqels_opt.trace.records import Delta, Lag, Milliseconds, Moved, Operator, RunnerUp, SubResults, TraceRecord, read_trace
 
 FIXTURE = Path(__file__).parent / "q2.jsonl"
 
@@ -82,7 +82,7 @@ RECORD = TraceRecord(
 
 def test_the_keys_are_those_of_the_interface() -> None:
     record = RECORD.to_json()
-    assert " ".join(record) == "batch query time_range frontier elements late rejected windows deltas epoch ms jobs fallback"
+    assert " ".join(record) == "batch query time_range frontier elements late rejected windows deltas epoch ms jobs fallback lag"
     delta = record["deltas"][0]
     assert " ".join(delta) == "source plan cost runner_up switched reason operators"
     assert list(delta["runner_up"]) == ["plan", "cost"]
@@ -100,11 +100,17 @@ def test_keys_of_a_newer_version_are_passed_over() -> None:
     assert TraceRecord.from_json({**RECORD.to_json(), "weather": "fine"}) == RECORD
 
 
+def test_traces_of_before_there_was_a_lag_are_read() -> None:
+    assert TraceRecord.from_json(without("lag")) == RECORD
+    late = replace(RECORD, lag=Lag(1500, 3))
+    assert TraceRecord.from_json(late.to_json()) == late
+
+
 def without(key: str) -> dict[str, Any]:
     return {name: value for name, value in RECORD.to_json().items() if name != key}
 
 
-@pytest.mark.parametrize("key", list(RECORD.to_json()))
+@pytest.mark.parametrize("key", [key for key in RECORD.to_json() if key != "lag"])
 def test_an_absent_key_is_named(key: str) -> None:
     with pytest.raises(ValueError, match=f"the key '{key}' is absent"):
         TraceRecord.from_json(without(key))

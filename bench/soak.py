@@ -1,0 +1,211 @@
+"""Thousands of small batches: does anything grow? Memory and objects of the driver, its containers and caches, files on disk.
+
+The stream repeats itself, so the windows hold the same for ever, and whatever is more in the second half than in the first is a leak. First
+without Spark, all in this process; then through Spark, where the memory is that of three processes: the driver's Python, its JVM after a
+collection of garbage, and the workers.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+
+from cqels_opt.bench.local import load, prepare
+from cqels_opt.bench.screen import console
+from cqels_opt.commands import in_session
+from cqels_opt.operators import cache, content
+from cqels_opt.operators.driver import Driver
+from cqels_opt.options import Batch, RunOptions
+from cqels_opt.rdf.static import StaticSource
+from cqels_opt.spark.session import SparkSession, make_session
+from cqels_opt.spark.sinks import FileSink
+from cqels_opt.trace.records import TraceRecord
+from cqels_opt.trace.writer import TraceFile
+from cqels_opt.windows.replay import BatchSize
+
+EX = "http://example.org/"
+STREAM = f"{EX}stream"
+PEOPLE, PLACES, EVERY = 40, 8, 100  # and an element each 100 ms
+BATCH = 10
+SAMPLES = 20
+
+QUERY = f"""
+PREFIX : <{EX}>
+SELECT ?a ?b ?name
+FROM NAMED <{STREAM}> [NOW] AS ?now
+FROM NAMED <{STREAM}> [RANGE 10s] AS ?then
+WHERE {{
+  GRAPH ?now {{?a :at ?x}}
+  GRAPH ?then {{?b :at ?x}}
+  ?a :knows ?b.
+  ?x :name ?name.
+}}
+"""
+
+Sample = dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """The files of the study."""
+
+    static: Path
+    stream: Path
+    query: Path
+
+
+def write(folder: Path, batches: int) -> World:
+    """People in turn at places in turn: after ``PEOPLE * PLACES`` elements all begins again, some milliseconds later."""
+    folder.mkdir(parents=True, exist_ok=True)
+    world = World(folder / "static.nt", folder / "stream.ndjson", folder / "q.rq")
+    names = [f'<{EX}x{i}> <{EX}name> "Room {i}" .\n' for i in range(PLACES)]
+    knows = [f"<{EX}p{i}> <{EX}knows> <{EX}p{(i * k + 1) % PEOPLE}> .\n" for i in range(PEOPLE) for k in (1, 3, 7)]
+    world.static.write_text("".join([*names, *knows]), encoding="utf-8")
+    world.query.write_text(QUERY, encoding="utf-8")
+    with world.stream.open("w", encoding="utf-8") as file:
+        for i in range(batches * BATCH):
+            place = (i // PEOPLE + i) % PLACES
+            row = {"s": f"<{EX}p{i % PEOPLE}>", "p": f"<{EX}at>", "o": f"<{EX}x{place}>", "t": 1_000_000 + EVERY * i}
+            file.write(json.dumps(row) + "\n")
+    return world
+
+
+# ------------------------------------------------------------------ what is counted
+def containers(driver: Driver) -> Sample:
+    """What the driver and, where it runs tasks itself, their caches hold; and the files of its folder."""
+    folder = driver.folder
+    return {
+        "files of the state": sum(1 for path in folder.rglob("*") if path.is_file()),
+        "files that count": len(driver.state.files),
+        "bytes of the commit record": max(path.stat().st_size for path in (folder / "commits").glob("[0-9]*.json")),
+        "times": sum(len(line.times) for line in driver.times.values()),
+        "counts that wait": sum(len(waiting) for waiting in driver.pending.values()),
+        "files to be deleted": sum(len(paths) for _, paths in driver._doomed),
+        "window contents": len(content._CONTENTS.values),
+        "relations": len(cache._RELATIONS.values),
+        "join sizes": len(cache._JOIN_SIZES.values),
+        "pages of terms": len(cache._PAGES.values),
+    }
+
+
+def resident(process: int) -> int:
+    """The memory of a process in bytes that is its own or shared and in use; 0 where it is gone."""
+    try:
+        pages = int(Path(f"/proc/{process}/statm").read_text().split()[1])
+    except OSError:
+        return 0
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def descendants(process: int) -> Iterator[int]:
+    """The processes below one."""
+    below: dict[int, list[int]] = {}
+    for path in Path("/proc").iterdir():
+        try:
+            if path.name.isdecimal():
+                below.setdefault(int((path / "stat").read_text().rsplit(")", 1)[1].split()[1]), []).append(int(path.name))
+        except OSError:  # it has ended meanwhile
+            continue
+    waiting = [process]
+    while waiting:
+        found = below.get(waiting.pop(), [])
+        waiting += found
+        yield from found
+
+
+# ------------------------------------------------------------------ the runs
+def alone(folder: Path, batches: int, samples: int = SAMPLES) -> list[Sample]:
+    """Without Spark: a sample now and then, the first one after the windows are full."""
+    world = write(folder / "world", batches)
+    store = load(folder / "store", [StaticSource(world.static)])
+    query = prepare("soak", QUERY, store, {STREAM: world.stream}, folder / "query", BatchSize(count=BATCH))
+    driver = query.driver(folder / "state", FileSink(folder / "answers.jsonl"), TraceFile(folder / "trace.jsonl"))
+    found = []
+    for number, rows in enumerate(query.chunks()):
+        driver.batch(number, rows)
+        if (number + 1) % (batches // samples) == 0:
+            gc.collect()
+            sizes = {"batch": number + 1, "resident": resident(os.getpid()), "objects": len(gc.get_objects())}
+            found.append(sizes | containers(driver))
+    return found
+
+
+def on_spark(spark: SparkSession, folder: Path, batches: int, samples: int = SAMPLES) -> list[Sample]:
+    """Through Spark: the memory of its processes, and the files of the checkpoint."""
+    world = write(folder / "world", batches)
+    found: list[Sample] = []
+    jvm: Any = spark._jvm
+    own, java = os.getpid(), int(jvm.java.lang.ProcessHandle.current().pid())
+
+    def watch(records: Sequence[TraceRecord]) -> None:
+        number = records[0].batch + 1
+        if number % (batches // samples) == 0:
+            gc.collect()
+            jvm.java.lang.System.gc()
+            runtime = jvm.java.lang.Runtime.getRuntime()
+            workers = [process for process in descendants(own) if process != java]
+            files = [path for path in (folder / "state").rglob("*") if path.is_file()]
+            replayed = sum("replay" in path.parts for path in files)  # the chunks, which were there before
+            sizes = {
+                "resident": resident(own),
+                "objects": len(gc.get_objects()),
+                "heap of the JVM": int(runtime.totalMemory() - runtime.freeMemory()),
+                "resident, JVM": resident(java),
+                "resident, workers": sum(map(resident, workers)),
+                "processes": len(workers),
+                "files of the checkpoint": len(files) - replayed,
+            }
+            found.append({"batch": number, **sizes})
+
+    options = RunOptions(
+        world.query,
+        ((STREAM, world.stream),),
+        (world.static,),
+        batch=Batch(BATCH),
+        checkpoint=folder / "state",
+        out=folder / "answers.jsonl",
+        trace=folder / "trace.jsonl",
+    )
+    (folder / "state").mkdir()
+    in_session(spark, options, (folder / "state").absolute(), watch)
+    return found
+
+
+def study(quick: bool) -> dict[str, Any]:
+    """Both runs: samples, and by how much the second half is above the first."""
+    with tempfile.TemporaryDirectory(prefix="cqels-opt-soak-") as scratch:
+        folder = Path(scratch)
+        found = {"without Spark": alone(folder / "alone", 400 if quick else 10_000)}
+        spark = make_session("local[2]", folder)
+        try:
+            found["on Spark"] = on_spark(spark, folder / "spark", 60 if quick else 1_500)
+        finally:
+            spark.stop()
+    return {"batch": BATCH, "samples": found, "growth": {name: growth(samples) for name, samples in found.items()}}
+
+
+def growth(samples: Sequence[Sample]) -> dict[str, float]:
+    """The greatest value of the second half over that of the first, without its first quarter, in which windows and caches fill."""
+    first, second = samples[len(samples) // 8 : len(samples) // 2], samples[len(samples) // 2 :]
+    names = [name for name in samples[0] if name != "batch"]
+    return {name: max(s[name] for s in second) / max(1, *(s[name] for s in first)) for name in names}
+
+
+def show(found: Mapping[str, Any]) -> None:
+    """A table a run."""
+    for name, samples in found["samples"].items():
+        table = Table(title=f"{samples[-1]['batch']:,} batches of {found['batch']} elements, {name}")
+        places = [samples[len(samples) // 8], samples[len(samples) // 2], samples[-1]]
+        for heading in ("", *(f"after {sample['batch']:,}" for sample in places), "second half / first"):
+            table.add_column(heading, justify="right" if heading else "left")
+        for what, share in found["growth"][name].items():
+            table.add_row(what, *(f"{sample[what]:,}" for sample in places), f"{share:.3f}")
+        console().print(table)

@@ -1,0 +1,70 @@
+"""A standalone Spark cluster of the pip-installed Spark: a master and workers as processes on the loopback."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import time
+from itertools import count
+from pathlib import Path
+
+import pyspark
+
+SPARK = Path(pyspark.__file__).parent
+LONGEST = 120.0
+MASTER = re.compile(r"Starting Spark master at (spark://\S+)")
+REGISTERED = "Successfully registered with master"
+
+
+class Process:
+    """A daemon of Spark's, whose log is a file of ``folder``."""
+
+    def __init__(self, folder: Path, name: str, *words: str) -> None:
+        self.log = folder / f"{name}.log"
+        environment = {**os.environ, "SPARK_HOME": str(SPARK)}
+        environment["SPARK_DAEMON_MEMORY"] = "256m"
+        with self.log.open("wb") as log:
+            command = [str(SPARK / "bin" / "spark-class"), f"org.apache.spark.deploy.{words[0]}", *words[1:]]
+            self.process = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
+
+    def until(self, said: str | re.Pattern[str]) -> re.Match[str]:
+        """Waits until the log says something."""
+        latest = time.monotonic() + LONGEST
+        while (found := re.search(said, self.log.read_text(errors="replace"))) is None:
+            assert self.process.poll() is None, self.log.read_text(errors="replace")
+            assert time.monotonic() < latest, self.log.read_text(errors="replace")
+            time.sleep(0.05)
+        return found
+
+    def end(self) -> None:
+        """Kills it, where it still lives."""
+        self.process.kill()
+        self.process.wait()
+
+
+class Standalone:
+    """A master, and workers with one core and one executor each; and a host each, for no task has a speculative twin on its own host."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.master = Process(folder, "master", "master.Master", "--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
+        self.url = self.master.until(MASTER)[1]
+        self.workers: list[Process] = []
+        self._hosts = count()
+
+    def fill(self, workers: int) -> None:
+        """Starts workers until so many live."""
+        self.workers = [worker for worker in self.workers if worker.process.poll() is None]
+        hosts = [f"127.0.0.{2 + next(self._hosts)}" for _ in range(len(self.workers), workers)]
+        place = ["--port", "0", "--webui-port", "0"]
+        size = ["--cores", "1", "--memory", "1g", "--work-dir", str(self.folder / "work")]
+        started = [Process(self.folder, h, "worker.Worker", self.url, "--host", h, *place, *size) for h in hosts]
+        self.workers += started
+        for worker in started:
+            worker.until(REGISTERED)
+
+    def end(self) -> None:
+        """Kills all that is left of it."""
+        for process in (*self.workers, self.master):
+            process.end()

@@ -1,0 +1,59 @@
+"""Which files of live folders wait, and how the elements of those that are read are numbered: without a session."""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pyarrow as pa
+
+from cqels_opt.operators.ingest import IngestReport, IngestTask
+from cqels_opt.spark.files import FilesWaiting, Reading, modified, read_files
+
+from .small_world import STREAM, rows, write_rows
+
+SECOND = 1_000_000_000
+
+
+def some_files(folder: Path, count: int) -> list[Path]:
+    folder.mkdir()
+    written = rows(5 * count, seed=1)
+    for number in range(count):
+        path = folder / f"{number}.ndjson"
+        write_rows(path, written[5 * number : 5 * number + 5])
+        os.utime(path, (SECOND + number, SECOND + number))
+    (folder / ".hidden").write_text("")
+    (folder / "_also").write_text("")
+    return [folder / f"{number}.ndjson" for number in range(count)]
+
+
+def named(paths: list[Path]) -> pa.Table:
+    """As Spark's file source names them."""
+    times = [datetime.fromtimestamp(path.stat().st_mtime, UTC) for path in paths]
+    places = pa.array([0] * len(paths), pa.int32())
+    return pa.table(
+        {
+            "stream": places,
+            "path": [path.as_uri() for path in paths],
+            "modificationTime": pa.array(times, pa.timestamp("us", "UTC")),
+        }
+    )
+
+
+def test_files_that_are_younger_wait(tmp_path: Path) -> None:
+    paths = some_files(tmp_path / "live", 4)
+    waiting = FilesWaiting([(0, tmp_path / "live")])
+    assert waiting(0, [IngestReport(modified=modified(named(paths[:1])))]) == (None, 3)
+    assert waiting(1, [IngestReport(modified=modified(named(paths[1:3])))]) == (None, 1)
+    assert waiting(2, []) == (None, 1)
+    paths[3].unlink()
+    assert waiting(3, []) == (None, 0)
+
+
+def test_elements_are_numbered_on(tmp_path: Path) -> None:
+    """From batch to batch and file to file, however many there are."""
+    paths = some_files(tmp_path / "live", 3)
+    task = IngestTask("", 7, (STREAM,), (), "", 0, 0, frozenset())
+    found, _ = read_files(named(paths[1:]), Reading({}, {0: 5}, 0, ""), task)
+    assert found.column("offset").to_pylist() == list(range(5, 15))
