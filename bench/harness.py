@@ -15,7 +15,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from cqels_opt.bench import calibration, drift, q_errors, skew, sub_results
+from cqels_opt.bench import calibration, drift, paced, profile, q_errors, recovery, skew, sub_results, throughput
 from cqels_opt.bench.contenders import CONTENDERS, Task, Timing, empty_folder, median
 from cqels_opt.bench.scenarios import SCENARIOS, Scenario
 from cqels_opt.bench.screen import console
@@ -28,7 +28,7 @@ JOIN_ORDERS = "join-orders"
 
 @dataclass(frozen=True, slots=True)
 class Study:
-    """What needs no Spark and runs in this process."""
+    """What brings its own way to run and to be shown."""
 
     title: str
     study: Callable[[bool], dict[str, Any]]
@@ -48,6 +48,10 @@ STUDIES = {
     "calibration": Study(
         "Estimated next to measured seconds, with default and with measured constants", _calibrated, calibration.show
     ),
+    "paced": Study("Latencies and batches while elements come in real time, next to a tuned Spark job", paced.study, paced.show),
+    "throughput": Study("Elements a second of large batches, on one core and on two", throughput.study, throughput.show),
+    "recovery": Study("Seconds from a restart after kill -9 to the first batch", recovery.study, recovery.show),
+    "profile": Study("Where the milliseconds of a batch go", profile.study, profile.show),
 }
 
 
@@ -113,7 +117,7 @@ def _run(scenario: Scenario, quick: bool) -> dict[str, Any]:
             progress.print(f"{scenario.name}: making its data")
             world = scenario.prepare(spark, folder / "world", quick)
             for name, query in scenario.queries.items():
-                task = Task(query, world.streams, (), world.store, world.batch)
+                task = Task(query, world.streams, world.store, world.batch, world.folder)
                 for contender in scenario.contenders:
                     progress.print(f"{scenario.name}: {name} by {contender}")
                     timing = CONTENDERS[contender](spark, task, empty_folder(folder / "run"))

@@ -148,6 +148,12 @@ class StreamRun:
                 raise self._failure from None
             raise RunError(f"the run failed: {str(error).splitlines()[0]}") from error
 
+    @property
+    def streaming_query(self) -> StreamingQuery:
+        """Spark's own handle, once the run has begun."""
+        assert self._query is not None
+        return self._query
+
     def stop(self) -> None:
         """Stops after, or in the middle of, a batch: what was not committed is done again by the next start."""
         if self._query is not None:

@@ -1,0 +1,107 @@
+"""``cqels-opt bench throughput``: Q1 and Q2 in large micro-batches as fast as they go, on one core and on two.
+
+The stream's own rate and the windows stay as they are (5,000 elements/s of stream time, 30 seconds); a batch takes a longer stretch of
+it. Each run is a process of its own, pinned to its cores with all that it starts (``sched_setaffinity``), with as many task slots.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as parquet
+from rich.console import Console
+from rich.table import Table
+
+from cqels_opt.bench import apart
+from cqels_opt.bench.contenders import empty_folder
+from cqels_opt.bench.scenarios import SCENARIOS
+from cqels_opt.bench.screen import console
+from cqels_opt.bench.social import STREAM
+from cqels_opt.commands import in_session
+from cqels_opt.options import Batch, RunOptions
+from cqels_opt.spark.session import make_session
+
+SIZES = {"Q1": (100_000, 500_000, 1_000_000), "Q2": (100_000, 500_000)}
+CORES = (1, 2)
+BATCHES = 4  # the first fills the window, and starts Python; it does not count
+ROW_GROUP = 1 << 16
+
+
+def study(quick: bool) -> dict[str, Any]:
+    """Elements a second by query, size of batches and cores; ``quick`` is the smallest size at a tenth of everything."""
+    progress, results = Console(stderr=True), []
+    part = 10 if quick else 1
+    sizes = {query: tuple(size // part for size in (given[:1] if quick else given)) for query, given in SIZES.items()}
+    with tempfile.TemporaryDirectory(prefix="cqels-opt-bench-") as scratch:
+        folder = Path(scratch)
+        longest = BATCHES * max(size for given in sizes.values() for size in given)
+        progress.print("throughput: making its data")
+        apart.wait(apart.start(make, folder, longest, quick))
+        for query, given in sizes.items():
+            for size in given:
+                for cores in CORES:
+                    progress.print(f"throughput: {query}, {size:,} elements a batch, {cores} cores")
+                    apart.wait(apart.start(run, folder, query, size, cores, cores=cores))
+                    results.append(json.loads((folder / "found.json").read_text(encoding="utf-8")))
+    return {"results": results}
+
+
+def make(folder: Path, elements: int, quick: bool) -> None:
+    """The report's world with so many elements after those that fill the window."""
+    spark = make_session("local[2]", folder)
+    try:
+        scenario = SCENARIOS["report"]
+        rate = scenario.batch(quick)
+        replace(scenario, counted=-(-elements // rate)).prepare(spark, folder / "world", quick)
+    finally:
+        spark.stop()
+
+
+def run(folder: Path, query: str, size: int, cores: int) -> None:
+    """One run; leaves what it found in ``found.json``."""
+    place, stream = empty_folder(folder / "run"), folder / "run" / "stream.parquet"
+    parquet.write_table(
+        parquet.read_table(folder / "world" / "stream.parquet").slice(0, BATCHES * size), stream, row_group_size=ROW_GROUP
+    )
+    options = RunOptions(
+        query=SCENARIOS["report"].queries[query],
+        streams=((STREAM, stream),),
+        store=folder / "world" / "store",
+        batch=Batch(elements=size),
+        out=place / "answers.jsonl",
+    )
+    spark = make_session(f"local[{cores}]", folder)
+    try:
+        done = in_session(spark, options, place / "state")
+    finally:
+        spark.stop()
+    counted = done.milliseconds[1:BATCHES]
+    found = {
+        "contender": "adaptive",
+        "parameters": {"query": query, "elements a batch": size, "cores": cores},
+        "milliseconds": list(counted),
+        "elements_per_second": 1000 * size * len(counted) / sum(counted),
+        "answers": done.summary.answers,
+    }
+    (folder / "found.json").write_text(json.dumps(found), encoding="utf-8")
+
+
+def show(found: Mapping[str, Any]) -> None:
+    """A line a query and size: elements a second on each number of cores."""
+    heads = [f"{cores} core{'s' * (cores > 1)}" for cores in CORES]
+    table = Table(
+        "query", "elements a batch", *heads, "gain", title="Elements a second of whole micro-batches, without the first"
+    )
+    lines: dict[tuple[str, int], dict[int, float]] = {}
+    for r in found["results"]:
+        said = r["parameters"]
+        lines.setdefault((said["query"], said["elements a batch"]), {})[said["cores"]] = r["elements_per_second"]
+    for (query, size), speed in lines.items():
+        gain = speed[CORES[-1]] / speed[CORES[0]]
+        table.add_row(query, f"{size:,}", *(f"{speed[cores]:,.0f}" for cores in CORES), f"{gain:.2f}×")
+    console().print(table)
