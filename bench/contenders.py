@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cqels_opt.bench.rivals import as_written, tuned
-from cqels_opt.bench.rivals.jobs import Job, StreamingQuery
+from cqels_opt.bench.rivals.jobs import PLANNER, Job, StreamingQuery
 from cqels_opt.commands import in_session
 from cqels_opt.options import Batch, RunOptions
 from cqels_opt.spark.floor import noop_milliseconds
@@ -83,14 +83,13 @@ def rival(start: Callable[[SparkSession, Job], StreamingQuery]) -> Contender:
     def run(spark: SparkSession, task: Task, folder: Path) -> Timing:
         began = time.monotonic()
         plan = cut([ReplaySource(iri, (path,)) for iri, path in task.streams], folder / "replay", task.batch)
-        with settings_kept(spark, tuned.SETTINGS):
+        with settings_kept(spark, PLANNER):
             job = Job(task.query.stem, chunk_stream(spark, plan.chunk_folder), task.world, folder)
             query = start(spark, job)
             query.awaitTermination()
-            settings = tuple((name, str(spark.conf.get(name))) for name in tuned.SETTINGS)
             spark.catalog.clearCache()
         answers, digest = digest_of_folders(job.answers)
-        return Timing(trigger_milliseconds(query), answers, digest, time.monotonic() - began, settings)
+        return Timing(trigger_milliseconds(query), answers, digest, time.monotonic() - began, tuple(job.effective.items()))
 
     return run
 

@@ -154,8 +154,8 @@ def _show(scenario: Scenario, description: str, results: list[Result]) -> None:
         cells = [f"{median(mine[c].counted):,.0f} ({median(mine[c].counted) / base:.2f}×)" for c in scenario.contenders]
         table.add_row(query, *cells, f"{mine[scenario.contenders[0]].timing.answers:,}")
     console().print(table)
-    for name, value in next((r.timing.settings for r in results if r.timing.settings), ()):
-        print(f"spark contender: {name} = {value}")
+    for contender, settings in {r.contender: r.timing.settings for r in results if r.timing.settings}.items():
+        print(f"{contender}: {', '.join(f'{name} = {value}' for name, value in settings)}")
 
 
 def _circumstances(*packages: str) -> dict[str, Any]:

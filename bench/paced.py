@@ -23,8 +23,8 @@ from rich.table import Table
 from cqels_opt.bench.contenders import digest_of_answers, digest_of_folders, empty_folder, settings_kept
 from cqels_opt.bench.pace import Commits, Pace, Times, files_by_batch
 from cqels_opt.bench.rivals import tuned
-from cqels_opt.bench.rivals.jobs import Job, StreamingQuery
-from cqels_opt.bench.scenarios import SCENARIOS, SECOND, Scenario, World
+from cqels_opt.bench.rivals.jobs import PLANNER, Job, StreamingQuery
+from cqels_opt.bench.scenarios import SCENARIOS, SECOND, WARM_UP, Scenario, World
 from cqels_opt.bench.screen import console
 from cqels_opt.bench.social import START
 from cqels_opt.engine import Engine, make_driver, plan_mode
@@ -121,17 +121,19 @@ def study(quick: bool) -> dict[str, Any]:
         spark = make_session(None, Path(scratch))
         try:
             for rate in RATES:
-                results += at_rate(spark, Path(scratch) / str(rate), rate, queries, length, quick)
+                scenario = replace(SCENARIOS["report"], rate=rate)
+                results += paced(spark, Path(scratch) / str(rate), scenario, queries, length, quick)
         finally:
             spark.stop()
     return {"results": [r.as_json() for r in results]}
 
 
-def at_rate(spark: SparkSession, folder: Path, rate: int, queries: Sequence[str], length: Length, quick: bool) -> list[Paced]:
-    """The queries at one rate by each contender."""
+def paced(
+    spark: SparkSession, folder: Path, scenario: Scenario, queries: Sequence[str], length: Length, quick: bool = False
+) -> list[Paced]:
+    """Queries of a scenario at its rate, by each contender."""
     progress = Console(stderr=True)
-    scenario = replace(SCENARIOS["report"], rate=rate, counted=length.warm + length.counted - 2)
-    world = scenario.prepare(spark, folder / "world", quick)
+    world = replace(scenario, counted=length.warm + length.counted - WARM_UP + 1).prepare(spark, folder / "world", quick)
     results = []
     for name in queries:
         mine = []
@@ -150,7 +152,7 @@ def _run(
 ) -> Paced:
     course, seconds = Course(spark, world, folder), length.warm + length.counted
     kept = {"spark.sql.streaming.numRecentProgressUpdates": "100000"}
-    with settings_kept(spark, {**tuned.SETTINGS, **kept}):
+    with settings_kept(spark, (*PLANNER, *kept)):
         for key, value in kept.items():
             spark.conf.set(key, value)
         runs = {"adaptive": _adaptive, "tuned": _tuned, "noop": _noop}

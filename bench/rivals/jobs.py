@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -14,13 +14,22 @@ from cqels_opt.spark.stream import DataFrame
 StreamingQuery: TypeAlias = Any
 """Spark's handle of a streaming query."""
 
+PLANNER = (
+    "spark.sql.adaptive.enabled",
+    "spark.sql.cbo.enabled",
+    "spark.sql.cbo.joinReorder.enabled",
+    "spark.sql.cbo.planStats.enabled",
+    "spark.sql.statistics.histogram.enabled",
+)
+"""What Spark's planner may do. Inside ``foreachBatch`` it is not what the session was set to: it is looked up there."""
+
 
 @dataclass(frozen=True, slots=True)
 class Job:
     """A query (``q1`` … ``q4``), the stream's chunks, the world's folder, and where state, checkpoint and answers go.
 
-    ``window`` is in milliseconds. ``trigger`` None: what is there is done, ``at_once`` files a micro-batch, and then the job ends.
-    ``after`` is called when the answers of a micro-batch are written.
+    ``window`` is in milliseconds. ``trigger`` None: what is there is done, and then the job ends. ``after`` is called when the answers
+    of a micro-batch are written. ``effective`` takes the settings of :data:`PLANNER` as they are in a micro-batch.
     """
 
     query: str
@@ -30,6 +39,7 @@ class Job:
     window: int = 30_000
     trigger: str | None = None
     after: Callable[[int], None] | None = None
+    effective: dict[str, str] = field(default_factory=dict)
 
     @property
     def answers(self) -> Path:
@@ -61,6 +71,7 @@ class Written:
 
         def batch(delta: DataFrame, number: int) -> None:
             self.batch(delta, number)
+            job.effective.update({name: str(delta.sparkSession.conf.get(name)) for name in PLANNER})
             if job.after is not None:
                 job.after(number)
 

@@ -10,21 +10,12 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from cqels_opt.bench.rivals.jobs import Elements, Job, StreamingQuery, Written, located
+from cqels_opt.bench.rivals.jobs import PLANNER, Elements, Job, StreamingQuery, Written, located
 from cqels_opt.bench.rivals.tables import TRIPLES, VIEWS, triples
 from cqels_opt.spark.session import SparkSession
 from cqels_opt.spark.stream import DataFrame
 
 SQL = Path(__file__).parent / "tuned"
-
-SETTINGS = {
-    "spark.sql.adaptive.enabled": "true",
-    "spark.sql.adaptive.forceApply": "false",
-    "spark.sql.cbo.enabled": "true",
-    "spark.sql.cbo.joinReorder.enabled": "true",
-    "spark.sql.cbo.planStats.enabled": "true",
-    "spark.sql.statistics.histogram.enabled": "true",
-}
 
 TABLES = {
     "q1": {"names": VIEWS["names"], "places": VIEWS["places"]},
@@ -58,8 +49,8 @@ def start(spark: SparkSession, job: Job) -> StreamingQuery:
 
     def batch(delta: DataFrame, number: int) -> None:
         session = delta.sparkSession
-        for key, value in SETTINGS.items():
-            session.conf.set(key, value)
+        for setting in PLANNER:
+            session.conf.set(setting, "true")
         now = located(delta).persist()
         first, last = now.selectExpr("min(t)", "max(t)").collect()[0]
         reach[number] = (job.folder / "elements" / str(number), last)
@@ -77,8 +68,8 @@ def start(spark: SparkSession, job: Job) -> StreamingQuery:
 
 def prepare(spark: SparkSession, job: Job) -> None:
     """Writes, analyses and caches the static tables of the query."""
-    for key, value in SETTINGS.items():
-        spark.conf.set(key, value)
+    for setting in PLANNER:
+        spark.conf.set(setting, "true")
     spark.read.parquet(str(triples(spark, job.world))).createOrReplaceTempView(TRIPLES)
     for name, query in VIEWS.items():
         spark.sql(query).createOrReplaceTempView(name)
