@@ -13,12 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 
 from cqels_opt.bench import calibration, drift, paced, profile, q_errors, recovery, skew, sub_results, throughput
 from cqels_opt.bench.contenders import CONTENDERS, Task, Timing, empty_folder, median
 from cqels_opt.bench.scenarios import SCENARIOS, Scenario
-from cqels_opt.bench.screen import console
+from cqels_opt.bench.screen import console, table
 from cqels_opt.errors import InputError, RunError
 from cqels_opt.options import BenchOptions
 from cqels_opt.spark.session import make_session
@@ -143,17 +142,17 @@ def _check(query: str, results: list[Result]) -> None:
 
 
 def _show(scenario: Scenario, description: str, results: list[Result]) -> None:
-    table = Table(title=f"{scenario.title}\n{description}\nmedian milliseconds a batch (and relative to adaptive)")
-    table.add_column("query")
+    shown = table(title=f"{scenario.title}\n{description}\nmedian milliseconds a batch (and relative to adaptive)")
+    shown.add_column("query")
     for contender in scenario.contenders:
-        table.add_column(contender, justify="right")
-    table.add_column("answers", justify="right")
+        shown.add_column(contender, justify="right")
+    shown.add_column("answers", justify="right")
     for query in scenario.queries:
         mine = {r.contender: r for r in results if r.query == query}
         base = median(mine[scenario.contenders[0]].counted)
         cells = [f"{median(mine[c].counted):,.0f} ({median(mine[c].counted) / base:.2f}×)" for c in scenario.contenders]
-        table.add_row(query, *cells, f"{mine[scenario.contenders[0]].timing.answers:,}")
-    console().print(table)
+        shown.add_row(query, *cells, f"{mine[scenario.contenders[0]].timing.answers:,}")
+    console().print(shown)
     for contender, settings in {r.contender: r.timing.settings for r in results if r.timing.settings}.items():
         print(f"{contender}: {', '.join(f'{name} = {value}' for name, value in settings)}")
 

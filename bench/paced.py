@@ -18,14 +18,13 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as parquet
 from rich.console import Console
-from rich.table import Table
 
 from cqels_opt.bench.contenders import digest_of_answers, digest_of_folders, empty_folder, settings_kept
 from cqels_opt.bench.pace import Commits, Pace, Times, files_by_batch
 from cqels_opt.bench.rivals import tuned
 from cqels_opt.bench.rivals.jobs import PLANNER, Job, StreamingQuery
 from cqels_opt.bench.scenarios import SCENARIOS, SECOND, WARM_UP, Scenario, World
-from cqels_opt.bench.screen import console
+from cqels_opt.bench.screen import console, table
 from cqels_opt.bench.social import START
 from cqels_opt.engine import Engine, make_driver, plan_mode
 from cqels_opt.errors import RunError
@@ -237,16 +236,16 @@ def _noop(spark: SparkSession, text: Path, course: Course, seconds: int) -> Outc
 def show(found: Mapping[str, Any]) -> None:
     """A table: a line a query, rate and contender."""
     latency = [f"p{p}" if p < 100 else "greatest" for p in PERCENTILES]
-    table = Table(
+    shown = table(
         title="Milliseconds from the intended time of an element to its answers in the sink; and a micro-batch (medians)"
     )
     for head in ("query", "elements/s", "contender"):
-        table.add_column(head)
+        shown.add_column(head)
     for head in (*latency, "batches", "ms a batch", "elements a batch", "never done"):
-        table.add_column(head, justify="right")
+        shown.add_column(head, justify="right")
     for r in found["results"]:
         cells = [f"{r['latency ms'][f'p{p}']:,.0f}" for p in PERCENTILES]
         batch = [f"{r['milliseconds']['batches']:,}", f"{r['milliseconds']['median']:,.0f}", f"{r['elements a batch']:,.0f}"]
         where = (r["parameters"]["query"], f"{r['parameters']['rate']:,}", r["contender"])
-        table.add_row(*where, *cells, *batch, f"{r['behind']:,}")
-    console().print(table)
+        shown.add_row(*where, *cells, *batch, f"{r['behind']:,}")
+    console().print(shown)

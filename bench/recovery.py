@@ -15,11 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 
 from cqels_opt.bench import apart
 from cqels_opt.bench.scenarios import QUERIES
-from cqels_opt.bench.screen import console
+from cqels_opt.bench.screen import console, table
 from cqels_opt.bench.social import PLACES_GRAPH, STREAM, social
 from cqels_opt.commands import in_session
 from cqels_opt.errors import RunError
@@ -157,7 +156,7 @@ def _marks(plan: Plan) -> list[dict[str, Any]]:
 
 def show(found: Mapping[str, Any]) -> None:
     """A line a window."""
-    table = Table(title="Seconds from the start after kill -9 to the first committed batch")
+    shown = table(title="Seconds from the start after kill -9 to the first committed batch")
     for head in (
         "window (s)",
         "its rows",
@@ -167,9 +166,9 @@ def show(found: Mapping[str, Any]) -> None:
         "a batch otherwise",
         "state (MB)",
     ):
-        table.add_column(head, justify="right")
+        shown.add_column(head, justify="right")
     for r in found["results"]:
         took = (r["process"], r["first batch"], r["process"] + r["first batch"], r["usual batch"])
         said = (f"{r['parameters']['window']:,}", f"{r['parameters']['rows']:,}")
-        table.add_row(*said, *(f"{s:,.1f}" for s in took), f"{r['state bytes'] / 1e6:,.0f}")
-    console().print(table)
+        shown.add_row(*said, *(f"{s:,.1f}" for s in took), f"{r['state bytes'] / 1e6:,.0f}")
+    console().print(shown)

@@ -16,13 +16,12 @@ from typing import Any
 
 import pyarrow.parquet as parquet
 from rich.console import Console
-from rich.table import Table
 
 from cqels_opt.bench import apart, cluster
 from cqels_opt.bench.cluster import Cluster
 from cqels_opt.bench.contenders import empty_folder
 from cqels_opt.bench.scenarios import SCENARIOS
-from cqels_opt.bench.screen import console
+from cqels_opt.bench.screen import console, table
 from cqels_opt.bench.social import STREAM
 from cqels_opt.commands import in_session
 from cqels_opt.operators import machine
@@ -114,7 +113,7 @@ def run(folder: Path, query: str, size: int, cores: int) -> None:
 def show(found: Mapping[str, Any]) -> None:
     """A line a query and size: elements a second on each number of cores."""
     heads = [f"{cores} core{'s' * (cores > 1)}" for cores in CORES]
-    table = Table(
+    shown = table(
         "query", "elements a batch", *heads, "gain", title="Elements a second of whole micro-batches, without the first"
     )
     lines: dict[tuple[str, int], dict[int, float]] = {}
@@ -123,12 +122,12 @@ def show(found: Mapping[str, Any]) -> None:
         lines.setdefault((said["query"], said["elements a batch"]), {})[said["cores"]] = r["elements_per_second"]
     for (query, size), speed in lines.items():
         gain = speed[CORES[-1]] / speed[CORES[0]]
-        table.add_row(query, f"{size:,}", *(f"{speed[cores]:,.0f}" for cores in CORES), f"{gain:.2f}×")
-    console().print(table)
-    table = Table("query", "seconds a batch", "µs a row", "µs a row on the driver", *(f"{size:,} a batch" for size in LARGE))
-    table.title = "One core's costs, and elements a second on 50 nodes of 8 cores (estimated)"
+        shown.add_row(query, f"{size:,}", *(f"{speed[cores]:,.0f}" for cores in CORES), f"{gain:.2f}×")
+    console().print(shown)
+    shown = table("query", "seconds a batch", "µs a row", "µs a row on the driver", *(f"{size:,} a batch" for size in LARGE))
+    shown.title = "One core's costs, and elements a second on 50 nodes of 8 cores (estimated)"
     for r in found["cluster"]:
         cost, speeds = r["cost"], r["elements_per_second"].values()
         costs = (f"{cost['fixed']:,.2f}", f"{1e6 * cost['row']:,.2f}", f"{1e6 * cost['driver']:,.2f}")
-        table.add_row(r["query"], *costs, *(f"{speed:,.0f}" for speed in speeds))
-    console().print(table)
+        shown.add_row(r["query"], *costs, *(f"{speed:,.0f}" for speed in speeds))
+    console().print(shown)

@@ -173,6 +173,10 @@ class StreamRun:
         """Spark's ``triggerExecution`` of the batches that its progress reports still name, in order."""
         return trigger_milliseconds(self._query) if self._query is not None else ()
 
+    def durations(self) -> tuple[dict[str, float], ...]:
+        """Spark's milliseconds of the same batches by its phases."""
+        return durations(self._query) if self._query is not None else ()
+
     @property
     def switches(self) -> int:
         """How often a delta source has changed its plan."""
@@ -199,5 +203,10 @@ class StreamRun:
 
 def trigger_milliseconds(query: StreamingQuery) -> tuple[float, ...]:
     """The ``triggerExecution`` of each batch that a streaming query's progress reports still name, in order."""
-    progress = {p["batchId"]: float(p["durationMs"]["triggerExecution"]) for p in query.recentProgress}
-    return tuple(progress[batch] for batch in sorted(progress))
+    return tuple(found["triggerExecution"] for found in durations(query))
+
+
+def durations(query: StreamingQuery) -> tuple[dict[str, float], ...]:
+    """The milliseconds of each batch by Spark's phases, as far as a streaming query's progress reports still name it, in order."""
+    found = {p["batchId"]: {phase: float(ms) for phase, ms in p["durationMs"].items()} for p in query.recentProgress}
+    return tuple(found[batch] for batch in sorted(found))
