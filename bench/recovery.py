@@ -31,7 +31,7 @@ from cqels_opt.trace.records import TraceRecord
 WINDOWS = (30, 300, 900)  # seconds
 RATE = 5_000
 BATCH = 20  # seconds of the stream
-AFTER = 3  # batches after the window is full; in the middle of the last of them the run is killed
+AFTER = 3  # batches after the window is full; the run is killed as soon as the last of them is committed
 WRITTEN = "RANGE 30 seconds"
 
 
@@ -119,7 +119,7 @@ def run(plan: Plan, began: float) -> None:
 
 
 def _killed(plan: Plan) -> dict[str, Any]:
-    last = plan.batches - 3
+    last = plan.batches - AFTER  # of numbers from 0; two more batches follow
     process = apart.start(run, plan, time.time())
     while not any(m["what"] == "batch" and m["batch"] >= last for m in _marks(plan)):
         if not process.is_alive():
