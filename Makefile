@@ -1,18 +1,21 @@
-# make setup | demo | test | lint | bench | micro.  Each makes .venv where it is missing.
+# make setup | demo | test | test-services | lint | bench | micro.  Each makes .venv where it is missing.
 VENV    := .venv
 PY      := $(VENV)/bin/python
 STAMP   := $(VENV)/.installed
+VERSITYGW := v1.8.0
+S3      := $(VENV)/services/versitygw-$(VERSITYGW)
 DEMO    ?=
 TESTS   ?= tests bench/micro
 BENCH   ?= --quick
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java demo test lint bench micro clean
+.PHONY: help setup java demo test test-services lint bench micro clean
 
 help:
 	@echo "make setup    .venv with everything, and a check that Java >= 17 is there"
 	@echo "make demo     continuous queries over real departures and weather  (DEMO='--all': the whole year)"
 	@echo "make test     every test that needs no service beside Spark         (TESTS=tests/plans: a part)"
+	@echo "make test-services   tests against servers that it builds (with Go) and starts on loopback"
 	@echo "make lint     ruff and mypy --strict"
 	@echo "make bench    the benchmark harness                                  (BENCH='--list': its scenarios)"
 	@echo "make micro    how long planning and statistics take, with pytest-benchmark  (alone on the machine)"
@@ -46,7 +49,19 @@ demo: setup
 	@$(VENV)/bin/cqels-opt demo $(DEMO)
 
 test: setup
-	@$(PY) -m pytest -n 2 --dist loadgroup $(TESTS)
+	@$(PY) -m pytest -n 2 --dist loadgroup --ignore=tests/services $(TESTS)
+
+# An S3-compatible server, built once: https://github.com/versity/versitygw (two minutes of one core).
+$(S3):
+	@command -v go >/dev/null || { \
+	  echo "make test-services builds its S3 server with Go, which is missing: install Go 1.25 or newer (https://go.dev/dl)" >&2; exit 2; }
+	@echo "building versitygw $(VERSITYGW) into $(dir $@)"
+	@GOBIN="$(abspath $(dir $@))" go install github.com/versity/versitygw/cmd/versitygw@$(VERSITYGW) || { \
+	  echo "versitygw $(VERSITYGW) could not be built: is the Go module proxy reachable?" >&2; exit 2; }
+	@mv "$(dir $@)versitygw" "$@"
+
+test-services: setup $(S3)
+	@CQELS_OPT_S3_SERVER="$(abspath $(S3))" $(PY) -m pytest tests/services
 
 lint: $(STAMP)
 	$(VENV)/bin/ruff check .

@@ -14,7 +14,20 @@ from typing import Any
 
 from rich.console import Console
 
-from cqels_opt.bench import calibration, drift, paced, profile, q_errors, recovery, skew, sub_results, throughput
+from cqels_opt.bench import (
+    calibration,
+    drift,
+    long_window,
+    paced,
+    physical_joins,
+    profile,
+    q_errors,
+    recovery,
+    skew,
+    stores,
+    sub_results,
+    throughput,
+)
 from cqels_opt.bench.contenders import CONTENDERS, Task, Timing, empty_folder, median
 from cqels_opt.bench.scenarios import SCENARIOS, Scenario
 from cqels_opt.bench.screen import console, table
@@ -27,7 +40,7 @@ JOIN_ORDERS = "join-orders"
 
 @dataclass(frozen=True, slots=True)
 class Study:
-    """What brings its own way to run and to be shown."""
+    """What brings its own measurements, and its own way to show them."""
 
     title: str
     study: Callable[[bool], dict[str, Any]]
@@ -44,6 +57,11 @@ STUDIES = {
     "drift": Study("Rows under drift, next to the best plans of each phase with hindsight", drift.study, drift.show),
     "skew": Study("Rows where one delta wants several plans", skew.study, skew.show),
     "sub-results": Study("A static join that pays for being made while a query runs", sub_results.study, sub_results.show),
+    "long-window": Study(
+        "A window of an hour as it grows: time, memory, disk, and restarts after a kill", long_window.study, long_window.show
+    ),
+    "stores": Study("Static stores as they grow: load rate, size, time to open, probes", stores.study, stores.show),
+    "physical-joins": Study("Physical joins, forced and chosen", physical_joins.study, physical_joins.show),
     "calibration": Study(
         "Estimated next to measured seconds, with default and with measured constants", _calibrated, calibration.show
     ),

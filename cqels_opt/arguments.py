@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NoReturn, TypeAlias, TypeVar
 
 from cqels_opt.errors import InputError
+from cqels_opt.lod.places import place_of, state_folder
 from cqels_opt.options import (
     CONSTANTS,
     COST_MODELS,
@@ -69,14 +70,16 @@ def make_parser() -> argparse.ArgumentParser:
 
     load = _command(commands, "load", "load static data into a store")
     load.add_argument("paths", nargs="*", metavar="PATH", help="files for the default graph")
-    load.add_argument("--store", required=True, metavar="DIR", help="the folder of the store")
+    load.add_argument(
+        "--store", required=True, metavar="DIR|URI", help="the folder of the store, or its place in an object store"
+    )
     _graph_argument(load)
     _on_error_argument(load, "what a bad line does (default: fail)")
     _master_argument(load)
 
     store = _command(commands, "store", "look at a store, or check that it is whole")
     store.add_argument("action", choices=("info", "check"), metavar="info|check")
-    store.add_argument("store", metavar="DIR")
+    store.add_argument("store", metavar="DIR|URI")
 
     trace = _command(commands, "trace", "what a trace file says: plans, switches and why, slow batches")
     trace.add_argument("trace", metavar="FILE.jsonl")
@@ -125,7 +128,9 @@ def _query_arguments(parser: argparse.ArgumentParser) -> None:
     )
     inputs.add_argument("--static", action="append", default=[], metavar="PATH", help="static data of the default graph")
     _graph_argument(inputs)
-    inputs.add_argument("--store", metavar="DIR", help="a store that `load` wrote")
+    inputs.add_argument(
+        "--store", metavar="DIR|URI", help="a store that `load` wrote: a folder, or s3://BUCKET/PREFIX and the like"
+    )
     inputs.add_argument("--follow", action="store_true", help="the streams are live, as folders are anyway")
     inputs.add_argument(
         "--time-predicate", type=_type(parse_iri), default=TIME_PREDICATE, metavar="IRI", help="of graph streams (default: prov)"
@@ -224,7 +229,7 @@ def run_options(words: argparse.Namespace) -> RunOptions:
         streams=_named("--stream", words.stream),
         static=tuple(existing(path, "--static") for path in words.static),
         graphs=_named("--graph", words.graph),
-        store=existing_folder(words.store, "--store") if words.store is not None else None,
+        store=existing_store(words.store, "--store") if words.store is not None else None,
         dialect=words.dialect,
         profile=words.profile,
         report=_by_window("--report", words.report),
@@ -245,7 +250,7 @@ def run_options(words: argparse.Namespace) -> RunOptions:
         constants=words.constants,
         sub_result_bytes=words.sub_result_bytes,
         batch=words.batch,
-        checkpoint=new_folder(words.checkpoint, "--checkpoint") if words.checkpoint is not None else None,
+        checkpoint=new_state(words.checkpoint, "--checkpoint") if words.checkpoint is not None else None,
         trace=new_file(words.trace, "--trace") if words.trace is not None else None,
         out=new_file(words.out, "--out") if words.out != "-" else None,
         follow=words.follow,
@@ -280,7 +285,7 @@ def load_options(words: argparse.Namespace) -> LoadOptions:
     if not words.paths and not words.graph:
         raise InputError("cqels-opt load: nothing to load: name files, or --graph IRI PATH")
     return LoadOptions(
-        store=new_folder(words.store, "--store"),
+        store=new_store(words.store, "--store"),
         paths=tuple(existing(path, "load") for path in words.paths),
         graphs=_named("--graph", words.graph),
         on_error=words.on_error,
@@ -369,3 +374,20 @@ def new_folder(text: str, what: str) -> Path:
     if path.exists() and not path.is_dir():
         raise InputError(f"{what}: {text}: it is a file; a folder is expected")
     return path
+
+
+def existing_store(text: str, what: str) -> Path | str:
+    """A store: a folder that is there, or a URI, which is looked at when the store is opened."""
+    place = place_of(text)
+    return place if isinstance(place, str) else existing_folder(str(place), what)
+
+
+def new_store(text: str, what: str) -> Path | str:
+    """Where a store may be written: a folder, or a URI."""
+    place = place_of(text)
+    return place if isinstance(place, str) else new_folder(str(place), what)
+
+
+def new_state(text: str, what: str) -> Path:
+    """A folder for the state of a run, that is there or may be made."""
+    return new_folder(str(state_folder(text, what)), what)

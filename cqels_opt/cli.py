@@ -98,7 +98,7 @@ def _load(words: Namespace) -> int:
 
 
 def _store(words: Namespace) -> int:
-    folder = arguments.existing_folder(words.store, "store")
+    folder = arguments.existing_store(words.store, "store")
     from cqels_opt.lod.check import check, info
 
     if words.action == "check":

@@ -36,10 +36,12 @@ from cqels_opt.spark import calibrate as spark_constants
 from cqels_opt.spark import prepare
 from cqels_opt.spark.files import Reading
 from cqels_opt.spark.load import load as load_store
+from cqels_opt.spark.mixed import MixedRunner, machine_of
 from cqels_opt.spark.runner import SparkRunner
 from cqels_opt.spark.session import SparkSession, make_session
 from cqels_opt.spark.sinks import FileSink, StreamSink
 from cqels_opt.spark.stream import StreamRun, chunk_stream, folder_stream
+from cqels_opt.spark.tasks import settle
 from cqels_opt.trace.records import TraceRecord
 from cqels_opt.verify import Options as Checked
 from cqels_opt.windows.frontier import Frontier, Partition
@@ -73,6 +75,7 @@ def in_session(spark: SparkSession, options: RunOptions, folder: Path, watch: Wa
     """:func:`run` in a session that is there already, with its state in ``folder`` (absolute)."""
     began = time.monotonic()
     query = _registered(spark, options, folder)
+    settle()
     given = {iri.strip("<>"): path for iri, path in options.streams}
     check_streams(query.program.streams, given)
     for iri in given:
@@ -113,7 +116,7 @@ def _replay(
     driver_options = DriverOptions(
         drain=options.drain,
         skip_bad=skip,
-        plan=_mode(options),
+        plan=_mode(options, spark),
         sources=files,
         rejects=_rejects(options, folder),
         refused=plan.rejected_file,
@@ -122,6 +125,7 @@ def _replay(
     driver = make_driver([query], folder, runner, _sink(options), frontier, driver_options, options.trace)
     with _progress(len(plan.chunks), driver.state.batch + 1) as advance:
         handle = StreamRun(driver, runner, _watching(advance, watch))
+        handle.chunk = plan.path
         stopped = _wait(handle.start(chunk_stream(spark, plan.chunk_folder), folder / "spark", to_the_end=True))
     if not stopped:
         check_ended(driver)
@@ -140,7 +144,9 @@ def _follow(
         if given:
             raise InputError(f"{what} is for a replay of files; a live folder has no end and is cut by Spark")
     frontier = Frontier(query.program.streams, options.lateness, options.eager)
-    driver_options = DriverOptions(skip_bad=options.on_error != "fail", plan=_mode(options), rejects=_rejects(options, folder))
+    driver_options = DriverOptions(
+        skip_bad=options.on_error != "fail", plan=_mode(options, spark), rejects=_rejects(options, folder)
+    )
     runner = _runner(spark, options)
     driver = make_driver([query], folder, runner, _sink(options), frontier, driver_options, options.trace)
     numbers = [(driver.streams.index(s), path) for iri, path in streams for s in driver.streams if s.strip("<>") == iri]
@@ -208,16 +214,13 @@ def _runner(spark: SparkSession, options: RunOptions) -> SparkRunner:
         from cqels_opt.spark.joins import JoinRunner
 
         return JoinRunner(spark, by_spark=options.plan == "spark", debug=options.debug)
-    if options.joins == "partitioned":
-        from cqels_opt.spark.partitioned import PartitionedRunner
-
-        return PartitionedRunner(spark)
-    return SparkRunner(spark)
+    return MixedRunner(spark)
 
 
-def _mode(options: RunOptions) -> PlanMode:
-    """The optimizer's mode; where Spark plans, ours is idle."""
-    return plan_mode(options.plan, options.fixed, options.cost_model, options.constants, options.joins)
+def _mode(options: RunOptions, spark: SparkSession | None = None) -> PlanMode:
+    """The optimizer's mode; where Spark plans, ours is idle. Without a session nothing is known of the machine that joins."""
+    mode = plan_mode(options.plan, options.fixed, options.cost_model, options.constants, options.joins)
+    return mode if spark is None else replace(mode, machine=machine_of(spark))
 
 
 def _rejects(options: RunOptions, folder: Path) -> Path:

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from cqels_opt.errors import CheckpointError, InputError
+from cqels_opt.lod.places import state_folder
 from cqels_opt.operators.driver import Driver, DriverOptions, Sink
 from cqels_opt.operators.explained import Format, explained
 from cqels_opt.operators.machine import Calibration, known
@@ -19,10 +20,13 @@ from cqels_opt.operators.planner import PlanMode
 from cqels_opt.operators.profile import Meaning, meaning, with_bounds
 from cqels_opt.operators.program import Program
 from cqels_opt.operators.subresults import BYTES_BUDGET
+from cqels_opt.operators.workshop import in_thread
 from cqels_opt.plans.cost import Shuffled
+from cqels_opt.plans.physical import CHOSEN_FROM, By
 from cqels_opt.query.algebra import Operator, Query
 from cqels_opt.query.parser import parse
 from cqels_opt.spark import prepare
+from cqels_opt.spark.mixed import MixedRunner, machine_of
 from cqels_opt.spark.runner import SparkRunner
 from cqels_opt.spark.sinks import BatchFunction, FunctionSink, column_names
 from cqels_opt.spark.stream import DataFrame, SparkSession, StreamRun, as_rows, row_stream
@@ -91,10 +95,8 @@ class Engine:
                 "give files (static, graphs) or a store, not both: load the files into the store with cqels-opt load"
             )
         sources = prepare.static_sources([Path(p) for p in paths], [(iri, Path(p)) for iri, p in (graphs or {}).items()])
-        self.store = (
-            Path(store).absolute()
-            if store is not None
-            else prepare.static_store(spark, self.folder / "static", sources, on_error)
+        self.store: Path | str = (
+            prepare.opened(store) if store is not None else prepare.static_store(spark, self.folder / "static", sources, on_error)
         )
         self.queries: list[CompiledQuery] = []
 
@@ -167,8 +169,8 @@ class Engine:
         given = {iri.strip("<>"): frame for iri, frame in streams.items()}
         needed = tuple(dict.fromkeys(s for q in queries for s in q.program.streams))
         check_streams(needed, given)
-        folder = Path(checkpoint).absolute()
-        runner = SparkRunner(self.spark)
+        folder = state_folder(checkpoint, "checkpoint").absolute()
+        runner = MixedRunner(self.spark)
         programs = [q.program for q in queries]
         to = FunctionSink(self.spark, sink, programs, with_query)
         driver = make_driver(
@@ -177,7 +179,7 @@ class Engine:
             runner,
             to,
             Frontier(needed, lateness, eager),
-            DriverOptions(skip_bad=on_error == "skip", plan=plan_mode(plan)),
+            DriverOptions(skip_bad=on_error == "skip", plan=replace(plan_mode(plan), machine=machine_of(self.spark))),
             trace,
         )
         frames = {iri: given[iri.strip("<>")] for iri in driver.streams}
@@ -211,11 +213,11 @@ class Engine:
         streams = registered.program.streams
         if len(streams) > 1 and (stream is None or stream.strip("<>") not in [s.strip("<>") for s in streams]):
             raise InputError(f"the query reads {', '.join(streams)}: say with stream= which of them this DataFrame is")
-        kept = Path(state).absolute() if state is not None else None
+        kept = state_folder(state, "state").absolute() if state is not None else None
         folder = kept or self.folder / "adaptive" / registered.id
-        runner = SparkRunner(self.spark)
+        runner = MixedRunner(self.spark)
         to = FunctionSink(self.spark, sink, [registered.program], with_query=False)
-        options = DriverOptions(skip_bad=on_error == "skip", plan=plan_mode(plan))
+        options = DriverOptions(skip_bad=on_error == "skip", plan=replace(plan_mode(plan), machine=machine_of(self.spark)))
         driver = make_driver([registered], folder, runner, to, Frontier(streams, lateness, eager), options, trace)
         number = next((i for i, s in enumerate(driver.streams) if stream and s.strip("<>") == stream.strip("<>")), 0)
         return Adaptive(registered, StreamRun(driver, runner), number, order, kept is not None)
@@ -255,13 +257,20 @@ class Adaptive:
 
 
 # ------------------------------------------------------------------ shared with the command line
-_SHUFFLED: Mapping[str, Shuffled] = {"partitioned": "left", "spark": "both"}
+_SHUFFLED: Mapping[str, Shuffled] = {"partitioned": "left", **dict.fromkeys(("shuffle-hash", "sort-merge", "spark"), "both")}
+_JOINS: Mapping[str, tuple[By, ...]] = {
+    "auto": CHOSEN_FROM,
+    "partitioned": (By.PARTITIONED,),
+    "shuffle-hash": (By.SHUFFLE_HASH,),
+    "sort-merge": (By.SORT_MERGE,),
+    "broadcast": (By.BROADCAST,),
+}
 
 
 def plan_mode(
     plan: str, fixed: str | None = None, cost_model: str = "default", constants: str = "measured", joins: str = "auto"
 ) -> PlanMode:
-    """``--plan``: a mode, or ``fixed:PLANS``; ``--cost-model`` and ``--constants``; and ``--joins``, which says what is shuffled."""
+    """``--plan``: a mode, or ``fixed:PLANS``; ``--cost-model`` and ``--constants``; and ``--joins``, what may do the joins."""
     from cqels_opt.plans import parse_plans
 
     if plan.startswith("fixed:"):
@@ -270,7 +279,8 @@ def plan_mode(
         plan = "fixed"
     plans = parse_plans(fixed) if fixed is not None else None
     calibration = known() if constants == "measured" else Calibration()
-    return PlanMode(plan, plans, cost_model, calibration=calibration, shuffled=_SHUFFLED.get(joins, "nothing"))
+    shuffled, by = _SHUFFLED.get(joins, "nothing"), _JOINS.get(joins, (By.REPLICATED,))
+    return PlanMode(plan, plans, cost_model, calibration=calibration, shuffled=shuffled, joins=by)
 
 
 def check_streams(needed: Sequence[str], given: Mapping[str, object]) -> None:
@@ -295,13 +305,14 @@ def make_driver(
     """The driver of a run. What registration made for the terms of its queries is copied into the checkpoint's folder."""
     identity = {
         "query": {q.id: [q.query.text, q.program.operator, q.meaning.duplicates, repr(q.meaning.report)] for q in queries},
-        "static data": prepare.fingerprint(Path(queries[0].program.store)),
+        "static data": prepare.fingerprint(queries[0].program.store),
         "lateness": frontier.lateness,
         "drain": options.drain,
     }
     pages = prepare.pages({q.id: q.folder for q in queries}, folder)
     log = TraceFile(Path(trace)) if trace is not None else None
-    return Driver(folder, [q.program for q in queries], runner, sink, frontier, options, identity, pages, log)
+    programs = [q.program for q in queries]
+    return Driver(folder, programs, runner, sink, frontier, options, identity, pages, log, merging=in_thread)
 
 
 __all__ = ["Adaptive", "CompiledQuery", "Engine"]

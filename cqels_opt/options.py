@@ -23,7 +23,7 @@ PROFILES = DIALECTS[1:]
 PLANS = ("adaptive", "first", "static", "worst", "spark")
 COST_MODELS = ("default", "paper")
 CONSTANTS = ("measured", "default")
-JOINS = ("auto", "probe", "partitioned", "spark")
+JOINS = ("auto", "probe", "partitioned", "shuffle-hash", "sort-merge", "broadcast", "spark")
 TIME_PREDICATE = "http://www.w3.org/ns/prov#generatedAtTime"
 
 _IRI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[^\x00-\x20<>\"{}|^`\\]*")
@@ -50,7 +50,7 @@ class RunOptions:
     streams: tuple[tuple[str, Path], ...] = ()
     static: tuple[Path, ...] = ()
     graphs: tuple[tuple[str, Path], ...] = ()
-    store: Path | None = None
+    store: Path | str | None = None
     dialect: str = "auto"
     profile: str | None = None
     report: Mapping[str, Policy] = field(default_factory=dict)
@@ -66,7 +66,7 @@ class RunOptions:
     time_predicate: str = TIME_PREDICATE
     plan: Literal["adaptive", "first", "static", "worst", "spark", "fixed"] = "adaptive"
     fixed: str | None = None
-    joins: Literal["auto", "probe", "partitioned", "spark"] = "auto"
+    joins: Literal["auto", "probe", "partitioned", "shuffle-hash", "sort-merge", "broadcast", "spark"] = "auto"
     cost_model: Literal["default", "paper"] = "default"
     constants: Literal["measured", "default"] = "measured"
     sub_result_bytes: int | None = None
@@ -92,7 +92,7 @@ class ExplainOptions:
 class LoadOptions:
     """`load`: files for the default graph and for named graphs, and the store that they go to."""
 
-    store: Path
+    store: Path | str
     paths: tuple[Path, ...] = ()
     graphs: tuple[tuple[str, Path], ...] = ()
     on_error: OnError = "fail"

@@ -61,7 +61,7 @@ class VerifyReport:
 class LoadReport:
     """A store that was written."""
 
-    store: Path
+    store: Path | str
     triples: int
     rejected: int = 0
     seconds: float = 0.0

@@ -141,14 +141,19 @@ class Optimizer:
         return self._current
 
     def choose(
-        self, statistics: Mapping[str, Statistics], changed: Collection[Key] | None = None, walk: Walk | None = None
+        self,
+        statistics: Mapping[str, Statistics],
+        changed: Collection[Key] | None = None,
+        walk: Walk | None = None,
+        worth: float = 0.0,
     ) -> dict[str, Choice]:
         """The plan of every delta source now, given the statistics of each.
 
         ``changed`` may name the only statistics that can have moved since the last call; otherwise all are read. Either way
         just the alternatives that depend on what moved are priced again. With ``walk`` the cheapest plan is tried on a sample of the
         delta, what that gives corrects the estimates for this delta alone, and the cheapest plan is looked for again, until
-        it is one that was tried (sampling-based re-optimization, Wu, Naughton & Singh 2016).
+        it is one that was tried (sampling-based re-optimization, Wu, Naughton & Singh 2016). A plan that costs less than ``worth`` is
+        not tried: no other could save what trying it takes.
         """
         moved = self.leaves.read(statistics, changed if self._current else None)
         self._known = {}
@@ -157,7 +162,7 @@ class Optimizer:
         else:
             self._memo.refresh(moved)
             if walk is not None and self.mode == "adaptive" and len(self.graph.relations) > 2:
-                self._try(walk)
+                self._try(walk, worth)
         return {source: self._choose(source) for source in self.sources}
 
     @property
@@ -180,7 +185,7 @@ class Optimizer:
             return ()
         return hinges(self._memo, source, self._current[source], NEAR_TIE)
 
-    def _try(self, walk: Walk) -> None:
+    def _try(self, walk: Walk, worth: float) -> None:
         """Walk the cheapest plans until they are known, correcting estimates on the way."""
         nothing = np.zeros_like(self.leaves.factors, bool)
         learnt = [Corrections(self._feedback[source].corrections() if self._feedback else {}) for source in self.sources]
@@ -192,8 +197,9 @@ class Optimizer:
         for _ in range(WALKS):
             before = len(walked)
             for number, source in enumerate(self.sources):
-                plan = self._select(source, ranking.cheapest(self._memo, source)).plan
-                if self._has_rows(source) and (source, str(plan)) not in walked:
+                chosen = self._select(source, ranking.cheapest(self._memo, source))
+                plan = chosen.plan
+                if chosen.cost >= worth and self._has_rows(source) and (source, str(plan)) not in walked:
                     walked.add((source, str(plan)))
                     for step, found in zip(planning.operators(plan, self.graph), walk(source, plan), strict=True):
                         if found is not None:

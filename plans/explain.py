@@ -115,7 +115,15 @@ def _table(operators: Sequence[Description]) -> Iterator[str]:
         error = "-" if observed is None else f"{q_error(estimated, observed):.2f}"
         on = " ".join("?" + variable for variable in step["on"])
         cells.append(
-            [step["op"], _shortened(step["relation"]), on, rows(estimated), rows(observed), error, " ".join(step["filters"])]
+            [
+                step.get("by") or step["op"],
+                _shortened(step["relation"]),
+                on,
+                rows(estimated),
+                rows(observed),
+                error,
+                " ".join(step["filters"]),
+            ]
         )
     if not any(line[-1] for line in cells[1:]):
         cells = [line[:-1] for line in cells]

@@ -22,7 +22,7 @@ class Held:
     """A slot, or several that were merged.
 
     ``spans`` are the rows that live, of ``total`` that came. ``known`` is where pairs keep join sizes that do not change while it
-    is held.
+    is held; ``packed`` is where :mod:`cqels_opt.stats.state` keeps its bytes, which seldom change either.
     """
 
     slots: tuple[int, ...]
@@ -32,6 +32,7 @@ class Held:
     spans: Spans
     total: int
     known: dict[str, float] = field(default_factory=dict)
+    packed: tuple[list[tuple[ValueCounts, int]], bytes] | None = None
 
     @property
     def next_end(self) -> int:

@@ -1,8 +1,8 @@
-"""Trees of JSON values and int64 arrays as compact bytes, and back: how statistics travel to a checkpoint.
+"""Trees of JSON values, int64 arrays and bytes as compact bytes, and back: how statistics travel to a checkpoint.
 
 Each array is stored in the smallest unsigned width that its range needs, so counts and times take a byte or two a value. The
 layout: ``MAGIC``, the length of the header (4 bytes), the header (JSON: the tree with ``{"$": i}`` for array i, and width, least
-value and length of each array), the arrays. Everything is little-endian.
+value and length of each array; bytes have the width 0), the arrays. Everything is little-endian.
 """
 
 from __future__ import annotations
@@ -13,18 +13,17 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-MAGIC = b"CQS1"
-Tree: TypeAlias = "dict[str, Tree] | list[Tree] | NDArray[np.int64] | str | int | float | bool | None"
+MAGIC = b"CQS2"
+Tree: TypeAlias = "dict[str, Tree] | list[Tree] | NDArray[np.int64] | bytes | str | int | float | bool | None"
 
 
 def pack(tree: Tree) -> bytes:
     """The bytes of a tree."""
-    arrays: list[NDArray[np.int64]] = []
+    arrays: list[NDArray[np.int64] | bytes] = []
     shape = _without_arrays(tree, arrays)
-    stored = [_narrowed(array) for array in arrays]
-    layout = [[body.dtype.itemsize, least, len(body)] for body, least in stored]
-    header = json.dumps({"tree": shape, "arrays": layout}, separators=(",", ":")).encode()
-    return b"".join([MAGIC, len(header).to_bytes(4, "little"), header, *(body.tobytes() for body, _ in stored)])
+    stored = [_stored(array) for array in arrays]
+    header = json.dumps({"tree": shape, "arrays": [layout for layout, _ in stored]}, separators=(",", ":")).encode()
+    return b"".join([MAGIC, len(header).to_bytes(4, "little"), header, *(body for _, body in stored)])
 
 
 def unpack(data: bytes) -> Tree:
@@ -34,11 +33,14 @@ def unpack(data: bytes) -> Tree:
     start = 8 + int.from_bytes(data[4:8], "little")
     try:
         header = json.loads(data[8:start])
-        arrays = []
+        arrays: list[NDArray[np.int64] | bytes] = []
         for width, least, length in header["arrays"]:
-            body = np.frombuffer(data, f"<u{width}", length, start)
-            arrays.append(body.astype(np.uint64).view(np.int64) + np.int64(least))
-            start += width * length
+            if width:
+                body = np.frombuffer(data, f"<u{width}", length, start)
+                arrays.append(body.astype(np.uint64).view(np.int64) + np.int64(least))
+            else:
+                arrays.append(data[start : start + length])
+            start += max(width, 1) * length
         if start != len(data):
             raise ValueError("of another length than the header says")
         return _with_arrays(header["tree"], arrays)
@@ -46,18 +48,20 @@ def unpack(data: bytes) -> Tree:
         raise ValueError(f"packed statistics are damaged: {error}") from error
 
 
-def _narrowed(array: NDArray[np.int64]) -> tuple[NDArray[np.unsignedinteger], int]:
-    """The array less its least value, as narrow as it goes."""
+def _stored(array: NDArray[np.int64] | bytes) -> tuple[list[int], bytes]:
+    """Width, least value and length; and the array less its least value, as narrow as it goes."""
+    if isinstance(array, bytes):
+        return [0, 0, len(array)], array
     array = np.asarray(array, np.int64)
     if not len(array):
-        return np.empty(0, np.uint8), 0
+        return [1, 0, 0], b""
     least, most = int(array.min()), int(array.max())
     width = np.min_scalar_type(most - least).newbyteorder("<")
-    return (array - np.int64(least)).view(np.uint64).astype(width), least
+    return [width.itemsize, least, len(array)], (array - np.int64(least)).view(np.uint64).astype(width).tobytes()
 
 
-def _without_arrays(tree: Tree, arrays: list[NDArray[np.int64]]) -> Tree:
-    if isinstance(tree, np.ndarray):
+def _without_arrays(tree: Tree, arrays: list[NDArray[np.int64] | bytes]) -> Tree:
+    if isinstance(tree, np.ndarray | bytes):
         arrays.append(tree)
         return {"$": len(arrays) - 1}
     if isinstance(tree, dict):
@@ -67,7 +71,7 @@ def _without_arrays(tree: Tree, arrays: list[NDArray[np.int64]]) -> Tree:
     return tree
 
 
-def _with_arrays(tree: Tree, arrays: list[NDArray[np.int64]]) -> Tree:
+def _with_arrays(tree: Tree, arrays: list[NDArray[np.int64] | bytes]) -> Tree:
     if isinstance(tree, dict):
         place = tree.get("$")
         if isinstance(place, int):

@@ -88,9 +88,17 @@ def _window(window: WindowStatistics, slots: bool) -> Tree:
 
 
 def _held(held: Held) -> Tree:
-    values: dict[str, Tree] = {variable: [*counts.tally(), counts.rows] for variable, counts in held.counts.items()}
     known: dict[str, Tree] = {**held.known}
-    return {"slots": [*held.slots], "times": held.times, "rows": held.rows, "total": held.total, "known": known, "values": values}
+    return {"slots": [*held.slots], "total": held.total, "known": known, "body": _body(held)}
+
+
+def _body(held: Held) -> bytes:
+    """What of a slot is many numbers, packed once: they change only where the counters of the window become too many."""
+    now = [(counts.counts, counts.counts.version) for counts in held.counts.values()]
+    if held.packed is None or held.packed[0] != now:
+        values: dict[str, Tree] = {variable: [*counts.tally(), counts.rows] for variable, counts in held.counts.items()}
+        held.packed = now, pack({"times": held.times, "rows": held.rows, "values": values})
+    return held.packed[1]
 
 
 def _resume(window: WindowStatistics, tree: dict[str, Any]) -> None:
@@ -109,11 +117,12 @@ def _resume(window: WindowStatistics, tree: dict[str, Any]) -> None:
 
 
 def _holding(window: WindowStatistics, tree: dict[str, Any], kept: Mapping[str, Kept]) -> Held:
+    body = cast("dict[str, Any]", unpack(tree["body"]))
     counts = {
         variable: BoundedCounts(ValueCounts(Tally(values, n)), kept[variable], rows)
-        for variable, (values, n, rows) in tree["values"].items()
+        for variable, (values, n, rows) in body["values"].items()
     }
-    times, rows = tree["times"], tree["rows"]
+    times, rows = body["times"], body["rows"]
     live = spans(*window.intervals(times), rows)
     return Held(tuple(tree["slots"]), times, rows, counts, live, tree["total"], dict(tree["known"]))
 

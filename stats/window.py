@@ -280,7 +280,8 @@ class WindowStatistics:
         return max(self.budget // (2 * (len(self._whole) + len(self._partial) + 1)), 1)
 
     def _chosen(self, variable: str, level: int) -> Kept:
-        return Kept(heaviest(self.whole[variable].tally(), self._most_heavy), level)
+        """What to hold at a level. Fewer heavy values than there may be: what is held changes in all slots, so it must not with each."""
+        return Kept(heaviest(self.whole[variable].tally(), max(self._most_heavy // 2, 1)), level)
 
     def _keep(self, variable: str, kept: Kept, *, narrower: bool = True) -> None:
         old = [held.counts[variable] for held in (*self._whole, *self._partial)]

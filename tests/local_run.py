@@ -26,6 +26,7 @@ from cqels_opt.operators.planner import BlockPlanner, PlanMode
 from cqels_opt.operators.program import Program
 from cqels_opt.operators.step import Step
 from cqels_opt.operators.terms import TermTable
+from cqels_opt.operators.workshop import Start, at_once
 from cqels_opt.plans import Cut as Threshold
 from cqels_opt.plans import Plan, QueryGraph, Scan, Split, parse_plans
 from cqels_opt.plans.designs import neighbours
@@ -39,6 +40,7 @@ from cqels_opt.windows.instants import Policy, Report
 from cqels_opt.windows.intervals import FOREVER
 from cqels_opt.windows.replay import BatchSize, ReplayPlan, ReplaySource, cut
 from cqels_opt.windows.slots import SlotFile
+from cqels_opt.windows.tiers import Tiers
 
 Triple = tuple[str, str, str]
 
@@ -104,6 +106,9 @@ def _policy(text: str) -> Policy:
     return Policy("cc" in words, "wc" in words, "nc" in words, period)
 
 
+MANY_MERGES = Tiers(files=2, rows=6, share=4)
+
+
 @dataclass(frozen=True)
 class Cut:
     """One way to run: the cut into batches, the plans, and the shares of each delta. ``plan`` "random": other plans each batch."""
@@ -113,6 +118,7 @@ class Cut:
     split: int = 1
     parts: int | None = None
     seed: int = 0
+    tiers: Tiers = MANY_MERGES
 
     @property
     def size(self) -> BatchSize:
@@ -173,6 +179,7 @@ class Registered:
         sink: Any = None,
         identity: Mapping[str, Any] | None = None,
         trace: Any = None,
+        merging: Start = at_once,
     ) -> Driver:
         """A driver over a new state folder (or over one that is there)."""
         self.runs += 1
@@ -189,10 +196,11 @@ class Registered:
             runner or LocalRunner(how.split),
             sink or LocalSink(),
             frontier,
-            DriverOptions(drain=self.settings.drain, plan=_mode(how.plan), parts=how.parts),
+            DriverOptions(drain=self.settings.drain, plan=_mode(how.plan), parts=how.parts, tiers=how.tiers),
             identity,
             [SlotFile("terms", str(pages), greatest=int(FOREVER))] if pages.exists() else [],
             trace,
+            merging=merging,
         )
 
     def chunks(self, how: Cut) -> list[pa.Table]:
@@ -250,7 +258,7 @@ def write_stream(path: Path, elements: Sequence[Element]) -> None:
 def _mode(plan: str) -> PlanMode:
     if plan.startswith("fixed:"):
         return PlanMode("fixed", parse_plans(plan.removeprefix("fixed:")))
-    return PlanMode("adaptive" if plan == "random" else plan)
+    return PlanMode("adaptive" if plan == "random" else plan, worth=0.0)  # walked, however small the world
 
 
 # ------------------------------------------------------------------ plans by lot

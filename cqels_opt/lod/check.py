@@ -11,13 +11,15 @@ import numpy as np
 import pyarrow as pa
 
 from cqels_opt.errors import StoreError
-from cqels_opt.lod.files import file_entry, read_header
-from cqels_opt.lod.index import Ids, Index, is_sorted, run_starts
+from cqels_opt.lod.dictionary import DICTIONARY
+from cqels_opt.lod.files import FORMAT, HEADER, VERSION, file_entry, read_header
+from cqels_opt.lod.index import Index
+from cqels_opt.lod.order import Ids, is_sorted, run_starts
 from cqels_opt.lod.relation import FORMAT as RELATION_FORMAT
 from cqels_opt.lod.relation import HEADER as RELATION_HEADER
 from cqels_opt.lod.relation import VERSION as RELATION_VERSION
 from cqels_opt.lod.relation import Relation
-from cqels_opt.lod.store import DEFAULT_GRAPH, DICTIONARY, FORMAT, GRAPHS, HEADER, VERSION, Store
+from cqels_opt.lod.store import DEFAULT_GRAPH, GRAPHS, Store
 from cqels_opt.rdf.ids import encode
 
 
@@ -36,7 +38,7 @@ class PredicateInfo:
 class StoreInfo:
     """A store, described. ``predicates`` come by graph, the largest first."""
 
-    path: Path
+    path: Path | str
     version: int
     seed: int
     fingerprint: str
@@ -48,10 +50,10 @@ class StoreInfo:
     sources: tuple[dict[str, Any], ...]
 
 
-def info(path: Path) -> StoreInfo:
-    """Describe a store; StoreError if it cannot be opened."""
+def info(path: Path | str) -> StoreInfo:
+    """Describe a store; StoreError if it cannot be opened. ``bytes`` are those of its arrays."""
     store = Store.open(path)
-    header = read_header(path / HEADER, FORMAT, VERSION)
+    header = read_header(store.path / HEADER, FORMAT, VERSION)
     keys = list(store.entries)
     graphs = _names(store, np.array([graph for graph, _ in keys], np.int64))
     predicates = _names(store, np.array([predicate for _, predicate in keys], np.int64))
@@ -67,7 +69,8 @@ def info(path: Path) -> StoreInfo:
         fingerprint=store.fingerprint,
         triples=store.triples,
         terms=store.terms,
-        bytes=sum(file.stat().st_size for file in path.rglob("*") if file.is_file()),
+        bytes=sum(entry.size for entry in store.entries.values())
+        + sum(size for part in store.dictionary.parts for size, _ in part.entry.files.values()),
         graphs=tuple(_names(store, store.named_graphs())),
         predicates=tuple(sorted(rows, key=lambda row: (row.graph or "", -row.triples, row.predicate))),
         sources=tuple(store.sources),
@@ -78,7 +81,7 @@ def _names(store: Store, ids: Ids) -> list[str]:
     return [text or f"(unknown {term_id:#x})" for text, term_id in zip(store.decode(ids), ids.tolist())]
 
 
-def check(path: Path) -> list[str]:
+def check(path: Path | str) -> list[str]:
     """Read all of a store and say what is wrong with it, a sentence a finding; an intact store has none.
 
     Checked are the checksum of every file, the sort orders and indexes of the partitions, that each graph is a set, that the
@@ -87,9 +90,10 @@ def check(path: Path) -> list[str]:
     return list(_findings(path))
 
 
-def _findings(path: Path) -> Iterator[str]:
-    store = Store.open(path)
-    header = read_header(path / HEADER, FORMAT, VERSION)
+def _findings(place: Path | str) -> Iterator[str]:
+    store = Store.open(place)
+    store.fetch_all()
+    header, path = read_header(store.path / HEADER, FORMAT, VERSION), store.data
     files = {path / DICTIONARY / name: entry for part in header["dictionary"] for name, entry in part["files"].items()}
     for entry in store.entries.values():
         described = read_header(path / entry.folder / RELATION_HEADER, RELATION_FORMAT, RELATION_VERSION)
@@ -119,14 +123,15 @@ def _findings(path: Path) -> Iterator[str]:
 
 def _dictionary_findings(store: Store) -> Iterator[str]:
     last = 0
-    for number, (ids, texts) in enumerate(store.dictionary.parts):
+    for number, part in enumerate(store.dictionary.parts):
+        ids, texts = part.ids, part.texts
         if ids[0] <= last or not is_sorted(ids) or len(run_starts((ids,))) != len(ids):
-            yield f"{store.path / DICTIONARY}: the ids of part {number} are not in order"
+            yield f"{store.data / DICTIONARY}: the ids of part {number} are not in order"
         last = int(ids[-1])
         wrong = np.flatnonzero(encode(cast("pa.StringArray", texts.cast(pa.string())), store.seed) != ids)
         if len(wrong):
             first = texts[int(wrong[0])].as_py()
-            yield f"{store.path / DICTIONARY}: {len(wrong)} terms of part {number} have other ids, the first is {first}"
+            yield f"{store.data / DICTIONARY}: {len(wrong)} terms of part {number} have other ids, the first is {first}"
 
 
 def _partition_findings(store: Store, graph: int, predicate: int, partition: Relation) -> Iterator[str]:

@@ -6,17 +6,26 @@ independently. Inline ids are not in it: they hold their term themselves.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
+from typing import Final, TypeAlias, cast
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from cqels_opt.errors import StoreError
-from cqels_opt.lod.files import FileEntry, map_array, write_array
+from cqels_opt.lod.files import FileEntry, check_size, file_sizes, map_array, write_array
+from cqels_opt.lod.order import run_starts
 from cqels_opt.rdf.ids import Ids, check_collisions, inline_texts, is_inline
+
+#: Where the dictionary lies in the data of a store.
+DICTIONARY: Final = "dictionary"
+
+#: Brings files of a store, by their paths in its data, to this machine.
+Fetch: TypeAlias = Callable[[Mapping[str, FileEntry]], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,16 +39,23 @@ class PartEntry:
     files: dict[str, FileEntry]
 
 
+def distinct_terms(ids: Ids, texts: pa.StringArray) -> tuple[Ids, pa.StringArray]:
+    """The different terms whose ids are hashes, in the order of ids. Different texts of one id raise CollisionError."""
+    order = np.argsort(ids)
+    ordered = ids[order]
+    check_collisions(ids, texts, order)
+    first = run_starts((ordered,))
+    first = first[~is_inline(ordered[first])]
+    return ordered[first], texts.take(order[first])
+
+
 def write_part(folder: Path, name: str, ids: Ids, texts: pa.StringArray) -> PartEntry | None:
     """Write the distinct terms of one id range; None if there is none. Different texts of one id raise CollisionError."""
-    check_collisions(ids, texts)
-    distinct, first = np.unique(ids, return_index=True)
-    hashed = ~is_inline(distinct)
-    distinct, first = distinct[hashed], first[hashed]
+    distinct, distinct_texts = distinct_terms(ids, texts)
     if not len(distinct):
         return None
     folder.mkdir(parents=True, exist_ok=True)
-    kept = texts.take(first).cast(pa.large_string())
+    kept = distinct_texts.cast(pa.large_string())
     _, offsets, blob = kept.buffers()
     assert offsets is not None and blob is not None
     starts = np.frombuffer(memoryview(offsets), np.int64, len(kept) + 1)
@@ -49,44 +65,69 @@ def write_part(folder: Path, name: str, ids: Ids, texts: pa.StringArray) -> Part
     return PartEntry(name, len(distinct), int(distinct[0]), int(distinct[-1]), files)
 
 
-class Dictionary:
-    """The mapped parts of a dictionary."""
+class DictionaryPart:
+    """One part, mapped when it is first asked."""
 
-    def __init__(self, ids: Sequence[Ids], texts: Sequence[pa.StringArray | pa.LargeStringArray]) -> None:
-        self.parts = tuple(zip(ids, texts))
-        self._lasts = np.array([part[-1] for part in ids], np.int64)
-        self.terms = sum(len(part) for part in ids)
+    def __init__(self, folder: Path, entry: PartEntry, fetch: Fetch | None) -> None:
+        self.entry, self._folder, self._fetch = entry, folder, fetch
+
+    @cached_property
+    def _mapped(self) -> tuple[Ids, pa.LargeStringArray]:
+        entry = self.entry
+        if self._fetch is not None:
+            self._fetch({f"{DICTIONARY}/{name}": file for name, file in entry.files.items()})
+        arrays = [map_array(self._folder / f"{entry.name}.{array}.npy", entry.files) for array in ("ids", "starts", "text")]
+        if len(arrays[0]) != entry.terms or len(arrays[1]) != entry.terms + 1:
+            raise StoreError(
+                f"{self._folder / entry.name} does not have its {entry.terms} terms: the store is damaged, load it again"
+            )
+        starts, text = (pa.py_buffer(array.data) for array in arrays[1:])
+        try:
+            return arrays[0], cast("pa.LargeStringArray", pa.LargeStringArray.from_buffers(entry.terms, starts, text))
+        except pa.ArrowInvalid as error:
+            raise StoreError(f"{self._folder / entry.name}.starts.npy is damaged ({error}): load the store again") from error
+
+    @property
+    def ids(self) -> Ids:
+        """The ids, sorted."""
+        return self._mapped[0]
+
+    @property
+    def texts(self) -> pa.LargeStringArray:
+        """The text of each id."""
+        return self._mapped[1]
+
+
+class Dictionary:
+    """A dictionary in parts. Nothing is read before it is asked for, so opening does not depend on how many terms there are."""
+
+    def __init__(self, folder: Path, entries: Sequence[PartEntry], fetch: Fetch | None = None) -> None:
+        ordered = sorted(entries, key=lambda entry: entry.first)
+        self.parts = tuple(DictionaryPart(folder, entry, fetch) for entry in ordered)
+        self._lasts = np.array([entry.last for entry in ordered], np.int64)
+        self.terms = sum(entry.terms for entry in ordered)
 
     @classmethod
-    def open(cls, folder: Path, entries: Sequence[PartEntry]) -> Dictionary:
-        """Map the parts that a store's header names."""
-        ids, texts = [], []
-        for entry in sorted(entries, key=lambda entry: entry.first):
-            arrays = [map_array(folder / f"{entry.name}.{array}.npy", entry.files) for array in ("ids", "starts", "text")]
-            if len(arrays[0]) != entry.terms or len(arrays[1]) != entry.terms + 1:
-                raise StoreError(
-                    f"{folder / entry.name} does not have its {entry.terms} terms: the store is damaged, load it again"
-                )
-            ids.append(arrays[0])
-            starts, text = (pa.py_buffer(array.data) for array in arrays[1:])
-            try:
-                texts.append(pa.LargeStringArray.from_buffers(entry.terms, starts, text))
-            except pa.ArrowInvalid as error:
-                raise StoreError(f"{folder / entry.name}.starts.npy is damaged ({error}): load the store again") from error
-        return cls(ids, texts)
+    def open(cls, folder: Path, entries: Sequence[PartEntry], fetch: Fetch | None = None) -> Dictionary:
+        """The dictionary of a store's header; its files are there and have their sizes, unless they are still to be fetched."""
+        if fetch is None:
+            sizes = file_sizes(folder)
+            for entry in entries:
+                for name, (size, _) in entry.files.items():
+                    if sizes.get(name) != size:
+                        check_size(folder / name, entry.files)
+        return cls(folder, entries, fetch)
 
     def find(self, ids: Ids) -> tuple[Ids, Ids]:
         """For each id the part and the position in it, (-1, -1) where the dictionary does not have it."""
         parts = np.full(len(ids), -1, np.int64)
         positions = np.full(len(ids), -1, np.int64)
-        of = np.searchsorted(self._lasts, ids)
-        for number, (known, _) in enumerate(self.parts):
-            asked = np.flatnonzero(of == number)
-            if len(asked):
-                at = np.searchsorted(known, ids[asked])
-                hits = known[at] == ids[asked]
-                parts[asked[hits]] = number
-                positions[asked[hits]] = at[hits]
+        asked_of = np.where(is_inline(ids), len(self.parts), np.searchsorted(self._lasts, ids))
+        for number, part, asked in self._asked(asked_of):
+            at = np.minimum(np.searchsorted(part.ids, ids[asked]), len(part.ids) - 1)
+            hits = part.ids[at] == ids[asked]
+            parts[asked[hits]] = number
+            positions[asked[hits]] = at[hits]
         return parts, positions
 
     def contains(self, ids: Ids) -> NDArray[np.bool_]:
@@ -97,9 +138,13 @@ class Dictionary:
         """The texts of ids; None where unknown."""
         texts = inline_texts(ids)
         parts, positions = self.find(ids)
-        for number, (_, known) in enumerate(self.parts):
-            asked = np.flatnonzero(parts == number)
-            if len(asked):
-                for place, text in zip(asked.tolist(), known.take(positions[asked]).to_pylist()):
-                    texts[place] = text
+        for _, part, asked in self._asked(parts):
+            for place, text in zip(asked.tolist(), part.texts.take(positions[asked]).to_pylist()):
+                texts[place] = text
         return texts
+
+    def _asked(self, numbers: Ids) -> Iterator[tuple[int, DictionaryPart, Ids]]:
+        """The parts with these numbers, and where each stands among them; other numbers are of no part."""
+        for number in np.unique(numbers).tolist():
+            if 0 <= number < len(self.parts):
+                yield number, self.parts[number], np.flatnonzero(numbers == number)

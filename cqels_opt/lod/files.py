@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cqels_opt.errors import StoreError
+
+#: The header of a store.
+FORMAT: Final = "cqels-opt store"
+VERSION: Final = 2
+HEADER: Final = "store.json"
 
 #: Size in bytes and checksum of a file, as headers record them.
 FileEntry: TypeAlias = "tuple[int, str]"
@@ -39,6 +45,14 @@ def file_entry(path: Path) -> FileEntry:
 def text_checksum(text: str) -> str:
     """The checksum of a text."""
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+def file_sizes(folder: Path) -> dict[str, int]:
+    """The sizes of the files in a folder, by name; nothing if there is no folder."""
+    if not folder.is_dir():
+        return {}
+    with os.scandir(folder) as files:
+        return {file.name: file.stat().st_size for file in files if file.is_file()}
 
 
 def check_size(path: Path, files: Mapping[str, FileEntry]) -> None:
@@ -72,16 +86,25 @@ def write_header(path: Path, header: Mapping[str, Any]) -> str:
 def read_header(path: Path, file_format: str, version: int) -> dict[str, Any]:
     """Read a JSON header of this format, of this version or an older one; StoreError says what is wrong."""
     try:
-        header = json.loads(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
     except (FileNotFoundError, NotADirectoryError) as error:
         raise StoreError(f"{path.parent} has no {path.name}: not a {file_format}") from error
     except (OSError, ValueError) as error:
+        raise StoreError(f"{path} is damaged: {error}") from error
+    return parse_header(path, text, file_format, version)
+
+
+def parse_header(path: Path | str, text: str, file_format: str, version: int) -> dict[str, Any]:
+    """The header that a text holds; ``path`` is for what StoreError says is wrong."""
+    try:
+        header = json.loads(text)
+    except ValueError as error:
         raise StoreError(f"{path} is damaged: {error}") from error
     if not isinstance(header, dict) or header.get("format") != file_format or not isinstance(header.get("version"), int):
         raise StoreError(f"{path} is not the header of a {file_format}")
     if header["version"] > version:
         raise StoreError(
-            f"{path.parent} has format version {header['version']}, this cqels-opt reads up to {version}: use a newer cqels-opt"
+            f"{path} has format version {header['version']}, this cqels-opt reads up to {version}: use a newer cqels-opt"
         )
     content = {key: value for key, value in header.items() if key != "checksum"}
     if header.get("checksum") != text_checksum(json.dumps(content, sort_keys=True)):

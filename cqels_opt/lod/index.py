@@ -14,10 +14,16 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-Ids = NDArray[np.int64]
+from cqels_opt.lod.order import Ids, is_sorted, run_starts, stable_order
 
 #: A single column is good enough for a composite index while a row's key has on average at most this many rows to verify.
 VERIFY_LIMIT: Final = 4.0
+
+#: So many probes are sorted first: neighbours in the keys then share the pages and the cache lines of their searches.
+SORTED_PROBES: Final = 1000
+
+#: Runs that are counted at a time.
+_PIECE: Final = 1 << 20
 
 _MIX: Final = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
 
@@ -45,12 +51,15 @@ class FanOut:
 
 def fan_out(starts: Ids) -> FanOut:
     """The distribution of run lengths between ``starts`` (one more than there are keys)."""
-    lengths = np.diff(starts)
-    if not len(lengths):
-        return FanOut(0, 0, 0, 0, ())
-    histogram = np.bincount(np.frexp(lengths.astype(np.float64))[1] - 1)
-    squares = int(np.dot(lengths, lengths))
-    return FanOut(len(lengths), int(starts[-1]), int(lengths.max()), squares, tuple(histogram.tolist()))
+    histogram = np.zeros(64, np.int64)
+    maximum = squares = 0
+    for begin in range(0, len(starts) - 1, _PIECE):
+        lengths = np.diff(starts[begin : begin + _PIECE + 1])
+        histogram += np.bincount(np.frexp(lengths.astype(np.float64))[1] - 1, minlength=64)
+        squares += int(np.dot(lengths, lengths))
+        maximum = max(maximum, int(lengths.max()))
+    filled = int(np.flatnonzero(histogram)[-1]) + 1 if maximum else 0
+    return FanOut(len(starts) - 1, int(starts[-1]), maximum, squares, tuple(histogram[:filled].tolist()))
 
 
 def mix(columns: Sequence[Ids]) -> Ids:
@@ -77,6 +86,16 @@ class Runs:
     def total(self) -> int:
         """How many matches there are."""
         return int(self.counts.sum())
+
+    def pairs(self, some: slice = slice(None)) -> tuple[Ids, Ids]:
+        """The matches of some of the runs: (probe positions, relation rows)."""
+        begins, counts = self.begins[some], self.counts[some]
+        if len(counts) and counts.max() == 1:  # each run is one row
+            positions, slots = self.probes[some], begins
+        else:
+            positions = np.repeat(self.probes[some], counts)
+            slots = np.repeat(begins - (np.cumsum(counts) - counts), counts) + np.arange(len(positions))
+        return positions, slots if self.index.rows is None else self.index.rows[slots].astype(np.int64, copy=False)
 
     def pick(self, places: Ids) -> tuple[Ids, Ids]:
         """The matches at some places of :meth:`Index.lookup`'s answer: (probe positions, relation rows)."""
@@ -130,10 +149,7 @@ class Index:
 
     def lookup(self, *keys: Ids) -> tuple[Ids, Ids]:
         """For probe rows with these keys: (probe positions, relation rows), a pair a match, by ascending probe position."""
-        probes, begins, counts = self._runs(keys)
-        positions = np.repeat(probes, counts)
-        slots = np.repeat(begins - (np.cumsum(counts) - counts), counts) + np.arange(len(positions))
-        rows = slots if self.rows is None else self.rows[slots].astype(np.int64, copy=False)
+        positions, rows = Runs(self, *self._runs(keys)).pairs()
         for place, (column, key) in enumerate(zip(self.columns, keys)):
             if place != self.by:
                 kept = column[rows] == key[positions]
@@ -172,11 +188,22 @@ class Index:
         if not len(self.keys):
             nothing = np.empty(0, np.int64)
             return nothing, nothing, nothing
+        if len(probe) < SORTED_PROBES:
+            at = np.minimum(np.searchsorted(self.keys, probe), len(self.keys) - 1)
+            hits = np.flatnonzero(self.keys[at] == probe)
+            at = at[hits]
+            begins = self.starts[at]
+            return hits, begins, self.starts[at + 1] - begins
+        order = np.argsort(probe)
+        probe = probe[order]
         at = np.minimum(np.searchsorted(self.keys, probe), len(self.keys) - 1)
-        hits = np.flatnonzero(self.keys[at] == probe)
-        at = at[hits]
-        begins = self.starts[at]
-        return hits, begins, self.starts[at + 1] - begins
+        found = self.keys[at] == probe
+        at, rows = at[found], order[found]
+        begin_of, count_of = np.empty(len(probe), np.int64), np.zeros(len(probe), np.int64)
+        begin_of[rows] = self.starts[at]
+        count_of[rows] = self.starts[at + 1] - self.starts[at]
+        hits = np.flatnonzero(count_of)
+        return hits, begin_of[hits], count_of[hits]
 
 
 def _sorted_runs(column: Ids) -> tuple[Ids, Ids, NDArray[np.integer] | None]:
@@ -184,23 +211,8 @@ def _sorted_runs(column: Ids) -> tuple[Ids, Ids, NDArray[np.integer] | None]:
     rows: NDArray[np.integer] | None = None
     ordered = column
     if not is_sorted(column):
-        order = np.argsort(column, kind="stable")
+        order = stable_order(column)
         ordered = column[order]
         rows = order.astype(np.int32) if len(column) < 1 << 31 else order
     first = run_starts((ordered,))
     return ordered[first], np.append(first, len(column)), rows
-
-
-def is_sorted(column: Ids) -> bool:
-    """Whether values never fall."""
-    return bool((column[1:] >= column[:-1]).all())
-
-
-def run_starts(columns: Sequence[Ids]) -> Ids:
-    """Where, in columns sorted alike, a row differs from the one before it."""
-    length = len(columns[0])
-    changed = np.zeros(length, np.bool_)
-    changed[:1] = True
-    for column in columns:
-        changed[1:] |= column[1:] != column[:-1]
-    return np.flatnonzero(changed)

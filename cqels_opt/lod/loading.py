@@ -1,9 +1,12 @@
 """What a task of a parallel load does, as plain functions over files: no Spark here, and nothing of the data in what they return.
 
 A small load is one task (:func:`load_pieces`). A large one has two stages: :func:`spill_pieces` parses and encodes its pieces
-and writes them cut into buckets; then :func:`gather_quads` writes the vertical partitions of one bucket of (graph, predicate)
-pairs and :func:`gather_terms` one part of the dictionary, each from that bucket of all spills. An attempt writes to files and
-folders of its own, and only those that the driver was told of count, so a task can be retried at any time.
+and writes them cut into buckets of (graph, predicate) pairs, each cut into ranges of subjects; then :func:`gather_quads` writes the
+vertical partitions of one bucket, a range of subjects after the other, and :func:`gather_terms` one part of the dictionary, each from
+all spills. So a task holds a piece of the source, or a range, however large the data and however unequal the predicates.
+
+An attempt writes to files and folders of its own, and only those that the driver was told of count, so a task can be retried at any
+time. A store that goes to an object store is written here first; :func:`upload_files` then takes it there.
 """
 
 from __future__ import annotations
@@ -11,17 +14,21 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias, cast
 
 import numpy as np
 import pyarrow as pa
 
-from cqels_opt.lod.build import EncodedQuads, encode_quads, write_all, write_partitions
-from cqels_opt.lod.dictionary import PartEntry, write_part
-from cqels_opt.lod.index import Ids, mix
-from cqels_opt.lod.store import DICTIONARY, PartitionEntry
-from cqels_opt.rdf.ids import KIND_IRI, KIND_LITERAL, KIND_SHIFT, check_collisions, encode, is_inline
+from cqels_opt.lod.build import EncodedQuads, by_partition, encode_quads, write_all, write_partitions
+from cqels_opt.lod.dictionary import DICTIONARY, PartEntry, distinct_terms, write_part
+from cqels_opt.lod.index import mix
+from cqels_opt.lod.order import Ids
+from cqels_opt.lod.partition import PartitionWriter
+from cqels_opt.lod.remote import upload
+from cqels_opt.lod.store import PartitionEntry, array_bytes
+from cqels_opt.rdf.ids import KIND_IRI, KIND_LITERAL, KIND_SHIFT, encode
 from cqels_opt.rdf.static import Failure, Failures, Piece, graph_term, read
 
 _KINDS: Final = KIND_LITERAL - KIND_IRI + 1
@@ -37,15 +44,20 @@ class Slice(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Spill:
-    """The files of one task of the first stage: ``<name>.quads.npy``, ``<name>.terms.arrow`` and where their buckets begin."""
+    """The files of one task of the first stage, ``<name>.quads.npy`` and ``<name>.terms.arrow``, and where their cuts begin.
+
+    The quads of a bucket lie together, cut into ``ranges`` of subjects.
+    """
 
     name: str
+    ranges: int
     quad_starts: tuple[int, ...]
     term_starts: tuple[int, ...]
 
-    def quads(self, bucket: int) -> Slice:
-        """Where the quads of a bucket are."""
-        return Slice(f"{self.name}.quads.npy", self.quad_starts[bucket], self.quad_starts[bucket + 1])
+    def quads(self, bucket: int) -> tuple[Slice, ...]:
+        """Where the quads of a bucket are, a slice a range of subjects."""
+        starts = self.quad_starts[bucket * self.ranges : (bucket + 1) * self.ranges + 1]
+        return tuple(Slice(f"{self.name}.quads.npy", start, end) for start, end in pairwise(starts))
 
     def terms(self, number: int) -> Slice:
         """Where the terms of an id range are."""
@@ -88,7 +100,7 @@ def _read(pieces: Iterable[Piece], seed: int, failures: Failures) -> _Input:
             names[name] = None
         for quads in read(piece, failures):
             if len(quads):
-                result.quads.append(encode_quads(quads.s, quads.p, quads.o, quads.g, seed))
+                result.quads.append(encode_quads(quads, seed))
                 result.read += len(quads)
     # a named graph that was given exists even if its file is empty
     result.graph_texts = pa.array(list(names), pa.string())
@@ -113,23 +125,32 @@ def load_pieces(pieces: Sequence[Piece], folder: Path, seed: int, skip: bool) ->
     )
 
 
-def spill_pieces(pieces: Sequence[Piece], folder: Path, seed: int, skip: bool, buckets: int, ranges: int) -> Outcome:
-    """First stage: read the pieces, and write their quads by bucket and their distinct terms by id range."""
+@dataclass(frozen=True, slots=True)
+class Cuts:
+    """Into how many parts a large load is cut: buckets of predicates, ranges of subjects in each, and ranges of ids a kind of term.
+
+    Ranges are a power of two.
+    """
+
+    buckets: int
+    subjects: int
+    terms: int
+
+
+def spill_pieces(pieces: Sequence[Piece], folder: Path, seed: int, skip: bool, cuts: Cuts) -> Outcome:
+    """First stage: read the pieces, and write their quads by bucket and range of subjects, and their distinct terms by id range."""
     failures = Failures(skip)
     found = _read(pieces, seed, failures)
     name = uuid.uuid4().hex
     empty = np.empty(0, np.int64)
     quads = np.array([np.concatenate([empty, *(getattr(q, column) for q in found.quads)]) for column in "spog"])
-    bucket = bucket_of(quads[3], quads[1], buckets)
-    order = np.argsort(bucket, kind="stable")
+    subjects = cuts.subjects * _KINDS
+    cell = bucket_of(quads[3], quads[1], cuts.buckets) * subjects + range_of(quads[0], cuts.subjects)
+    order = np.argsort(cell)
     np.save(folder / f"{name}.quads.npy", quads[:, order])
     ids = np.concatenate([found.graph_ids, *(q.term_ids for q in found.quads)])
-    texts = pa.concat_arrays([found.graph_texts, *(q.term_texts for q in found.quads)])
-    check_collisions(ids, texts)
-    distinct, first = np.unique(ids, return_index=True)
-    hashed = ~is_inline(distinct)
-    distinct, first = distinct[hashed], first[hashed]
-    table = pa.table({"id": pa.array(distinct), "text": texts.take(first)})
+    distinct, texts = distinct_terms(ids, pa.concat_arrays([found.graph_texts, *(q.term_texts for q in found.quads)]))
+    table = pa.table({"id": pa.array(distinct), "text": texts})
     with pa.OSFile(str(folder / f"{name}.terms.arrow"), "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
         writer.write_table(table)
     return Outcome(
@@ -139,18 +160,37 @@ def spill_pieces(pieces: Sequence[Piece], folder: Path, seed: int, skip: bool, b
         graphs=tuple(found.graph_ids.tolist()),
         spill=Spill(
             name,
-            tuple(np.searchsorted(bucket[order], np.arange(buckets + 1)).tolist()),
-            tuple(np.searchsorted(range_of(distinct, ranges), np.arange(_KINDS * ranges + 1)).tolist()),
+            subjects,
+            tuple(np.searchsorted(cell[order], np.arange(cuts.buckets * subjects + 1)).tolist()),
+            tuple(np.searchsorted(range_of(distinct, cuts.terms), np.arange(_KINDS * cuts.terms + 1)).tolist()),
         ),
     )
 
 
-def gather_quads(slices: Sequence[Slice], folder: Path) -> Outcome:
-    """Second stage: write the vertical partitions of one bucket."""
+def gather_quads(ranges: Sequence[Sequence[Slice]], folder: Path) -> Outcome:
+    """Second stage: write the vertical partitions of one bucket, whose ``ranges`` of subjects follow one another."""
+    own = _own_folder(folder)
+    if len(ranges) == 1:
+        return Outcome(folder=own.name, partitions=tuple(write_partitions(own, *_read_quads(ranges[0], folder))))
+    writers: dict[tuple[int, int], PartitionWriter] = {}
+    for slices in ranges:
+        for graph, predicate, s, o in by_partition(*_read_quads(slices, folder)):
+            writer = writers.get((graph, predicate))
+            if writer is None:
+                place = PartitionEntry(graph, predicate, 0, 0, "").folder
+                writer = writers[graph, predicate] = PartitionWriter(own / place)
+            writer.append(s, o)
+    partitions = []
+    for (graph, predicate), writer in writers.items():
+        checksum = writer.close()
+        partitions.append(PartitionEntry(graph, predicate, writer.rows, array_bytes(writer.folder), checksum))
+    return Outcome(folder=own.name, partitions=tuple(partitions))
+
+
+def _read_quads(slices: Sequence[Slice], folder: Path) -> tuple[Ids, Ids, Ids, Ids]:
     mapped = [np.load(folder / file, mmap_mode="r")[:, start:end] for file, start, end in slices]
     s, p, o, g = np.concatenate([np.empty((4, 0), np.int64), *mapped], axis=1)
-    own = _own_folder(folder)
-    return Outcome(folder=own.name, partitions=tuple(write_partitions(own, s, p, o, g)))
+    return s, p, o, g
 
 
 def gather_terms(slices: Sequence[Slice], folder: Path, name: str) -> Outcome:
@@ -164,6 +204,12 @@ def gather_terms(slices: Sequence[Slice], folder: Path, name: str) -> Outcome:
     own = _own_folder(folder)
     part = write_part(own / DICTIONARY, name, ids, cast("pa.StringArray", texts))
     return Outcome(folder=own.name, parts=(part,) if part else ())
+
+
+def upload_files(folder: Path, names: Sequence[str], uri: str, fingerprint: str) -> Outcome:
+    """Last stage of a load into an object store: take some of the files there."""
+    upload(folder, names, uri, fingerprint)
+    return Outcome()
 
 
 def dictionary_ranges(ranges: int) -> int:

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from cqels_opt.errors import StoreError
 from cqels_opt.lod.files import FileEntry, map_array, read_header, write_array, write_header
-from cqels_opt.lod.index import FanOut, Ids, Index, run_starts
+from cqels_opt.lod.index import FanOut, Index
+from cqels_opt.lod.order import Ids, run_starts, sorted_order
 
 FORMAT: Final = "cqels-opt relation"
 VERSION: Final = 1
@@ -135,29 +136,9 @@ class Relation:
             files |= write_array(folder, f"i{number}.starts.npy", index.starts)
             if index.rows is not None:
                 files |= write_array(folder, f"i{number}.rows.npy", index.rows)
-            measured = index.fan_out
-            described.append(
-                {
-                    "on": list(on),
-                    "by": index.by,
-                    "in_order": index.rows is None,
-                    "keys": measured.keys,
-                    "maximum": measured.maximum,
-                    "squares": measured.squares,
-                    "histogram": list(measured.histogram),
-                }
-            )
-        header = {
-            "format": FORMAT,
-            "version": VERSION,
-            "rows": self.rows,
-            "variables": list(self.variables),
-            "multiplicities": self.n is not None,
-            "distinct": {variable: self.distinct(variable) for variable in self.variables},
-            "indexes": described,
-            "files": files,
-        }
-        return write_header(folder / HEADER, header)
+            described.append(described_index(on, index.by, index.rows is None, index.fan_out))
+        distinct = {variable: self.distinct(variable) for variable in self.variables}
+        return save_header(folder, self.rows, self.n is not None, distinct, described, files)
 
     @classmethod
     def open(cls, folder: Path) -> Relation:
@@ -193,7 +174,7 @@ def compact(columns: Mapping[str, Ids], n: Ids | None = None) -> tuple[dict[str,
     if not arrays:
         total = 0 if n is None else int(n.sum())
         return {}, np.array([total] if total else [], np.int64)
-    order = np.argsort(arrays[0], kind="stable") if len(arrays) == 1 else np.lexsort(arrays[::-1])
+    order = sorted_order(arrays)
     ordered = [array[order] for array in arrays]
     first = run_starts(ordered)
     if n is None:
@@ -201,6 +182,41 @@ def compact(columns: Mapping[str, Ids], n: Ids | None = None) -> tuple[dict[str,
     else:
         counts = np.add.reduceat(n[order], first) if len(first) else np.empty(0, np.int64)
     return {variable: array[first] for variable, array in zip(columns, ordered)}, counts
+
+
+def described_index(on: Sequence[str], by: int | None, in_order: bool, measured: FanOut) -> dict[str, Any]:
+    """An index as the header of a saved relation has it."""
+    return {
+        "on": list(on),
+        "by": by,
+        "in_order": in_order,
+        "keys": measured.keys,
+        "maximum": measured.maximum,
+        "squares": measured.squares,
+        "histogram": list(measured.histogram),
+    }
+
+
+def save_header(
+    folder: Path,
+    rows: int,
+    multiplicities: bool,
+    distinct: Mapping[str, int],
+    indexes: Sequence[Mapping[str, Any]],
+    files: Mapping[str, FileEntry],
+) -> str:
+    """Write the header of a relation whose arrays lie in the folder; returns its checksum. ``distinct`` is by variable, in order."""
+    header = {
+        "format": FORMAT,
+        "version": VERSION,
+        "rows": rows,
+        "variables": list(distinct),
+        "multiplicities": multiplicities,
+        "distinct": dict(distinct),
+        "indexes": list(indexes),
+        "files": dict(files),
+    }
+    return write_header(folder / HEADER, header)
 
 
 def restrict(relation: Relation, variables: Sequence[str]) -> Relation:

@@ -1,13 +1,15 @@
 """The static store: which bindings does a triple pattern have in the static graphs?
 
-A store is a folder: ``store.json`` (format version, hash seed, counts, fingerprint, sources), ``dictionary/`` and a vertical
-partition a graph and predicate, ``graphs/<default or graph id>/<predicate id>/``, a saved :class:`Relation` of ``s`` and ``o``
-indexed both ways. Everything is memory-mapped when it is first used. Each graph is a set of triples.
+A store is a folder: ``store.json`` (format version, hash seed, counts, fingerprint, sources) names the folder of its data, in which lie
+``dictionary/`` and a vertical partition a graph and predicate, ``graphs/<default or graph id>/<predicate id>/``, a saved
+:class:`Relation` of ``s`` and ``o`` indexed both ways. Everything is memory-mapped when it is first used. Each graph is a set of triples.
+
+``store.json`` is what a load replaces, in one step, when its data are complete. A store may also lie in an object store
+(:mod:`cqels_opt.lod.remote`); its files then come to a folder of this machine, and are mapped there.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,16 +19,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cqels_opt.errors import StoreError
-from cqels_opt.lod.dictionary import Dictionary, PartEntry
-from cqels_opt.lod.files import read_header
-from cqels_opt.lod.index import Ids
+from cqels_opt.lod import remote
+from cqels_opt.lod.dictionary import DICTIONARY, Dictionary, PartEntry
+from cqels_opt.lod.files import FORMAT, HEADER, VERSION, file_sizes, read_header
+from cqels_opt.lod.order import Ids
+from cqels_opt.lod.places import is_uri
+from cqels_opt.lod.relation import FORMAT as RELATION_FORMAT
 from cqels_opt.lod.relation import HEADER as RELATION_HEADER
+from cqels_opt.lod.relation import VERSION as RELATION_VERSION
 from cqels_opt.lod.relation import Relation
 
-FORMAT: Final = "cqels-opt store"
-VERSION: Final = 1
-HEADER: Final = "store.json"
-DICTIONARY: Final = "dictionary"
 GRAPHS: Final = "graphs"
 DEFAULT_GRAPH: Final = 0
 
@@ -69,10 +71,7 @@ class PartitionEntry(NamedTuple):
 
 def array_bytes(folder: Path) -> int:
     """The bytes of the arrays in a folder; 0 if there is no folder."""
-    if not folder.is_dir():
-        return 0
-    with os.scandir(folder) as files:
-        return sum(file.stat().st_size for file in files if file.name.endswith(".npy"))
+    return sum(size for name, size in file_sizes(folder).items() if name.endswith(".npy"))
 
 
 def graph_name(graph: int) -> str:
@@ -83,37 +82,58 @@ def graph_name(graph: int) -> str:
 class Store:
     """An open store. :meth:`open` maps it; :meth:`match` answers triple patterns."""
 
-    def __init__(self, path: Path, header: Mapping[str, Any], dictionary: Dictionary, entries: list[PartitionEntry]) -> None:
+    def __init__(self, path: Path, header: Mapping[str, Any], source: remote.RemoteStore | None = None) -> None:
         self.path = path
         self.seed: int = header["seed"]
         self.triples: int = header["triples"]
         self.fingerprint: str = header["fingerprint"]
         self.sources: list[dict[str, Any]] = header["sources"]
-        self.dictionary = dictionary
-        self.entries = {(entry.graph, entry.predicate): entry for entry in entries}
+        #: The folder in which the data lie, or into which they are fetched.
+        self.data = path if source is not None else path / header.get("data", "")
+        self.source = source
+        self._checksum: str = header["checksum"]
+        self.entries = {(entry.graph, entry.predicate): entry for entry in (PartitionEntry(*e) for e in header["partitions"])}
+        parts = [PartEntry(**entry) for entry in header["dictionary"]]
+        self.dictionary = Dictionary.open(self.data / DICTIONARY, parts, source.fetch if source is not None else None)
         self._named: Ids = np.array(sorted(graph for graph in header["graphs"] if graph != DEFAULT_GRAPH), np.int64)
         self._relations: dict[tuple[int, int], Relation] = {}
 
     @classmethod
-    def open(cls, path: Path) -> Store:
-        """Open a store; StoreError if it is absent, damaged or of a newer version. Its data are read when they are used."""
+    def open(cls, place: Path | str) -> Store:
+        """Open a store, in a folder or at a URI; StoreError if it is absent, damaged or of a newer version.
+
+        Its data are read when they are used.
+        """
+        if is_uri(place):
+            source = remote.RemoteStore.at(str(place))
+            return cls._opened(source.folder, read_header(source.header_file(), FORMAT, VERSION), source)
+        path = Path(place)
         if not path.is_dir():
             raise StoreError(
                 f"{path} is not a folder: there is no store" if path.exists() else f"{path} does not exist: there is no store"
             )
-        header = read_header(path / HEADER, FORMAT, VERSION)
+        while True:
+            header = read_header(path / HEADER, FORMAT, VERSION)
+            try:
+                return cls._opened(path, header)
+            except StoreError:
+                if read_header(path / HEADER, FORMAT, VERSION)["checksum"] == header["checksum"]:
+                    raise
+                # a load has replaced the store meanwhile, and taken its data away: the new one is there now
+
+    @classmethod
+    def _opened(cls, path: Path, header: Mapping[str, Any], source: remote.RemoteStore | None = None) -> Store:
         try:
-            entries = [PartitionEntry(*entry) for entry in header["partitions"]]
-            dictionary = Dictionary.open(path / DICTIONARY, [PartEntry(**entry) for entry in header["dictionary"]])
-            store = cls(path, header, dictionary, entries)
+            store = cls(path, header, source)
         except (KeyError, TypeError) as error:
             raise StoreError(f"{path / HEADER} is damaged: {error!r}") from error
-        for entry in entries:
-            if array_bytes(path / entry.folder) != entry.size:
-                store.partition(entry.graph, entry.predicate)
-                raise StoreError(
-                    f"{path / entry.folder} does not have its {entry.size} bytes: the store is damaged, load it again"
-                )
+        if source is None:
+            for entry in store.entries.values():
+                if array_bytes(store.data / entry.folder) != entry.size:
+                    store.partition(entry.graph, entry.predicate)
+                    raise StoreError(
+                        f"{store.data / entry.folder} does not have its {entry.size} bytes: the store is damaged, load it again"
+                    )
         return store
 
     @property
@@ -142,14 +162,38 @@ class Store:
         relation = self._relations.get((graph, predicate))
         if relation is None:
             entry = self.entries[graph, predicate]
-            folder = self.path / entry.folder
-            relation = Relation.open(folder)
+            folder = self.data / entry.folder
+            if self.source is not None:
+                self._fetch_partition(entry)
+            try:
+                relation = Relation.open(folder)
+            except StoreError as error:
+                if self.source is None and self._replaced():
+                    raise StoreError(f"{self.path}: the store was changed by another load: open it again") from error
+                raise
             if relation.checksum != entry.checksum:
-                raise StoreError(
-                    f"{folder / RELATION_HEADER} is not the one that was loaded: the store was changed, open it again"
-                )
+                raise StoreError(f"{folder / RELATION_HEADER} is not the one that was loaded: load the store again")
             self._relations[graph, predicate] = relation
         return relation
+
+    def _replaced(self) -> bool:
+        """Whether the header on disk is another one by now."""
+        return bool(read_header(self.path / HEADER, FORMAT, VERSION)["checksum"] != self._checksum)
+
+    def _fetch_partition(self, entry: PartitionEntry) -> None:
+        assert self.source is not None
+        folder = entry.folder.as_posix()
+        self.source.fetch_header(f"{folder}/{RELATION_HEADER}", RELATION_FORMAT, RELATION_VERSION, entry.checksum)
+        described = read_header(self.data / entry.folder / RELATION_HEADER, RELATION_FORMAT, RELATION_VERSION)
+        self.source.fetch({f"{folder}/{name}": file for name, file in described["files"].items()})
+
+    def fetch_all(self) -> None:
+        """Bring all files of a store that lies elsewhere to this machine."""
+        if self.source is not None:
+            for part in self.dictionary.parts:
+                self.source.fetch({f"{DICTIONARY}/{name}": file for name, file in part.entry.files.items()})
+            for entry in self.entries.values():
+                self._fetch_partition(entry)
 
     def match(self, pattern: StaticPattern) -> Relation:
         """The bindings of a pattern. Those of ``?s <p> ?o`` are the mapped partition with both its indexes, not a copy."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from cqels_opt.operators.block import Observed
+from cqels_opt.operators.evaluate import FinishReport
 from cqels_opt.operators.ingest import IngestReport, Rejected
 from cqels_opt.operators.planner import Planner
 from cqels_opt.operators.program import Program
@@ -22,6 +23,7 @@ def trace_record(
     frontier: Frontier,
     ms: Milliseconds,
     jobs: int,
+    finished: Sequence[FinishReport],
 ) -> TraceRecord:
     """The record of one program in one batch."""
     streams = [seen for report in reports for iri, seen in report.streams.items() if iri in program.streams]
@@ -46,4 +48,5 @@ def trace_record(
         jobs=jobs,
         fallback=planner.fallback,
         sub_results=planner.changes,
+        recomputed=None if program.row_wise else sum(report.read for report in finished),
     )

@@ -38,7 +38,7 @@ class Segments:
         return np.searchsorted(self.group * self.span + self.start, group * self.span + time)
 
 
-def _segments(group: Ints, rows: Rows, groups: int, low: int, high: int, whole: bool) -> Segments:
+def segments_of(group: Ints, rows: Rows, groups: int, low: int, high: int, whole: bool) -> Segments:
     """The segments of all groups; with ``whole`` each group's segments fill ``[low, high)``."""
     span = high + 1
     points = [group * span + rows.start, group * span + rows.end]
@@ -51,13 +51,16 @@ def _segments(group: Ints, rows: Rows, groups: int, low: int, high: int, whole: 
     return Segments(owner[:-1][inner], time[:-1][inner], time[1:][inner], span)
 
 
-def _running(segments: Segments, group: Ints, rows: Rows, amount: Ints) -> Ints:
+def running(segments: Segments, group: Ints, rows: Rows, *amounts: Ints) -> list[Ints]:
     """Σ amount over the members of each segment. (What lies at or behind a group's last edge belongs to no segment.)"""
-    size = len(segments.group)
-    change = np.zeros(size + 1, amount.dtype)
-    np.add.at(change, segments.at(group, rows.start), amount)
-    np.add.at(change, segments.at(group, rows.end), -amount)
-    return np.cumsum(change)[:-1]
+    enters, leaves = segments.at(group, rows.start), segments.at(group, rows.end)
+    found = []
+    for amount in amounts:
+        change = np.zeros(len(segments.group) + 1, amount.dtype)
+        np.add.at(change, enters, amount)
+        np.add.at(change, leaves, -amount)
+        found.append(np.cumsum(change)[:-1])
+    return found
 
 
 def _expand(segments: Segments, group: Ints, rows: Rows) -> tuple[Ints, Ints]:
@@ -83,14 +86,13 @@ def grouped(
 
     ``whole`` names the variables by which COUNT(DISTINCT *) tells rows apart.
     """
-    missing = np.zeros(len(rows), np.int64)
-    columns = [rows.columns.get(k, missing) for k in keys]
+    columns = rows.values(keys)
     group, first = group_ids(columns, len(rows))
     groups = len(first)
     if implicit and not groups:
         groups = 1
-    segments = _segments(group, rows, groups, low, high, implicit)
-    members = _running(segments, group, rows, rows.n)
+    segments = segments_of(group, rows, groups, low, high, implicit)
+    (members,) = running(segments, group, rows, rows.n)
     out = {k: c[first][segments.group] for k, c in zip(keys, columns)} if len(first) else {}
     for variable, spec in aggregates:
         out[variable] = _column(spec, rows, group, segments, terms, whole)
@@ -104,7 +106,7 @@ def earliest(rows: Rows, order: str) -> Rows:
         return rows
     names = visible(rows)
     group, first = group_ids([rows.columns[v] for v in names], len(rows))
-    segments = _segments(group, rows, len(first), 0, int(rows.end.max()), False)
+    segments = segments_of(group, rows, len(first), 0, int(rows.end.max()), False)
     row, segment = _expand(segments, group, rows)
     best = np.full(len(segments.group), np.iinfo(np.int64).max)
     np.minimum.at(best, segment, rows.columns[order][row])
@@ -122,8 +124,8 @@ def _column(spec: Aggregate, rows: Rows, group: Ints, segments: Segments, terms:
         once = disjoint(Rows({f"g{i}": c for i, c in enumerate(kept.values())}, rows.start, rows.end, rows.n))
         rows, group, argument = once, once.columns["g0"], once.columns["g1"]
     if spec.function == "COUNT":
-        count = _running(segments, group, rows, np.where(argument != 0, rows.n, 0))
-        return _texts(count, lambda c: Total(members=c, bound=c).count(), terms)
+        (count,) = running(segments, group, rows, np.where(argument != 0, rows.n, 0))
+        return counts(count, terms)
     if spec.function in ("SUM", "AVG"):
         return _sums(spec.function, rows, group, argument, segments, terms)
     if spec.function == "GROUP_CONCAT":
@@ -131,9 +133,10 @@ def _column(spec: Aggregate, rows: Rows, group: Ints, segments: Segments, terms:
     return _extremes(spec.function, rows, group, argument, segments, terms)
 
 
-def _texts(numbers: Ints, show: object, terms: TermTable) -> Ints:
+def counts(numbers: Ints, terms: TermTable) -> Ints:
+    """Numbers of bound members as COUNT shows them, as ids."""
     distinct, inverse = np.unique(numbers, return_inverse=True)
-    return terms.ids([show(int(c)) for c in distinct])[inverse]  # type: ignore[operator]
+    return terms.ids([Total(members=c, bound=c).count() for c in distinct.tolist()])[inverse]
 
 
 def _sums(function: str, rows: Rows, group: Ints, argument: Ints, segments: Segments, terms: TermTable) -> Ints:
@@ -145,16 +148,18 @@ def _sums(function: str, rows: Rows, group: Ints, argument: Ints, segments: Segm
     if not plain.all() or bound.sum() >= 2.0**62:
         return _totals(function, rows, group, argument, segments, terms)
     amount = mantissa * 10 ** (deepest - scale)
-    total = _running(segments, group, rows, amount * rows.n)
-    count = _running(segments, group, rows, rows.n)
-    decimals = _running(segments, group, rows, np.where(kinds(argument) == 5, rows.n, 0))
-    kind, first = group_ids([total, count, decimals], len(total))
+    of_decimals = np.where(kinds(argument) == 5, rows.n, 0)
+    total, count, decimals = running(segments, group, rows, amount * rows.n, rows.n, of_decimals)
+    return sum_terms(function, count, decimals, np.zeros_like(total), total, deepest, terms)
+
+
+def sum_terms(function: str, count: Ints, decimals: Ints, whole: Ints, fraction: Ints, digits: int, terms: TermTable) -> Ints:
+    """SUM or AVG of ``count`` integers and decimals that add up to ``whole + fraction / 10**digits``, as ids."""
+    kind, first = group_ids([whole, fraction, count, decimals], len(count))
     made = []
-    for place in first.tolist():
-        members = int(count[place])
-        state = Total(
-            members=members, bound=members, decimals=int(decimals[place]), exact=Decimal(int(total[place])).scaleb(-deepest)
-        )
+    for n, kept, integer, rest in zip(*(column[first].tolist() for column in (count, decimals, whole, fraction))):
+        exact = Decimal(integer * 10**digits + rest).scaleb(-digits)
+        state = Total(members=n, bound=n, decimals=kept, exact=exact)
         made.append(state.sum() if function == "SUM" else state.average())
     return terms.ids(made)[kind]
 

@@ -61,22 +61,37 @@ class BlockStep:
 
     def rows(self) -> Iterator[Rows]:
         """The rows that the step adds, of this task's share of each delta."""
+        for source in self.step.orders[self.block.name]:
+            yield from self.rows_of(source)
+
+    def rows_of(self, source: str) -> Iterator[Rows]:
+        """The rows of one delta source's term."""
+        planned, with_new = parse_planned(self.step.plans[self.block.name][source]), self.with_new(source)
+        runs = (
+            [(_SourceRun(self, source, with_new, (planned, many)), plan) for many, plan in enumerate((planned.few, planned.many))]
+            if isinstance(planned, Split)
+            else [(_SourceRun(self, source, with_new, None), planned)]
+        )
+        for run, plan in runs:
+            for rows in run.rows(plan):
+                yield rows.only([*self.block.output, *(v for v in rows.columns if v.startswith(RANK))])
+        self.observed.operators[source] = [count for run, _ in runs for count in run.counts]
+
+    def rows_of_part(
+        self, source: str, part: Plan, of: Plan, given: tuple[Plan, Iterator[Rows]] | None, apart: bool = False
+    ) -> Iterator[Rows]:
+        """The rows of a part of a source's plan. ``given`` is what lies below it, with its rows, which others have made.
+
+        ``apart``: the part is of a bushy right side.
+        """
+        run = _SourceRun(self, source, self.with_new(source), None)
+        yield from run.rows(part, of, given, apart)
+        self.observed.operators[source] = run.counts
+
+    def with_new(self, source: str) -> set[str]:
+        """The occurrences whose new rows also count in a source's term: those before it."""
         order = self.step.orders[self.block.name]
-        for place, source in enumerate(order):
-            with_new = set(order[:place])
-            planned = parse_planned(self.step.plans[self.block.name][source])
-            runs = (
-                [
-                    (_SourceRun(self, source, with_new, (planned, many)), plan)
-                    for many, plan in enumerate((planned.few, planned.many))
-                ]
-                if isinstance(planned, Split)
-                else [(_SourceRun(self, source, with_new, None), planned)]
-            )
-            for run, plan in runs:
-                for rows in run.rows(plan):
-                    yield rows.only([*self.block.output, *(v for v in rows.columns if v.startswith(RANK))])
-            self.observed.operators[source] = [count for run, _ in runs for count in run.counts]
+        return set(order[: order.index(source)])
 
     def bound(self, plan: Plan) -> frozenset[str]:
         """The variables that a plan binds."""
@@ -128,14 +143,19 @@ class _SourceRun:
     def __init__(self, owner: BlockStep, source: str, with_new: set[str], part: tuple[Split, int] | None) -> None:
         self.owner, self.source, self.with_new, self.part = owner, source, with_new, part
         self.counts: list[int] = []
+        self._given: tuple[Plan, Iterator[Rows]] | None = None
 
-    def rows(self, plan: Plan) -> Iterator[Rows]:
+    def rows(
+        self, plan: Plan, of: Plan | None = None, given: tuple[Plan, Iterator[Rows]] | None = None, apart: bool = False
+    ) -> Iterator[Rows]:
+        """The rows of a plan, or of a part ``of`` one."""
+        whole = of or plan
         places: dict[int, int] = {}
-        self._number(plan, places)
+        self._number(whole, places)
         self.counts = [0] * len(places)
-        self._places = places
-        self._placed = self.owner.filters.keys() & set(relations(plan))
-        yield from self._run(plan)
+        self._places, self._given = places, given
+        self._placed = self.owner.filters.keys() & set(relations(whole))
+        yield from self._run(plan, apart)
 
     def _number(self, plan: Plan, places: dict[int, int]) -> None:
         """Numbers the operators in the order in which they run, as :func:`cqels_opt.plans.operators` lists them."""
@@ -148,6 +168,9 @@ class _SourceRun:
     def _run(self, plan: Plan, apart: bool = False) -> Iterator[Rows]:
         """The rows of a plan; ``apart`` from the delta, in a bushy part, those that expired before the delta begins are left out."""
         place = self._places[id(plan)]
+        if self._given is not None and plan is self._given[0]:
+            yield from self._given[1]
+            return
         if isinstance(plan, Scan):
             scanned = self.owner.filtered(self._scan(plan.relation), frozenset(), self.owner.bound(plan), self._placed)
             self.counts[place] += len(scanned)
@@ -185,8 +208,7 @@ class _SourceRun:
         occurrence: Occurrence = self.owner.occurrences[name]
         held = content(occurrence, self.owner.step)
         if name != self.source:
-            rows = concat([*held.old, held.new] if name in self.with_new else [*held.old, held.new.take(np.empty(0, np.int64))])
-            return self.owner.alive(rows)
+            return held.rows(name in self.with_new)
         length = len(held.new)
         first, last = length * self.owner.part // self.owner.parts, length * (self.owner.part + 1) // self.owner.parts
         share = held.new.take(np.arange(first, last))
@@ -202,9 +224,7 @@ def indexed_sides(block: Block, store: str, step: Step, name: str, with_new: boo
     for static in block.statics:
         if static.name == name:
             return [Indexed.of_static(static_relation(store, static.at), static.variables)]
-    held = content(next(o for o in block.occurrences if o.name == name), step)
-    runs = [*held.old, held.new] if with_new else held.old
-    return [held.indexed(run) for run in runs if len(run)]
+    return content(next(o for o in block.occurrences if o.name == name), step).indexed(with_new)
 
 
 def fan_out(rows: Rows, variable: str, sides: Sequence[Indexed]) -> Ints:

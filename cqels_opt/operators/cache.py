@@ -14,7 +14,7 @@ import numpy as np
 
 from cqels_opt.lod.relation import HEADER as RELATION_HEADER
 from cqels_opt.lod.relation import Relation
-from cqels_opt.lod.store import HEADER as STORE_HEADER
+from cqels_opt.lod.remote import header_file
 from cqels_opt.lod.store import StaticPattern, Store
 from cqels_opt.operators.step import Step
 from cqels_opt.operators.terms import Page, TermTable
@@ -45,37 +45,37 @@ Stamp = tuple[int, int]
 _STORES: Recent[tuple[str, Stamp], Store] = Recent(8)
 _RELATIONS: Recent[tuple[str, Stamp, StaticPattern | None], Relation] = Recent(256)
 _JOIN_SIZES: Recent[tuple[str, tuple[Stamp, ...], StaticPattern | str, StaticPattern | str, str, str], int] = Recent(4096)
-_PAGES: Recent[tuple[str, Stamp], Page] = Recent(4096)
+_PAGES: Recent[tuple[str, Stamp], Page] = Recent(256)
 
 
-def _stamp(path: Path) -> Stamp:
+def stamp_of(path: Path) -> Stamp:
     """What tells a file from another one that took its place."""
     found = path.stat()
     return found.st_ino, found.st_mtime_ns
 
 
 def store(folder: str) -> Store:
-    """The static store in a folder, mapped. One that was replaced is opened anew."""
-    return _STORES.get((folder, _stamp(Path(folder) / STORE_HEADER)), lambda: Store.open(Path(folder)))
+    """The static store in a folder or at a URI, mapped. One that was replaced is opened anew."""
+    return _STORES.get((folder, stamp_of(header_file(folder))), lambda: Store.open(folder))
 
 
 def relation(store_folder: str, at: StaticPattern | str) -> Relation:
     """A static relation: a pattern on the store, or the relation in a folder."""
-    stamp = _stamp_of(store_folder, at)
+    stamp = _stamp_of_relation(store_folder, at)
     if isinstance(at, str):
         return _RELATIONS.get((at, stamp, None), lambda: Relation.open(Path(at)))
     return _RELATIONS.get((store_folder, stamp, at), lambda: store(store_folder).match(at))
 
 
-def _stamp_of(store_folder: str, at: StaticPattern | str) -> Stamp:
-    return _stamp(Path(at) / RELATION_HEADER if isinstance(at, str) else Path(store_folder) / STORE_HEADER)
+def _stamp_of_relation(store_folder: str, at: StaticPattern | str) -> Stamp:
+    return stamp_of(Path(at) / RELATION_HEADER if isinstance(at, str) else header_file(store_folder))
 
 
 def join_size(
     store_folder: str, left: StaticPattern | str, right: StaticPattern | str, variable: str, kind: JoinKind = "inner"
 ) -> int:
     """The rows that two static relations join to on one variable; or what a unit makes of all rows of the left one."""
-    stamps = tuple(_stamp_of(store_folder, at) for at in (left, right))
+    stamps = tuple(_stamp_of_relation(store_folder, at) for at in (left, right))
 
     def count() -> int:
         one, other = (relation(store_folder, at).index((variable,)) for at in (left, right))
@@ -88,7 +88,7 @@ def join_size(
 
 def page(path: Path) -> Page:
     """A page of terms."""
-    return _PAGES.get((str(path), _stamp(path)), lambda: Page(path))
+    return _PAGES.get((str(path), stamp_of(path)), lambda: Page(path))
 
 
 def term_table(store_folder: str, seed: int, step: Step) -> TermTable:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from typing import Any
 from cqels_opt.errors import CheckpointError
 from cqels_opt.windows.slots import SlotFile
 
-VERSION = 1
+VERSION = 2
 NAME = "cqels-opt.json"
 KEEP = 3  # records (and the files that only they name) that stay for a replayed batch
 
@@ -101,6 +102,14 @@ class CommitLog:
             return Commit(**{**fields, "files": [SlotFile(**f) for f in fields["files"]]})
         except (ValueError, KeyError, TypeError) as error:
             raise CheckpointError(f"{path}: the checkpoint is damaged ({error}); use another folder") from error
+
+    def sweep(self, folders: Sequence[str]) -> None:
+        """Deletes the files of these folders that no record names: what a process had not committed, or not yet deleted, when it died."""
+        records = [self.read(path) for path in self.records.glob("[0-9]*.json")]
+        named = {name for record in records for name in (record.knowledge, *(f.path for f in record.files))}
+        for path in (path for name in folders for path in (self.folder / name).iterdir()):
+            if path.is_file() and path.relative_to(self.folder).as_posix() not in named:
+                path.unlink()
 
     def _path(self, batch: int) -> Path:
         return self.records / f"{batch:012d}.json"

@@ -38,6 +38,7 @@ from cqels_opt.operators.drafts import (
 from cqels_opt.operators.expressions import truth
 from cqels_opt.operators.join import as_rows
 from cqels_opt.operators.mentions import conjunction, counts_whole_rows, exists_in, mentions, moves, written_in
+from cqels_opt.operators.pushdown import Schema
 from cqels_opt.operators.rows import HIDDEN, Rows
 from cqels_opt.operators.step import NOWHEN
 from cqels_opt.operators.subresults import BYTES_BUDGET, Part, choose_parts, join_all, name_of, numbered, restricted
@@ -74,7 +75,7 @@ class Compiler:
     ) -> None:
         self.query, self.store_folder, self.folder, self.report = query, store, folder, report
         self.distinct, self.budget = distinct, budget
-        self.store = Store.open(Path(store))
+        self.store = Store.open(store)
         self.windows = {w.name: w for w in query.windows}
         self.terms = TermTable(self.store.seed, self.store.decode)
         self.blocks: list[p.Block] = []
@@ -432,7 +433,7 @@ class Compiler:
         """What is static: evaluated now, for the variables that are ``needed``; a draft where it binds those on every row."""
         tree = self.finished(normal, needed)
         instants = np.array([NOWHEN, 0], np.int64)
-        rows = evaluate(tree, Scope({}, self.store_folder, self.terms, instants, 1))
+        rows = evaluate(tree, Scope({}, self.store_folder, self.terms, instants, 1, Schema({})))
         part = Part(name, _relation(rows, needed), None, 0)
         if all((column != 0).all() for column in part.relation.columns.values()):
             return Draft(statics=[part])

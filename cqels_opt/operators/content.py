@@ -1,6 +1,7 @@
-"""The content of a window, as joins see it in a step: an old part and a new part, in runs that are indexed on demand.
+"""The content of a window, as joins see it in a step: an old part in indexed runs, and a new part.
 
-Runs are kept between steps by the worker and merged when they are of like size, so that many small slots do not slow a probe.
+What is old lies in segments (see segments.py), which are mapped; what the segments do not have yet is kept in memory by the worker, in runs
+that are merged when they are of like size. So a probe meets few runs, and a worker holds few rows, however long the window is.
 """
 
 from __future__ import annotations
@@ -10,108 +11,155 @@ import numpy as np
 from cqels_opt.operators.cache import Recent
 from cqels_opt.operators.join import RANK, Indexed
 from cqels_opt.operators.program import Occurrence
-from cqels_opt.operators.rows import Ints, Rows, concat, group_ids
+from cqels_opt.operators.rows import Rows, concat
+from cqels_opt.operators.runs import Run, ends_at, joined, run_of
+from cqels_opt.operators.segments import sealed, segment
 from cqels_opt.operators.step import Step
 from cqels_opt.windows.columns import Columns
-from cqels_opt.windows.intervals import BEFORE_TIME, FOREVER, validity
-from cqels_opt.windows.slots import rank_elements, read_span
+from cqels_opt.windows.intervals import BEFORE_TIME, FOREVER
+from cqels_opt.windows.slots import SlotFile, rank_elements, read_span
 
 Key = tuple[str, str, str, object]
 
 
 class Content:
-    """The rows of one shape under one window: ``old`` runs with t <= F0, and ``new`` ones of the step."""
+    """The rows of one shape under one window: ``old`` runs with t <= F0, in order of time, and ``new`` rows of the step."""
 
     def __init__(self, occurrence: Occurrence) -> None:
         self.occurrence = occurrence
-        self.upto = int(BEFORE_TIME)
-        self.old: list[Rows] = []
         self.new = _no_rows(occurrence)
-        self.new_upto = int(BEFORE_TIME)
-        self._indexed: dict[int, tuple[Rows, Indexed]] = {}
+        self._instant = int(BEFORE_TIME)  # what has ended by then does not count
+        self._upto = self._new_upto = self._sealed = int(BEFORE_TIME)
+        self._held: list[Run] = []  # behind the segments, in memory
+        self._arrived: Run | None = None  # the new rows
+        self._mapped: list[Run] = []
+        self._parts: dict[str, Run] = {}  # of segments most of which has expired: the living part, in memory
 
     def advance(self, step: Step) -> None:
         """Moves the content to a step. A step that does not follow on the last one makes it read its slots again."""
-        if self.upto == step.after and self.new_upto == step.upto:
+        segments = step.select("segment", self.occurrence.shape.stream, self.occurrence.shape.key)
+        mapped = sealed(segments)
+        if (self._upto, self._new_upto, self._sealed) == (step.after, step.upto, mapped):
             return
-        if self.new_upto == step.after:
-            self._append(self.new)
-            self.upto = step.after
-        if self.upto > step.after:
-            self.upto, self.old = int(BEFORE_TIME), []
-        if self.upto < step.after:
-            self._append(self._read(step, self.upto, step.after))
-            self.upto = step.after
-        self.new, self.new_upto = self._read(step, step.after, step.upto), step.upto
-        self.old = [run for run in self.old if run.end.max() > step.after + 1]
-        self._compact(step.after + 1)
-        live = {id(run) for run in (*self.old, self.new)}
-        self._indexed = {key: value for key, value in self._indexed.items() if key in live}
+        if self._new_upto == step.after and self._upto <= step.after:
+            self._append(self._arrived)
+            self._upto = step.after
+        if self._upto > step.after or mapped < self._sealed:
+            self._upto, self._held = int(BEFORE_TIME), []
+        self._instant, self._sealed = step.after + 1, mapped
+        self._map(step, segments)
+        self._held = [run if run.first > mapped else run.since(_behind(run, mapped)) for run in self._held if run.last > mapped]
+        if max(self._upto, mapped) < step.after:
+            self._append(self._read(step, max(self._upto, mapped), step.after))
+        self._upto = step.after
+        self._arrived = self._read(step, step.after, step.upto)
+        self._new_upto = step.upto
+        self.new = _no_rows(self.occurrence) if self._arrived is None else self._arrived.rows(self.occurrence)
+        self._held = [run for run in self._held if ends_at(self.occurrence, run.last) > self._instant]
+        self._compact()
 
-    def _append(self, rows: Rows) -> None:
-        if len(rows):
-            self.old.append(rows)
+    def _append(self, run: Run | None) -> None:
+        if run is not None:
+            self._held.append(run)
 
-    def _compact(self, bound: int) -> None:
-        while len(self.old) > 1 and len(self.old[-2]) < 2 * len(self.old[-1]):
-            last, before = self.old.pop(), self.old.pop()
-            merged = concat([before, last])
-            self._append(merged.take(merged.end > bound))
+    def _compact(self) -> None:
+        while len(self._held) > 1 and len(self._held[-2]) < 2 * len(self._held[-1]):
+            last, before = self._held.pop(), self._held.pop()
+            self._append(joined([before, last], before.living(self.occurrence, self._instant)))
 
-    def _read(self, step: Step, after: int, upto: int) -> Rows:
-        rows = _with_intervals(self.occurrence, _span(self.occurrence, step, after, upto))
-        return self._uncovered(rows) if self.occurrence.distinct and len(rows) else rows
+    def _map(self, step: Step, segments: list[SlotFile]) -> None:
+        """The segments with living rows. Of one that is mostly behind the window only its living part is taken, into memory."""
+        parts, self._mapped = self._parts, []
+        self._parts = {}
+        for file in segments:
+            if ends_at(self.occurrence, file.greatest) <= self._instant:
+                continue
+            run = parts.get(file.path) or segment(step.path / file.path)
+            living = run.living(self.occurrence, self._instant)
+            if 2 * living > len(run):
+                run = run.since(living)
+            if len(run) < file.rows:
+                self._parts[file.path] = run
+            self._mapped.append(run)
 
-    def _uncovered(self, rows: Rows) -> Rows:
-        """For a window that is a set: of a repeated triple only what its earlier occurrences leave uncovered (DESIGN §3).
+    def _read(self, step: Step, after: int, upto: int) -> Run | None:
+        columns = _span(self.occurrence, step, after, upto)
+        earlier = [*self._mapped, *self._held] if self.occurrence.distinct else None
+        return run_of(columns, self.occurrence.shape.width, earlier)
 
-        Starts and ends never fall as time goes on, so that is the part behind the end of the occurrence before.
-        """
-        group, _ = group_ids(list(rows.columns.values()), len(rows))
-        order = np.argsort(group, kind="stable")
-        before = np.full(len(rows), BEFORE_TIME)
-        again = np.flatnonzero(group[order][1:] == group[order][:-1]) + 1
-        before[order[again]] = rows.end[order[again - 1]]
-        keys = list(rows.columns)
-        for run in self.old:
-            if keys:
-                index = self.indexed(run).relation.index(tuple(keys))
-                probe, found = index.lookup(*rows.columns.values())
-                np.maximum.at(before, probe, run.end[found])
-            elif len(run):
-                before = np.maximum(before, run.end.max())
-        return rows.with_interval(np.maximum(rows.start, before), rows.end)
+    @property
+    def old(self) -> list[Run]:
+        """The runs of the old part."""
+        return [*self._mapped, *self._held]
 
-    def indexed(self, run: Rows) -> Indexed:
-        """The run with its indexes, which stay while the run does."""
-        if id(run) not in self._indexed:
-            self._indexed[id(run)] = (run, Indexed.of_rows(run))
-        return self._indexed[id(run)][1]
+    def indexed(self, with_new: bool) -> list[Indexed]:
+        """The indexes of the old part, one a run, and of the new one; expired rows among them meet no row that lives."""
+        runs = [*self.old, self._arrived] if with_new and self._arrived is not None else self.old
+        return [run.indexed(self.occurrence) for run in runs]
+
+    def rows(self, with_new: bool) -> Rows:
+        """The living rows of the old part, and the new ones: copies, as many as there are."""
+        parts = [run.rows(self.occurrence, run.living(self.occurrence, self._instant)) for run in self.old]
+        rows = concat([*parts, self.new if with_new else self.new.take(np.empty(0, np.int64))])
+        return rows.take(rows.end > self._instant)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that are held in memory: what is not mapped."""
+        runs = [*self._held, *self._parts.values(), *([] if self._arrived is None else [self._arrived])]
+        return sum(run.nbytes for run in runs)
 
 
-class LastContent(Content):
+def _behind(run: Run, t: int) -> int:
+    """The place of the first row of a run behind a time."""
+    return int(np.searchsorted(run.offsets, t - run.base, "right"))
+
+
+class LastContent:
     """The content of a last-n window: small, and read anew, for its ends hang on later elements."""
+
+    def __init__(self, occurrence: Occurrence) -> None:
+        self.occurrence = occurrence
+        self._old = self.new = _no_rows(occurrence)
+        self._sides: dict[bool, list[Indexed]] = {False: [], True: []}
+        self._read: tuple[object, ...] = ()
 
     def advance(self, step: Step) -> None:
         """Reads what the tables still hold; see :class:`Ranks`."""
-        occurrence = self.occurrence
-        stream = occurrence.window.stream
-        slots = step.select("slot", stream, occurrence.shape.key)
+        occurrence, stream = self.occurrence, self.occurrence.window.stream
+        slots, elements = step.select("slot", stream, occurrence.shape.key), step.select("elements", stream)
+        read = (step.after, step.upto, *slots, *elements)
+        if read == self._read:
+            return
+        self._read = read
         columns = read_span(step.path, slots, int(BEFORE_TIME), step.upto, occurrence.shape.width)
-        ranks = rank_elements(step.path, step.select("elements", stream), step.dropped.get(stream, 0), step.upto)
+        ranks = rank_elements(step.path, elements, step.dropped.get(stream, 0), step.upto)
         tables = [ranks.of[slot.path.replace("slot-", "elements-").replace(f"-{occurrence.shape.key}", "")] for slot in slots]
         rank = np.empty(len(columns["t"]), np.int64)
         for number, table in enumerate(tables):
             mine = columns["task"] == number
             rank[mine] = table[columns["e"][mine]]
-        rows = _bound(occurrence, columns)
+        bound = {variable: columns[f"v{i}"] for i, variable in enumerate(occurrence.variables)}
         expiry = rank + occurrence.window.count
-        rows = Rows({**rows.columns, RANK + stream: expiry}, columns["t"], ranks.time_of(expiry, int(FOREVER)), rows.n)
+        end = ranks.time_of(expiry, int(FOREVER))
+        rows = Rows({**bound, RANK + stream: expiry}, columns["t"], end, np.ones(len(end), np.int64))
         alive = (rows.start < rows.end) & (rows.end > step.after + 1)
         rows, t = rows.take(alive), columns["t"][alive]
-        self.old = [run for run in [rows.take(t <= step.after)] if len(run)]
-        self.new = rows.take(t > step.after)
-        self._indexed = {}
+        self._old, self.new = rows.take(t <= step.after), rows.take(t > step.after)
+        self._sides = {False: [Indexed.of_rows(self._old)], True: [Indexed.of_rows(self._old), Indexed.of_rows(self.new)]}
+
+    def indexed(self, with_new: bool) -> list[Indexed]:
+        """The indexes of the old part, and of the new one."""
+        return [side for side in self._sides[with_new] if side.rows]
+
+    def rows(self, with_new: bool) -> Rows:
+        """The rows of the old part, and the new ones."""
+        return concat([self._old, self.new]) if with_new else self._old
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that are held in memory."""
+        return sum(rows.start.nbytes * (3 + len(rows.columns)) for rows in (self._old, self.new))
 
 
 def _no_rows(occurrence: Occurrence) -> Rows:
@@ -124,20 +172,10 @@ def _span(occurrence: Occurrence, step: Step, after: int, upto: int) -> Columns:
     return read_span(step.path, slots, after, upto, occurrence.shape.width)
 
 
-def _bound(occurrence: Occurrence, columns: Columns) -> Rows:
-    bound = {variable: columns[f"v{i}"] for i, variable in enumerate(occurrence.variables)}
-    t: Ints = columns["t"]
-    return Rows(bound, t, t, np.ones(len(t), np.int64))
+_CONTENTS: Recent[Key, Content | LastContent] = Recent(512)
 
 
-def _with_intervals(occurrence: Occurrence, columns: Columns) -> Rows:
-    return _bound(occurrence, columns).with_interval(*validity(occurrence.window, columns["t"], occurrence.t0))
-
-
-_CONTENTS: Recent[Key, Content] = Recent(512)
-
-
-def content(occurrence: Occurrence, step: Step) -> Content:
+def content(occurrence: Occurrence, step: Step) -> Content | LastContent:
     """The content of an occurrence's window at a step. Occurrences that differ in their variables' names have one each."""
     make = LastContent if occurrence.window.kind == "last" else Content
     found = _CONTENTS.get((step.run, occurrence.shape.key, occurrence.window.stream, occurrence), lambda: make(occurrence))

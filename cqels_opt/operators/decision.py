@@ -9,6 +9,7 @@ from typing import NamedTuple
 from cqels_opt.operators.splitting import SplitChoice
 from cqels_opt.plans import Choice, Cut, Plan, PlanOperator, Ranked, Split
 from cqels_opt.plans import operators as plan_operators
+from cqels_opt.plans.physical import By
 from cqels_opt.trace.records import Delta, Moved, Operator, RunnerUp
 
 
@@ -27,6 +28,7 @@ class Decision:
     whole: Choice
     split: SplitChoice | Split | None = None
     last: Ran | None = None
+    by: tuple[By | None, ...] = ()  # what does each operator, where that is not replicated probes alone
 
     @property
     def ran(self) -> Ran:
@@ -65,7 +67,14 @@ class Decision:
             parts.append((given, [None] * len(given)))
         steps = [pair for part in parts for pair in zip(*part)]
         operators = tuple(
-            Operator(step.op, step.relation, step.on, rows, counts[i] if counts and i < len(counts) else None)
+            Operator(
+                step.op,
+                step.relation,
+                step.on,
+                rows,
+                counts[i] if counts and i < len(counts) else None,
+                str(by) if self.by and (by := self.by[i]) else None,
+            )
             for i, (step, rows) in enumerate(steps)
         )
         runner_up = RunnerUp(str(other.plan), other.cost) if other else None

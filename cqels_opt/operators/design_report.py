@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from cqels_opt.lod.store import Store
@@ -55,7 +54,7 @@ def _seconds(planner: BlockPlanner, like: designs.Measured) -> float | None:
 def _other(planner: BlockPlanner, design: Design) -> dict[str, Any]:
     catalogue = planner.designs
     for group in catalogue.missing(design):
-        catalogue.measured[group] = designs.measure(catalogue.block, Store.open(Path(catalogue.store)), group)
+        catalogue.measured[group] = designs.measure(catalogue.block, Store.open(catalogue.store), group)
     block, coming = catalogue.sketch(design), catalogue.coming(design)
     optimizer = planner.optimizer_of(block)
     cost = optimizer.price({source: Estimated(view, coming) for source, view in planner.views().items()})

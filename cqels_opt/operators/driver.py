@@ -22,18 +22,21 @@ from cqels_opt.operators.commit import Commit, CommitLog
 from cqels_opt.operators.evaluate import EvaluateReport, EvaluateTask, FinishReport, Format
 from cqels_opt.operators.ingest import COUNT_PARTS, IngestReport, IngestTask, Rejected
 from cqels_opt.operators.knowledge import read_knowledge, write_knowledge
+from cqels_opt.operators.merging import MERGED, MergeTask, Merging
 from cqels_opt.operators.planner import PlanMode, Planner
 from cqels_opt.operators.program import Program
 from cqels_opt.operators.retention import Retention
 from cqels_opt.operators.rows import Ints
 from cqels_opt.operators.step import NOWHEN, Step
-from cqels_opt.operators.workshop import Workshop
+from cqels_opt.operators.workshop import Start, Workshop, at_once
 from cqels_opt.stats import SlotCounts
 from cqels_opt.trace.records import Milliseconds, TraceRecord
 from cqels_opt.windows.columns import read_columns, write_columns
 from cqels_opt.windows.frontier import Frontier
 from cqels_opt.windows.instants import drained, instants
 from cqels_opt.windows.slots import SlotFile, rank_elements
+from cqels_opt.windows.tiers import Tiers, like_sized
+from cqels_opt.windows.timeline import Timeline
 
 LARGE = 50_000  # delta rows a task; more are shared between tasks
 
@@ -59,6 +62,9 @@ class Runner(Protocol):
 
     def evaluate(self, tasks: Sequence[EvaluateTask], parts: int) -> Evaluated:
         """The second stage, each delta in ``parts`` shares."""
+
+    def merge(self, tasks: Sequence[MergeTask]) -> list[SlotFile]:
+        """Merges files of the state, beside the batches: what it costs is none of theirs."""
 
     @property
     def jobs(self) -> int:
@@ -97,6 +103,7 @@ class DriverOptions:
     sources: Mapping[int, str] = field(default_factory=dict)  # partition -> file, for messages
     parts: int | None = None  # shares of each delta; None: as many as its size asks for
     large: int = LARGE
+    tiers: Tiers = field(default_factory=Tiers)  # when small files of the state are merged
     rejects: Path | None = None  # where rejected elements are kept, a JSON object a line: file, line, reason
     refused: Path | None = None  # the same of what was refused before the run: it comes first
 
@@ -116,11 +123,14 @@ class Driver:
         pages: Sequence[SlotFile] = (),
         trace: TraceLog | None = None,
         workshop: Workshop | None = None,
+        merging: Start = at_once,
     ) -> None:
+        """``merging`` says when and where small files are merged: at once, within the batch, or in a thread."""
         self.folder, self.programs, self.runner, self.sink, self.options = folder, tuple(programs), runner, sink, options
         for part in ("slots", "results", "answers", "knowledge"):
             (folder / part).mkdir(parents=True, exist_ok=True)
         self.workshop = workshop or Workshop(folder / "subresults")
+        self.merging = Merging(folder, self.programs, options.tiers, runner.merge, merging)
         self.log = CommitLog(folder)
         self.run = self.log.claim(dict(identity or {}))
         self.frontier, self.pages, self.trace = frontier, list(pages), trace
@@ -132,9 +142,10 @@ class Driver:
         self.tables = frozenset(w.stream for p in self.programs for w in p.windows if w.kind == "last")
         self.state = Commit(-1)
         self.planners: dict[str, Planner] = {}
-        self.times: dict[str, Ints] = {}
+        self.times: dict[str, Timeline] = {}
         self.pending: dict[str, list[SlotCounts]] = {}
         self.restore(None)
+        self.log.sweep(("slots", "results", "knowledge"))
 
     # -------------------------------------------------------------- state
     def restore(self, batch: int | None) -> None:
@@ -146,11 +157,10 @@ class Driver:
         if self.trace is not None:
             self.trace.restore(self.state.lengths.get("trace", 0))
         self._restore_rejects()
-        self.times = {s: np.empty(0, np.int64) for s in self.streams}
-        for file in self.state.files:
-            if file.kind == "times":
-                t = read_columns(self.folder / file.path)["t"]
-                self.times[file.stream] = np.union1d(self.times[file.stream], t)
+        self.merging.forget()
+        self.times = {s: Timeline() for s in self.streams}
+        for file in sorted((f for f in self.state.files if f.kind == "times"), key=lambda f: f.least):
+            self.times[file.stream].add(read_columns(self.folder / file.path)["t"])
         self.planners = {program.id: Planner(program, self.options.plan, self.workshop) for program in self.programs}
         self.pending, self._counted = {}, 0
         if self.state.knowledge:
@@ -208,6 +218,7 @@ class Driver:
         if upto > after:
             size = sum(c.total for parts in new.values() for c in parts)
             parts = self.options.parts or self._shares(size)
+            steps = {name: replace(step, joins=self.planners[name].physical(parts)) for name, step in steps.items()}
             tasks = [EvaluateTask(self.planners[p.id].program, steps[p.id], self.sink.format) for p in self.programs]
             done = self.runner.evaluate(tasks, parts)
         jobs = self.runner.jobs  # before the sink, whose own jobs are the user's
@@ -229,6 +240,7 @@ class Driver:
                 self.frontier,
                 ms,
                 jobs,
+                done.finished.get(p.id, []),
             )
             for p in self.programs
         ]
@@ -261,9 +273,9 @@ class Driver:
                     self.frontier.seen(partition, stream, last_time, last_offset)
                 if seen.first is not None:
                     self.state.first = seen.first if self.state.first is None else min(self.state.first, seen.first)
-                found[stream] = np.union1d(found.get(stream, np.empty(0, np.int64)), seen.times)
+                found[stream] = _union(found.get(stream, np.empty(0, np.int64)), seen.times)
         for stream, times in found.items():
-            self.times[stream] = np.union1d(self.times[stream], times)
+            self.times[stream].add(times)
         return found
 
     def _times_files(self, number: int, times: Mapping[str, Ints]) -> list[SlotFile]:
@@ -273,6 +285,25 @@ class Driver:
                 path = f"slots/times-{number:08d}-{i}.arrow"
                 write_columns(self.folder / path, {"t": t})
                 files.append(SlotFile("times", path, stream, "", len(t), int(t[0]), int(t[-1])))
+        return files
+
+    def _merged_times(self, number: int, files: list[SlotFile]) -> list[SlotFile]:
+        """The files with those of times merged; the driver has what they hold."""
+        for i, (stream, line) in enumerate(self.times.items()):
+            mine = sorted((f for f in files if f.kind == "times" and f.stream == stream), key=lambda f: f.least)
+            small, merged = [f for f in mine if not f.shape], [f for f in mine if f.shape]
+            rows, tiers = sum(f.rows for f in small), self.options.tiers
+            arriving = rows if tiers.due(len(small), rows) else 0
+            found = like_sized([f.rows for f in merged], tiers.cap(rows + sum(f.rows for f in merged)), arriving)
+            if found is None:
+                continue
+            inputs = [*merged[slice(*found)], *(small if arriving else [])]
+            bounds = [min(f.least for f in inputs), max(f.greatest for f in inputs) + 1]
+            t = line.times[slice(*np.searchsorted(line.times, bounds))]
+            path = f"slots/times-{number:08d}-{i}m.arrow"
+            write_columns(self.folder / path, {"t": t})
+            files = [f for f in files if f not in inputs]
+            files.append(SlotFile("times", path, stream, MERGED, len(t), int(t[0]), int(t[-1])))
         return files
 
     def _numbered(self, parts: Iterable[SlotCounts]) -> list[SlotCounts]:
@@ -306,7 +337,8 @@ class Driver:
         previous = self.state.reported.get(program.id, int(NOWHEN))
         found = np.empty(0, np.int64)
         if self.state.first is not None and upto > after:
-            found = instants(program.windows, program.report, self.times, self.state.first, after, upto)
+            times = {stream: line.times for stream, line in self.times.items()}
+            found = instants(program.windows, program.report, times, self.state.first, after, upto)
         step = Step(
             str(self.folder),
             f"{self.run}-{program.id}",
@@ -352,10 +384,11 @@ class Driver:
             if len(steps[program.id].instants) > 1:
                 reported[program.id] = int(steps[program.id].instants[-1])
         kept_files = Retention(self.folder, self.programs, self.tables).after(files, reported, self.state, self.frontier.value)
-        live, dropped = kept_files.files, kept_files.dropped
         for stream, bound in kept_files.bounds.items():
             if bound is not None:
-                self.times[stream] = self.times[stream][self.times[stream] >= bound]
+                self.times[stream].forget(bound)
+        live, dropped = self.merging.settled(kept_files.files, number, self.frontier.value), kept_files.dropped
+        live = self._merged_times(number, live)
         totals = dict(self.state.totals)
         streams = [seen for report in reports for seen in report.streams.values()]
         chunks = [f for finished in done.finished.values() for f in finished]
@@ -395,6 +428,11 @@ class Driver:
         while self._doomed and self._doomed[0][0] <= number - 2:
             for path in self._doomed.pop(0)[1]:
                 (self.folder / path).unlink(missing_ok=True)
+
+
+def _union(some: Ints, more: Ints) -> Ints:
+    """Both, in order and without repetitions, as each of them is; times mostly follow on those before."""
+    return np.concatenate([some, more]) if not (len(some) and len(more)) or some[-1] < more[0] else np.union1d(some, more)
 
 
 class _Clock:

@@ -7,32 +7,39 @@ A small batch does both in one task; a large one has a task a share, and then on
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
 
 from cqels_opt.operators import cache
+from cqels_opt.operators.accumulators import added_up, amount_names
 from cqels_opt.operators.block import BlockStep, Observed
+from cqels_opt.operators.incremental import accumulate, changing
 from cqels_opt.operators.join import RANK
+from cqels_opt.operators.keys import share
 from cqels_opt.operators.output import Answers, answers, columns_of, json_lines
-from cqels_opt.operators.program import Program
-from cqels_opt.operators.rows import Rows, concat, empty
+from cqels_opt.operators.program import GroupNode, Program
+from cqels_opt.operators.pushdown import Pushdown, additive_nodes
+from cqels_opt.operators.results import BlockRows, ResultFiles, Segment
+from cqels_opt.operators.rows import Ints, Rows, concat, empty
+from cqels_opt.operators.standing import Standing, advanced
 from cqels_opt.operators.step import NOWHEN, Step
 from cqels_opt.operators.terms import TermTable
-from cqels_opt.operators.tree import Scope, to_places
+from cqels_opt.operators.tree import Scope
 from cqels_opt.operators.tree import evaluate as evaluate_tree
-from cqels_opt.windows.columns import read_columns, write_columns, write_table
 from cqels_opt.windows.intervals import FOREVER
 from cqels_opt.windows.slots import SlotFile, rank_elements
 
 Format = Literal["jsonl", "arrow"]
 
+ROWS = 1 << 20  # rows of a share that are held before they are written
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True)
 class EvaluateTask:
     """A program and its step."""
 
@@ -44,6 +51,26 @@ class EvaluateTask:
     def quiet(self) -> bool:
         """Whether no instant is looked at, so that nothing can be put out."""
         return len(self.step.instants) < 2
+
+    @cached_property
+    def pushdown(self) -> Pushdown:
+        """What is known of the program's tree."""
+        return Pushdown(self.program)
+
+    def results(self, block: str) -> ResultFiles:
+        """The result slots of a block."""
+        output = next(b.output for b in self.program.blocks if b.name == block)
+        return ResultFiles(label(self.program, block), output, self.pushdown.lookups[block])
+
+    def sums(self) -> dict[GroupNode, ResultFiles]:
+        """The groups that are kept as sums, and the files of these."""
+        nodes = dict.fromkeys(additive_nodes(self.program.tree))
+        return {
+            node: ResultFiles(
+                f"{self.program.id}/sums{i}", (*node.keys, *amount_names(node)), (tuple(sorted(node.keys)),) if node.keys else ()
+            )
+            for i, node in enumerate(nodes)
+        }
 
     def terms(self) -> TermTable:
         """A term table for the step."""
@@ -64,18 +91,25 @@ class EvaluateReport:
 
 @dataclass(slots=True)
 class FinishReport:
-    """What is put out: where, how much, and the lengths in bytes of the lines of each instant in turn (for splicing)."""
+    """What is put out: where, how much, and by instant in turn its time and how many bytes its lines have (for splicing)."""
 
     answers: int = 0
     path: str = ""
-    times: list[tuple[int, int]] = field(default_factory=list)
+    times: Ints = field(default_factory=lambda: np.empty((0, 2), np.int64))
     kept: list[SlotFile] = field(default_factory=list)
     replaced: list[str] = field(default_factory=list)
+    read: int = 0  # rows of blocks that the operators above them were given
 
 
 def label(program: Program, block: str) -> str:
     """How result slots name their block."""
     return f"{program.id}/{block}"
+
+
+def finish_parts(task: EvaluateTask, parts: int) -> int:
+    """In how many parts the answers of a large batch are made: rows of one group or one left side must meet in one task."""
+    can = task.program.row_wise or task.pushdown.spread
+    return parts if can and not ranked(task.program) else 1
 
 
 def ranked(program: Program) -> bool:
@@ -89,113 +123,139 @@ def evaluate(task: EvaluateTask, name: str, part: int, parts: int, fresh: dict[s
     report, terms = EvaluateReport(worker=str(os.getppid())), task.terms()
     for block in program.blocks:
         run = BlockStep(block, program.store, step, terms, part, parts)
-        rows = concat([empty([*block.output]), *run.rows()])
+        if fresh is not None:
+            keep(task, name, block.name, concat([empty([*block.output]), *run.rows()]), report, fresh)
+        else:
+            for number, rows in enumerate(_gathered(run.rows())):
+                keep(task, f"{name}r{number}", block.name, rows, report, None)
         report.observed[block.name] = run.observed
         report.probed += sum(sum(counts) for counts in run.observed.operators.values())
-        keep(task, name, block.name, rows, report, fresh)
     return report
+
+
+def _gathered(parts: Iterator[Rows]) -> Iterator[Rows]:
+    """Rows as they come from joins, put together, but never more at a time than a file of them is to have."""
+    held: list[Rows] = []
+    for part in parts:
+        held.append(part)
+        if sum(map(len, held)) >= ROWS:
+            yield concat(held)
+            held = []
+    if held:
+        yield concat(held)
 
 
 def keep(task: EvaluateTask, name: str, block: str, rows: Rows, report: EvaluateReport, fresh: dict[str, Rows] | None) -> None:
     """Keeps the rows that the step adds to a block, whoever joined them: for :func:`finish`, and for later steps."""
-    program, step = task.program, task.step
+    program, step, files = task.program, task.step, task.results(block)
     report.rows += len(rows)
     if fresh is not None:
         fresh[block] = rows
     elif not task.quiet:
-        report.fresh += _write(step, program, block, rows, f"fresh-{name}")
+        report.fresh += replace(files, indexed=()).write(step, rows, f"fresh-{name}")
     if not ranked(program):
-        report.kept += _write(step, program, block, rows.take(rows.end > step.floor), f"result-{name}")
+        report.kept += files.write(step, rows.take(rows.end > step.floor), f"result-{name}")
     elif fresh is None and task.quiet:
-        report.kept += _write(step, program, block, rows, f"result-{name}")
+        report.kept += files.write(step, rows, f"result-{name}")
 
 
 def finish(task: EvaluateTask, name: str, fresh: Mapping[str, Rows] | Sequence[SlotFile], part: int, parts: int) -> FinishReport:
-    """All rows of the step at its instants, and the answers of this part of them."""
+    """The answers of the step at its instants, as far as they belong to this part."""
     program, step = task.program, task.step
-    report = FinishReport()
-    rows_of = {}
+    report, rows_of = FinishReport(), {}
     for block in program.blocks:
-        new = (
-            fresh[block.name] if isinstance(fresh, Mapping) else _read_all(step, fresh, label(program, block.name), block.output)
-        )
-        rows = concat([empty([*block.output]), new, _retained(task, block.name, block.output)])
+        files = task.results(block.name)
+        new = fresh[block.name] if isinstance(fresh, Mapping) else _read_all(step, fresh, files)
+        segments = files.segments(step)
         if ranked(program):
-            rows = _ended(task, rows)
-            report.replaced += [f.path for f in step.select("result", shape=label(program, block.name))]
-            report.kept += _write(step, program, block.name, rows.take(rows.end > step.floor), f"result-{name}")
-        rows_of[block.name] = rows
+            held = [segment.after(int(step.instants[0])) for _, segment in segments]
+            new, segments = _ended(task, concat([empty(block.output), new, *held])), []
+            report.replaced += [f.path for f in step.select("result", shape=files.label)]
+            report.kept += files.write(step, new.take(new.end > step.floor), f"result-{name}")
+        elif part == 0:
+            _merge(files, step, name, report)
+        rows_of[block.name] = BlockRows(block.output, step.instants, new, segments)
     if task.quiet:
         return report
     terms = task.terms()
-    found = _answers(task, rows_of, terms, part, parts)
+    found = _answers(task, name, rows_of, terms, part, parts, report)
+    report.read = sum(rows.read for rows in rows_of.values())
     if len(found):
         _put(task, found, terms, f"answers/{step.batch:08d}-{program.id}-{name}", report)
     return report
 
 
-def _answers(task: EvaluateTask, rows_of: Mapping[str, Rows], terms: TermTable, part: int, parts: int) -> Answers:
-    program, instants = task.program, task.step.instants
+def _merge(files: ResultFiles, step: Step, name: str, report: FinishReport, fold: Callable[[Rows], Rows] = lambda r: r) -> None:
+    written, replaced = files.merged(step, name, fold)
+    report.kept += written
+    report.replaced += replaced
+
+
+def _read_all(step: Step, fresh: Sequence[SlotFile], files: ResultFiles) -> Rows:
+    mine = [Segment(step.path / file.path).rows for file in fresh if file.shape == files.label]
+    return concat([empty(files.output), *mine])
+
+
+def _answers(
+    task: EvaluateTask,
+    name: str,
+    rows_of: Mapping[str, BlockRows],
+    terms: TermTable,
+    part: int,
+    parts: int,
+    report: FinishReport,
+) -> Answers:
+    program, step, instants = task.program, task.step, task.step.instants
     low = 1 if instants[0] == NOWHEN else 0
-    blocks = {name: to_places(rows, instants) for name, rows in rows_of.items()}
-    scope = Scope(blocks, program.store, terms, instants, low)
-    return answers(evaluate_tree(program.tree, scope), program.variables, program.operator, instants, part, parts)
+    scope = Scope(rows_of, program.store, terms, instants, low, task.pushdown.schema)
+    if program.row_wise:
+        rows = evaluate_tree(program.tree, scope) if program.operator == "rstream" else changing(program.tree, scope)
+        return answers(rows, program.variables, program.operator, instants, part, parts)
+    mine = share(task.pushdown.spread, part, parts)
+    sums = task.sums()
+    held = {node: [segment for _, segment in files.segments(step)] for node, files in sums.items()}
+    for groups in accumulate(program.tree, scope, held, mine):
+        files, amounts = sums[groups.node], amount_names(groups.node)
+        report.kept += files.write(step, groups.difference(), f"sums-{name}")
+        if part == 0:
+            _merge(files, step, name, report, partial(added_up, keys=groups.node.keys, amounts=amounts))
+    if program.operator != "rstream":
+        rows = mine.within(changing(program.tree, scope, mine))
+    elif not task.pushdown.stands:
+        rows = evaluate_tree(program.tree, scope)
+    else:
+        standing = Standing(ResultFiles(f"{program.id}/answers", program.variables, ()))
+        new = mine.within(changing(program.tree, scope, mine))
+        rows = advanced(standing.held(step, mine), new, program.variables, scope.high)
+        if len(new) or parts > 1:
+            written, replaced = standing.replace(step, rows.take(rows.end == scope.high), terms, f"standing-{name}")
+            report.kept += written
+            report.replaced += replaced
+    return answers(rows, program.variables, program.operator, instants)
 
 
 def _put(task: EvaluateTask, found: Answers, terms: TermTable, path: str, report: FinishReport) -> None:
     folder = task.step.path
     (folder / "answers").mkdir(exist_ok=True)
-    if task.format == "arrow":
-        time, columns = columns_of(found, terms)
-        table: dict[str, Any] = {"time": pa.array(time, pa.int64()), "op": pa.array([found.op] * len(time), pa.string())}
-        taken: dict[str, Any] = {f"v{i}": pa.array(columns[v], pa.string()) for i, v in enumerate(task.program.variables)}
-        report.path = f"{path}.arrow"
-        write_table(folder / report.path, pa.table({**table, **taken}))
-    else:
-        lines, times = json_lines(found, terms)
-        coded = [line.encode() + b"\n" for line in lines]
-        report.path = f"{path}.jsonl"
-        (folder / report.path).write_bytes(b"".join(coded))
-        edges = np.flatnonzero(np.append(True, times[1:] != times[:-1])).tolist()
-        sizes = np.add.reduceat(np.array([len(c) for c in coded], np.int64), edges)
-        report.times = list(zip(times[edges].tolist(), sizes.tolist()))
     report.answers = found.total
-
-
-# ------------------------------------------------------------------ result slots
-def _write(step: Step, program: Program, block: str, rows: Rows, name: str) -> list[SlotFile]:
-    if not len(rows):
-        return []
-    rows = rows.take(np.argsort(rows.end, kind="stable"))
-    path = f"results/{step.batch:08d}-{program.id}-{block}-{name}.arrow"
-    write_columns(Path(step.folder) / path, {**rows.columns, "#start": rows.start, "#end": rows.end, "#n": rows.n})
-    return [SlotFile("result", path, "", label(program, block), len(rows), int(rows.start.max()), int(rows.end[-1]))]
-
-
-def _rows(columns: dict[str, np.ndarray]) -> Rows:
-    start, end, n = (columns.pop(c) for c in ("#start", "#end", "#n"))
-    return Rows(columns, start, end, n)
-
-
-def _read_all(step: Step, files: Sequence[SlotFile], shape: str, output: Sequence[str]) -> Rows:
-    return concat([empty(output), *(_rows(read_columns(step.path / f.path)) for f in files if f.shape == shape)])
-
-
-def _retained(task: EvaluateTask, block: str, output: Sequence[str]) -> Rows:
-    """The rows of earlier steps that can still show: all that live, or where answers come row by row those that begin or end."""
-    program, step = task.program, task.step
-    previous, last = int(step.instants[0]), int(step.instants[-1])
-    changing = program.row_wise and program.operator != "rstream" and previous != NOWHEN and not ranked(program)
-    parts = [empty(output)]
-    for file in step.select("result", shape=label(program, block)):
-        if file.greatest <= previous:
-            continue
-        columns = read_columns(step.path / file.path)
-        end = columns["#end"]
-        first = int(np.searchsorted(end, previous, "right"))
-        stop = int(np.searchsorted(end, last, "right")) if changing and file.least <= previous else len(end)
-        parts.append(_rows({name: column[first:stop] for name, column in columns.items()}))
-    return concat(parts)
+    if task.format == "arrow":
+        report.path = f"{path}.arrow"
+        variables = task.program.variables
+        texts: dict[str, pa.DataType] = {"op": pa.string(), **{f"v{i}": pa.string() for i in range(len(variables))}}
+        schema = pa.schema({"time": pa.int64(), **texts})
+        with pa.OSFile(str(folder / report.path), "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
+            for time, terms_of in columns_of(found, terms):
+                arrays: list[Any] = [time, [found.op] * len(time), *(terms_of[v] for v in variables)]
+                writer.write_batch(pa.record_batch(arrays, schema=schema))
+        return
+    report.path = f"{path}.jsonl"
+    stretches = [report.times]
+    with (folder / report.path).open("wb") as file:
+        for data, time, length in json_lines(found, terms):
+            file.write(data)
+            edges = np.flatnonzero(np.append(True, time[1:] != time[:-1]))
+            stretches.append(np.stack([time[edges], np.add.reduceat(length, edges)], axis=1))
+    report.times = np.concatenate(stretches)
 
 
 def _ended(task: EvaluateTask, rows: Rows) -> Rows:

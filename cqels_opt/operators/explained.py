@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal, TypeAlias
 
-from cqels_opt.operators import design_report
+from cqels_opt.operators import design_report, maintained
 from cqels_opt.operators.planner import BlockPlanner, PlanMode, Planner
 from cqels_opt.operators.program import Program
 from cqels_opt.operators.splitting import SplitChoice
@@ -39,12 +39,16 @@ def explained_now(planners: Sequence[Planner], mode: PlanMode, format: Format, a
             "deltas": [delta for described in deltas for delta in described],
             "sub_results": [design for design in designs if design is not None],
         }
+        above = {planner.program.id: ways for planner in planners if (ways := maintained.maintained(planner.program))}
+        if above:
+            found["above"] = above
         return json.dumps(found, indent=2, ensure_ascii=False)
     parts = [mode.calibration.text()] if seconds else []
     for (planner, block), described, design in zip(blocks, deltas, designs):
         parts.append(explaining.text(described, block.optimizer.model, planner.epoch))
         if design is not None:
             parts.append(design_report.text(design, block))
+    parts += [line for planner in planners if (line := maintained.text(planner.program))]
     return "\n\n".join(parts)
 
 
@@ -62,9 +66,12 @@ def _deltas(block: BlockPlanner, alternatives: int) -> Iterator[Description]:
             continue
         retained = {source: block.optimizer.alternatives(source, alternatives)} if alternatives else None
         mine = counts if counts is not None and len(counts) == len(decision.whole.operators) else None
-        yield from explaining.deltas(
+        (described,) = explaining.deltas(
             {source: decision.whole},
             None if mine is None else {source: mine},
             retained,
             {source: block.optimizer.validity(source)},
         )
+        for operator, by in zip(described["operators"], decision.by):
+            operator |= {"by": str(by)} if by else {}
+        yield described

@@ -5,40 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from cqels_opt.operators import cache
+from cqels_opt.operators.encoding import ROW_SCHEMA, Rejected, Texts, coded
 from cqels_opt.operators.rows import Ints
 from cqels_opt.operators.terms import write_page
-from cqels_opt.rdf import ids as term_ids
-from cqels_opt.rdf.terms import TermError, canonical, is_literal
 from cqels_opt.stats import SlotCounts, slot_counts, slot_parts
 from cqels_opt.windows.columns import write_columns
 from cqels_opt.windows.slots import Shape, SlotFile
 
-COUNT_PARTS = 8  # value counts enter and leave the statistics by parts of a slot
-_KNOWN: dict[str, str | None] = {}  # raw term -> canonical text (None: not a term), kept by the worker
-_KNOWN_LIMIT = 1_000_000
+__all__ = ["COUNT_PARTS", "ROW_SCHEMA", "IngestReport", "IngestTask", "Rejected", "StreamReport", "ingest"]
 
-_FIELDS: dict[str, pa.DataType] = {
-    "stream": pa.int32(),
-    "partition": pa.int32(),
-    "offset": pa.int64(),
-    "s": pa.string(),
-    "p": pa.string(),
-    "o": pa.string(),
-    "g": pa.string(),
-    "t": pa.int64(),
-    "late": pa.bool_(),
-    "line": pa.int64(),
-}
-ROW_SCHEMA = pa.schema(_FIELDS)
-"""What the first stage is given: a row a triple; ``stream`` is the place in :attr:`IngestTask.streams`, ``offset`` the element."""
+COUNT_PARTS = 8  # value counts enter and leave the statistics by parts of a slot
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,16 +34,6 @@ class IngestTask:
     seed: int
     frontier: int
     tables: frozenset[str]  # streams whose elements must be ranked (last-n windows)
-
-
-@dataclass(frozen=True, slots=True)
-class Rejected:
-    """A triple that cannot be read: where it stands and why."""
-
-    stream: str
-    partition: int
-    line: int
-    reason: str
 
 
 @dataclass(slots=True)
@@ -86,43 +57,38 @@ class IngestReport:
     rejected: list[Rejected] = field(default_factory=list)
 
 
-def ingest(rows: pa.Table, task: IngestTask, name: str) -> IngestReport:
+def ingest(rows: pa.Table | Iterable[pa.RecordBatch], task: IngestTask, name: str) -> IngestReport:
     """Puts the triples of a task into slots. ``name`` (task and attempt) keeps the files of retries apart."""
     report = IngestReport()
     folder = Path(task.folder)
-    rows, report.rejected = _whole(rows, task)
-    if not rows.num_rows:
+    blocks = [rows] if isinstance(rows, pa.Table) else rows
+    whole, texts, report.rejected = coded(blocks, task.streams, task.store, task.seed)
+    if not len(whole):
         return report
-    rows = _scoped(rows)
-    stream, partition = _ints(rows, "stream"), _ints(rows, "partition")
-    offset, t, line = _ints(rows, "offset"), _ints(rows, "t"), _ints(rows, "line")
-    late = rows.column("late").combine_chunks().to_numpy(zero_copy_only=False).astype(bool) | (t <= task.frontier)
-    encoded, texts, bad = _encode(rows, task.seed)
-    for row in np.flatnonzero(bad).tolist():
-        which = next(name for name in ("s", "p", "o") if _reason(rows, name, row))
-        said = Rejected(task.streams[stream[row]], int(partition[row]), int(line[row]), _reason(rows, which, row))
-        report.rejected.append(said)
+    stream, partition, offset, t, encoded, bad = whole.stream, whole.partition, whole.offset, whole.t, whole.terms, whole.bad
+    late = whole.late | (t <= task.frontier)
     used: list[Ints] = []
-    for number in np.unique(stream).tolist():
+    for number in _distinct(stream):
         iri = task.streams[number]
         mine = stream == number
         seen = StreamReport()
         report.streams[iri] = seen
-        for p in np.unique(partition[mine]).tolist():
+        for p in _distinct(partition[mine]):
             own = mine & (partition == p)
             seen.last[p] = (int(t[own].max()), int(offset[own].max()))
         kept = np.flatnonzero(mine & ~late & ~bad)
         seen.first = int(t[kept].min()) if len(kept) else None
-        order = kept[np.lexsort((offset[kept], partition[kept], t[kept]))]
+        order = _in_order(kept, t, partition, offset)
         elements = _elements(order, t, partition, offset)
         seen.elements = int(elements[-1]) + 1 if len(elements) else 0
         dropped = np.flatnonzero(mine & late)
-        dropped = dropped[np.lexsort((offset[dropped], partition[dropped]))]
+        dropped = _in_order(dropped, partition, offset)
         gone = _elements(dropped, t, partition, offset)
         seen.late = int(gone[-1]) + 1 if len(gone) else 0
         if not len(order):
             continue
-        seen.times = np.unique(t[order])
+        times = t[order]
+        seen.times = times[np.append(True, times[1:] != times[:-1])]
         head = f"slots/{{}}-{task.batch:08d}-{name}-{number}"
         if iri in task.tables:
             first = np.flatnonzero(np.append(True, elements[1:] != elements[:-1]))
@@ -148,8 +114,7 @@ def ingest(rows: pa.Table, task: IngestTask, name: str) -> IngestReport:
             )
             values = {f"v{i}": columns[f"v{i}"] for i in range(shape.width)}
             seen.counts[shape.key] = _counts(columns["t"], values)
-    page = _write_terms(folder, f"slots/terms-{task.batch:08d}-{name}.arrow", task, used, texts, int(t.max()))
-    report.files += page
+    report.files += _write_terms(folder, f"slots/terms-{task.batch:08d}-{name}.arrow", used, texts, int(t.max()))
     return report
 
 
@@ -160,35 +125,21 @@ def _counts(t: Ints, values: dict[str, Ints]) -> tuple[SlotCounts, ...]:
     return (*slot_parts(0, t[:rest], {v: c[:rest] for v, c in values.items()}, COUNT_PARTS), tail)
 
 
-def _whole(rows: pa.Table, task: IngestTask) -> tuple[pa.Table, list[Rejected]]:
-    """The rows that have a time and a place, and what is said of the others (users' DataFrames may have nulls)."""
-    rejected: list[Rejected] = []
-    rows = rows.combine_chunks()
-    for column, what in (("t", "the time is missing"), ("offset", "its place in the order is missing")):
-        if rows.column(column).null_count:
-            absent: Any = pc.is_null(rows.column(column))
-            for row in rows.filter(absent).to_pylist():
-                rejected.append(Rejected(task.streams[row["stream"]], row["partition"], row["line"] or 0, what))
-            rows = rows.filter(pc.invert(absent))
-    return rows.combine_chunks(), rejected
+def _distinct(column: Ints) -> list[int]:
+    """The values of a column that mostly has one."""
+    same = len(column) > 0 and bool((column == column[0]).all())
+    return [int(column[0])] if same else np.unique(column).tolist()
 
 
-def _scoped(rows: pa.Table) -> pa.Table:
-    """Blank nodes belong to their stream: their labels get its number in front."""
-    for name in ("s", "o", "g"):
-        column: Any = rows.column(name).combine_chunks()
-        blank: Any = pc.fill_null(pc.starts_with(column, "_:"), False)
-        if pc.any(blank).as_py():
-            number: Any = rows.column("stream").combine_chunks().cast(pa.string())
-            parts: list[Any] = ["_:s", number, "-"]
-            prefix: Any = pc.binary_join_element_wise(*parts, "")
-            renamed = pc.binary_join_element_wise(prefix, pc.utf8_slice_codeunits(column, 2), "")
-            rows = rows.set_column(rows.schema.get_field_index(name), name, pc.if_else(blank, renamed, column))
+def _in_order(rows: Ints, *by: Ints) -> Ints:
+    """Rows in the order of some columns, in which they mostly come."""
+    columns = [column[rows] for column in by]
+    apart = np.zeros(max(0, len(rows) - 1), bool)  # whether an earlier column has decided
+    for column in columns:
+        if (~apart & (column[1:] < column[:-1])).any():
+            return rows[np.lexsort(tuple(reversed(columns)))]
+        apart |= column[1:] > column[:-1]
     return rows
-
-
-def _ints(rows: pa.Table, column: str) -> Ints:
-    return np.asarray(rows.column(column).combine_chunks().to_numpy(zero_copy_only=False)).astype(np.int64)
 
 
 def _elements(order: Ints, t: Ints, partition: Ints, offset: Ints) -> Ints:
@@ -198,54 +149,6 @@ def _elements(order: Ints, t: Ints, partition: Ints, offset: Ints) -> Ints:
         ordered = column[order]
         changed[1:] |= ordered[1:] != ordered[:-1]
     return np.cumsum(changed)
-
-
-def _canonical(raw: str) -> str | None:
-    if raw not in _KNOWN:
-        if len(_KNOWN) >= _KNOWN_LIMIT:
-            _KNOWN.clear()
-        try:
-            _KNOWN[raw] = canonical(raw)
-        except TermError:
-            _KNOWN[raw] = None
-    return _KNOWN[raw]
-
-
-def _encode(rows: pa.Table, seed: int) -> tuple[list[Ints], dict[int, str], NDArray[np.bool_]]:
-    """Ids of subject, predicate and object, the texts of all ids, and which rows have a term that cannot be read."""
-    columns, texts = [], {}
-    bad = np.zeros(rows.num_rows, bool)
-    for name in ("s", "p", "o"):
-        coded: Any = pc.dictionary_encode(rows.column(name).combine_chunks().fill_null(""))
-        forms = [_canonical(raw) for raw in coded.dictionary.to_pylist()]
-        wrong = np.array(
-            [f is None or (name == "s" and is_literal(f)) or (name == "p" and not f.startswith("<")) for f in forms], bool
-        )
-        codes = np.zeros(len(forms), np.int64)
-        good = np.flatnonzero(~wrong)
-        codes[good] = term_ids.encode([forms[i] or "" for i in good], seed)
-        texts.update({code: form for code, form in zip(codes.tolist(), forms) if form is not None})
-        index = coded.indices.to_numpy(zero_copy_only=False)
-        columns.append(codes[index])
-        bad |= wrong[index]
-    return columns, texts, bad
-
-
-def _reason(rows: pa.Table, name: str, row: int) -> str:
-    """Why a cell is no term in its place; empty where it is."""
-    what = {"s": "subject", "p": "predicate", "o": "object"}[name]
-    raw = rows.column(name)[row].as_py()
-    if raw is None:
-        return f"the {what} is missing"
-    try:
-        form = canonical(raw)
-    except TermError as error:
-        return f"the {what} is not an N-Triples term: {error}"
-    if name == "s" and is_literal(form):
-        return f"the subject {raw} is a literal"
-    if name == "p" and not form.startswith("<"):
-        return f"the predicate {raw} is not an IRI"
-    return ""
 
 
 def _match(shape: Shape, columns: Sequence[Ints]) -> NDArray[np.bool_]:
@@ -261,18 +164,10 @@ def _match(shape: Shape, columns: Sequence[Ints]) -> NDArray[np.bool_]:
     return matched
 
 
-def _write_terms(
-    folder: Path, path: str, task: IngestTask, used: Iterable[Ints], texts: dict[int, str], greatest: int
-) -> list[SlotFile]:
+def _write_terms(folder: Path, path: str, used: Iterable[Ints], texts: Texts, greatest: int) -> list[SlotFile]:
     """The page of the terms that slots use and neither their id nor the static store tells."""
-    parts = list(used)
-    if not parts:
+    ids, terms = texts.of(np.concatenate([np.empty(0, np.int64), *used]))
+    if not len(ids):
         return []
-    distinct = np.unique(np.concatenate(parts))
-    distinct = distinct[~term_ids.is_inline(distinct)]
-    if task.store and len(distinct):
-        distinct = distinct[~cache.store(task.store).contains(distinct)]
-    if not len(distinct):
-        return []
-    write_page(folder / path, distinct, [texts[i] for i in distinct.tolist()])
-    return [SlotFile("terms", path, rows=len(distinct), least=greatest, greatest=greatest)]
+    write_page(folder / path, ids, terms)
+    return [SlotFile("terms", path, rows=len(ids), least=greatest, greatest=greatest)]

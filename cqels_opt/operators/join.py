@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 
@@ -14,6 +15,9 @@ from cqels_opt.lod.index import Runs
 from cqels_opt.lod.relation import Relation
 from cqels_opt.operators.rows import HIDDEN, Ints, Rows, concat, empty, group_ids
 from cqels_opt.windows.intervals import BEFORE_TIME, FOREVER
+
+Intervals: TypeAlias = Callable[[Ints], tuple[Ints, Ints]]
+"""Places of rows -> starts and ends of their validity."""
 
 EXPANSION = 4_000_000  # pairs that a join expands at a time, so that a product never fills the memory
 PROBES = 200_000
@@ -30,19 +34,21 @@ def as_rows(relation: Relation, variables: Sequence[str]) -> Rows:
 class Indexed:
     """The right side of a join: rows that can be looked up by some of their variables."""
 
-    def __init__(self, relation: Relation, names: dict[str, str], start: Ints | None, end: Ints | None) -> None:
-        self.relation, self.names, self.start, self.end = relation, names, start, end
+    def __init__(self, relation: Relation, names: dict[str, str], intervals: Intervals | None) -> None:
+        """``names`` are the relation's own of the variables; without ``intervals`` its rows are valid always."""
+        self.relation, self.names, self.intervals = relation, names, intervals
         self.rows = relation.rows
 
     @classmethod
     def of_static(cls, relation: Relation, variables: Sequence[str]) -> Indexed:
         """A static relation; its own columns are renamed to ``variables``."""
-        return cls(relation, dict(zip(variables, relation.variables)), None, None)
+        return cls(relation, dict(zip(variables, relation.variables)), None)
 
     @classmethod
     def of_rows(cls, rows: Rows) -> Indexed:
         """Rows, to be indexed in memory."""
-        return cls(Relation.build(dict(rows.columns), rows.n), {v: v for v in rows.columns}, rows.start, rows.end)
+        relation = Relation.build(dict(rows.columns), rows.n)
+        return cls(relation, {v: v for v in rows.columns}, lambda found: (rows.start[found], rows.end[found]))
 
     def probe(self, left: Rows, on: Sequence[str]) -> Iterator[Rows]:
         """The joined rows, a bounded number of pairs at a time."""
@@ -55,13 +61,18 @@ class Indexed:
                 pairs = np.repeat(np.arange(at, at + size), self.rows), np.tile(np.arange(self.rows), size)
                 yield self._merge(left, *pairs, on)
             return
+        on = sorted(on, key=lambda v: self.names[v])  # what is stored is in the order of the relation's own names
         index = self.relation.index(tuple(self.names[v] for v in on))
+        if len(on) == 1:
+            runs = index.runs(left.columns[on[0]])
+            for piece in _pieces(runs.counts):
+                yield self._merge(left, *runs.pairs(piece), on)
+            return
         keys = [left.columns[v] for v in on]
         # a composite index verifies few candidates a key, and counting them costs as much as finding them
-        pieces = _pieces(index.fanout(*keys)) if len(on) == 1 else (slice(i, i + PROBES) for i in range(0, len(left), PROBES))
-        for piece in pieces:
-            probe, found = index.lookup(*[k[piece] for k in keys])
-            yield self._merge(left, probe + piece.start, found, on)
+        for at in range(0, len(left), PROBES):
+            probe, found = index.lookup(*[k[at : at + PROBES] for k in keys])
+            yield self._merge(left, probe + at, found, on)
 
     def matches(self, left: Rows, on: Sequence[str]) -> Matches:
         """The pairs of :meth:`probe` before they are verified, counted and not made; see :class:`Matches`."""
@@ -70,8 +81,9 @@ class Indexed:
 
     def _merge(self, left: Rows, probe: Ints, found: Ints, on: Sequence[str]) -> Rows:
         start, end = left.start[probe], left.end[probe]
-        if self.start is not None and self.end is not None:
-            start, end = np.maximum(start, self.start[found]), np.minimum(end, self.end[found])
+        if self.intervals is not None:
+            opened, closed = self.intervals(found)
+            start, end = np.maximum(start, opened), np.minimum(end, closed)
             alive = start < end
             if not alive.all():
                 probe, found, start, end = probe[alive], found[alive], start[alive], end[alive]

@@ -8,8 +8,9 @@ from pathlib import Path
 import pyarrow as pa
 
 from cqels_opt.operators.driver import Evaluated
-from cqels_opt.operators.evaluate import EvaluateReport, EvaluateTask, FinishReport, Format, evaluate, finish
+from cqels_opt.operators.evaluate import EvaluateReport, EvaluateTask, FinishReport, Format, evaluate, finish, finish_parts
 from cqels_opt.operators.ingest import IngestReport, IngestTask, ingest
+from cqels_opt.operators.merging import MergeTask, merge
 from cqels_opt.operators.program import Program
 from cqels_opt.operators.rows import Rows
 from cqels_opt.windows.slots import SlotFile
@@ -47,10 +48,14 @@ class LocalRunner:
                 continue
             shares = [evaluate(task, f"t{part}", part, parts, None) for part in range(parts)]
             fresh: list[SlotFile] = [f for share in shares for f in share.fresh]
-            spread = finish_parts(task.program, parts)
+            spread = finish_parts(task, parts)
             done.shares[name] = shares
             done.finished[name] = [finish(task, f"t{part}", fresh, part, spread) for part in range(spread)]
         return done
+
+    def merge(self, tasks: Sequence[MergeTask]) -> list[SlotFile]:
+        """One after the other."""
+        return [merge(task) for task in tasks]
 
 
 def whole(task: EvaluateTask, name: str) -> tuple[EvaluateReport, FinishReport]:
@@ -58,11 +63,6 @@ def whole(task: EvaluateTask, name: str) -> tuple[EvaluateReport, FinishReport]:
     fresh: dict[str, Rows] = {}
     report = evaluate(task, name, 0, 1, fresh)
     return report, finish(task, name, fresh, 0, 1)
-
-
-def finish_parts(program: Program, parts: int) -> int:
-    """In how many parts the answers of a large batch are made: rows of one group or one left side must meet in one task."""
-    return parts if program.row_wise and not any(w.kind == "last" for w in program.windows) else 1
 
 
 class LocalSink:

@@ -22,7 +22,7 @@ from cqels_opt.operators.step import Step
 from cqels_opt.operators.terms import TermTable
 from cqels_opt.operators.units import rows_of_each
 from cqels_opt.operators.views import BeforeElements, PerBinding
-from cqels_opt.operators.walk import Walks
+from cqels_opt.operators.walk import WORTH, Walks
 from cqels_opt.operators.weights import weight
 from cqels_opt.operators.workshop import Workshop
 from cqels_opt.plans import (
@@ -42,6 +42,8 @@ from cqels_opt.plans import (
 )
 from cqels_opt.plans.cost import CostModel, Shuffled, model_named
 from cqels_opt.plans.designs import Design, design_of
+from cqels_opt.plans.physical import CHOSEN_FROM, By, Machine, Prices, physical
+from cqels_opt.plans.physical import Relation as PhysicalRelation
 from cqels_opt.plans.plan import relations as plan_relations
 from cqels_opt.query.algebra import Window
 from cqels_opt.stats import BlockStatistics, SlotCounts, StaticRelation
@@ -61,7 +63,8 @@ class PlanMode:
 
     ``split`` allows a skewed delta to be split (``splitting.py``), ``designs`` other sub-results to be taken than those compiled
     (``review.py``). ``shuffled``: the sides of a join that the runner sends through a
-    shuffle. The mode ``spark`` says that the runner's own planner decides: ours is idle, and takes the order written.
+    shuffle. ``joins``: what may do the joins on this ``machine``; the cheapest does, and if only one may, that one. The mode ``spark``
+    says that the runner's own planner decides: ours is idle, and takes the order written.
     """
 
     mode: str = "adaptive"
@@ -72,6 +75,9 @@ class PlanMode:
     designs: bool = True
     calibration: Calibration = field(default_factory=Calibration)
     shuffled: Shuffled = "nothing"
+    machine: Machine = field(default_factory=Machine)
+    joins: tuple[By, ...] = CHOSEN_FROM
+    worth: float = WORTH  # seconds that a plan must be estimated to take to be walked
 
     @property
     def model(self) -> CostModel:
@@ -228,7 +234,8 @@ class BlockPlanner:
         if step is not None and terms is not None and self.estimates in ("walks", "all"):
             walk = Walks(self.block, self.store, step, self.order, terms)
         left, self._left = self._left, {}
-        choices = self.optimizer.choose(views, walk=walk)
+        worth = self.mode.worth if self.optimizer.model.unit == "s" else 0.0
+        choices = self.optimizer.choose(views, walk=walk, worth=worth)
         choices = {s: c if left.get(s, c.plan) == c.plan else replace(c, previous=left[s]) for s, c in choices.items()}
         self.decisions = {
             source: Decision(choice, self.given.get(source), before.get(source)) for source, choice in choices.items()
@@ -237,6 +244,30 @@ class BlockPlanner:
             for source, choice in choices.items():
                 split = self.splitter.choose(choice, views[source], step, self.order, terms)
                 self.decisions[source] = Decision(choice, split, before.get(source))
+
+    def physical(self, tasks: int) -> dict[str, tuple[By | None, ...]]:
+        """What does the joins of each source's plan in so many tasks, where that is not replicated probes alone."""
+        model, machine = self.optimizer.model, self.mode.machine
+        if self.elsewhere or not isinstance(model, SecondsCost) or self.mode.joins == (By.REPLICATED,):
+            return {}
+        found = {}
+        for source, decision in self.decisions.items():
+            whole = decision.whole
+            if decision.split is not None or whole.plan != self.optimizer.current.get(source):  # of which nothing is estimated
+                continue
+            relations = {
+                r.name: PhysicalRelation(self._views[source].cardinality(r.name) or 0.0, len(r.variables))
+                for r in self.optimizer.graph.relations
+                if r.kind != "filter"
+            }
+            prices = Prices(machine, tasks, model.constants, relations=relations)
+            if len(self.mode.joins) > 1 and tasks == 1 and not any(map(prices.missing, relations)):
+                continue  # there is nothing to share out
+            way = physical(whole.plan, whole.operators, whole.estimated, prices, self.mode.joins)
+            if not way.fused:
+                found[source] = way.by
+                self.decisions[source] = replace(decision, by=way.by)
+        return found
 
     def observe(self, observed: Observed) -> None:
         """What the filters kept, and what the operators of each source gave."""
@@ -348,6 +379,10 @@ class Planner:
             block.consider()
         plans = {name: {s: str(d.plan) for s, d in block.decisions.items()} for name, block in self.blocks.items()}
         return plans, {name: block.order for name, block in self.blocks.items()}
+
+    def physical(self, tasks: int) -> dict[str, dict[str, tuple[By | None, ...]]]:
+        """For each block what does its joins in so many tasks, where that is not replicated probes alone."""
+        return {name: found for name, block in self.blocks.items() if (found := block.physical(tasks))}
 
     @property
     def program(self) -> Program:

@@ -71,7 +71,7 @@ class Catalogue:
 
     def make(self, group: RelationSet, folder: Path) -> Static:
         """The sub-result of a group; it may run in another thread."""
-        return designs.make(folder, self.block, Store.open(Path(self.store)), group)
+        return designs.make(folder, self.block, Store.open(self.store), group)
 
     def put(self, static: Static) -> None:
         """A sub-result that has been made."""
@@ -81,7 +81,7 @@ class Catalogue:
     def find(self, design: Design) -> bool:
         """Whether all sub-results of a design are there; looks for those of an earlier run."""
         for group in self.missing(design) if self.folder is not None else ():
-            found = designs.find_made(self.folder, self.block, Store.open(Path(self.store)), group) if self.folder else None
+            found = designs.find_made(self.folder, self.block, Store.open(self.store), group) if self.folder else None
             if found is not None:
                 self.put(found)
         return not self.missing(design)
@@ -236,7 +236,7 @@ class Review:
         if what == "make":
             work = lambda: catalogue.make(group, folder)  # noqa: E731
         else:
-            work = lambda: designs.measure(catalogue.block, Store.open(Path(catalogue.store)), group)  # noqa: E731
+            work = lambda: designs.measure(catalogue.block, Store.open(catalogue.store), group)  # noqa: E731
         found = self.workshop.ask(name, work)
         if isinstance(found, Failed):
             self.failed.add(group)

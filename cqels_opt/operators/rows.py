@@ -38,6 +38,11 @@ class Rows:
         """The rows restricted to some variables; multiplicities stay."""
         return Rows({v: self.columns[v] for v in variables if v in self.columns}, self.start, self.end, self.n)
 
+    def values(self, variables: Iterable[str]) -> list[Ints]:
+        """The columns of some variables; one that the rows lack is unbound."""
+        missing = np.zeros(len(self), np.int64)
+        return [self.columns.get(v, missing) for v in variables]
+
     def with_column(self, variable: str, column: Ints) -> Rows:
         """The rows with one more column."""
         return Rows({**self.columns, variable: column}, self.start, self.end, self.n)

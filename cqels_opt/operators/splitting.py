@@ -37,6 +37,9 @@ SPREAD = 1.0
 CUTS = 2
 """Cuts that are tried a delta: those with the greatest variance between their parts."""
 
+SAMPLE = 20_000
+"""Rows of a larger delta that tell whether there is any cut: parts that differ enough are too large for it to miss them."""
+
 Fans = Mapping[tuple[str, str], Ints]
 """For each relation and variable that the delta joins with: the matches of each row of the delta."""
 
@@ -107,6 +110,10 @@ class Splitter:
             return None
         occurrence = next(o for o in self.block.occurrences if o.name == source)
         rows = content(occurrence, step).new
+        if current is None and len(rows) > SAMPLE:
+            some = rows.take(np.arange(0, len(rows), len(rows) // SAMPLE))
+            if not cuts(self._joined(self._fans(source, some, step, order))):
+                return None
         fans = self._fans(source, rows, step, order)
         best: SplitChoice | None = None
         for cut in dict.fromkeys([*([current] if current and current[:2] in fans else []), *cuts(self._joined(fans))]):

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from cqels_opt.operators.rows import Ints
+from cqels_opt.plans.physical import By
 from cqels_opt.windows.slots import SlotFile
 
 NOWHEN = np.int64(-(1 << 62))  # stands for "the instant before the first": nothing is valid at it
@@ -33,6 +34,9 @@ class Step:
     plans: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # block -> delta source -> canonical plan
     orders: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # block -> its delta sources, in the delta rule's order
     filters: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # block -> its filters in the order of their evaluation
+    joins: Mapping[str, Mapping[str, tuple[By | None, ...]]] = field(
+        default_factory=dict
+    )  # block -> source -> what does its joins
 
     @property
     def path(self) -> Path:

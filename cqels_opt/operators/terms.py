@@ -17,12 +17,11 @@ from cqels_opt.windows.columns import read_table, write_table
 Ints = NDArray[np.int64]
 
 
-def write_page(path: Path, ids: Ints, texts: Sequence[str]) -> None:
+def write_page(path: Path, ids: Ints, texts: Sequence[str] | pa.StringArray) -> None:
     """Writes a page of terms, in order of their ids."""
-    order = np.argsort(ids)
-    write_table(
-        path, pa.table({"id": pa.array(ids[order], pa.int64()), "term": pa.array([texts[i] for i in order], pa.string())})
-    )
+    order: Any = pa.array(np.argsort(ids))
+    terms = (texts if isinstance(texts, pa.StringArray) else pa.array(texts, pa.string())).take(order)
+    write_table(path, pa.table({"id": pa.array(ids, pa.int64()).take(order), "term": terms}))
 
 
 class Page:

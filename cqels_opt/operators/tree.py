@@ -7,8 +7,9 @@ Each operator is a function from rows to rows; the horizon ``[low, high)`` stand
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from cqels_opt.operators.block import scan_static
 from cqels_opt.operators.cache import relation as static_relation
 from cqels_opt.operators.expressions import needs_instant, truth, values
 from cqels_opt.operators.join import Indexed, combine, compatible_pairs, covered, disjoint, join
+from cqels_opt.operators.keys import EVERY, Keys
 from cqels_opt.operators.program import (
     BlockNode,
     DistinctNode,
@@ -29,27 +31,45 @@ from cqels_opt.operators.program import (
     MinusNode,
     OrderNode,
     ProjectNode,
+    Static,
     StaticNode,
     Tree,
     UnionNode,
     ValuesNode,
+    children,
 )
-from cqels_opt.operators.rows import HIDDEN, Ints, Rows, concat, group_ids
+from cqels_opt.operators.pushdown import Schema, TwoSided, moves
+from cqels_opt.operators.results import BlockRows
+from cqels_opt.operators.rows import HIDDEN, Ints, Rows, concat, empty
 from cqels_opt.operators.terms import TermTable
 from cqels_opt.query.algebra import Expression, Variable
+from cqels_opt.windows.intervals import BEFORE_TIME, FOREVER
 
 ORDER = "#order"  # hidden column: the place of a row under ORDER BY
 
 
+class Groups(Protocol):
+    """The groups of a node whose aggregates are kept from step to step."""
+
+    @property
+    def touched(self) -> Keys:
+        """The groups whose members change in the step."""
+
+    def rows(self, keys: Keys) -> Rows:
+        """The rows of the groups that have one of the keys."""
+
+
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What a tree is evaluated over: the blocks' rows, the horizon, and the time of each place in it."""
+    """What a tree is evaluated over: the blocks' rows, the horizon, and the time of each place in it; and groups that are kept."""
 
-    blocks: Mapping[str, Rows]
+    blocks: Mapping[str, BlockRows]
     store: str
     terms: TermTable
     instants: Ints
     low: int
+    schema: Schema
+    groups: dict[GroupNode, Groups] = field(default_factory=dict)
 
     @property
     def high(self) -> int:
@@ -62,49 +82,86 @@ class Scope:
         return Rows(rows.columns, np.full(size, self.low), np.full(size, self.high), rows.n)
 
 
-def to_places(rows: Rows, instants: Ints) -> Rows:
-    """Intervals of time as intervals of places in the list of instants."""
-    return rows.with_interval(np.searchsorted(instants, rows.start), np.searchsorted(instants, rows.end))
-
-
-def evaluate(tree: Tree, scope: Scope) -> Rows:
-    """The rows of a tree within the horizon."""
+def evaluate(tree: Tree, scope: Scope, keys: Keys = EVERY) -> Rows:
+    """The rows of a tree within the horizon: those that have one of the keys, perhaps with others."""
+    if not keys.some:
+        return empty(scope.schema.variables(tree))
     match tree:
         case BlockNode(block):
-            return scope.blocks[block]
+            return scope.blocks[block].of(keys)
         case StaticNode(static):
-            return scope.always(scan_static(static, scope.store))
+            return scope.always(_static_rows(static, scope.store, keys.narrowed(static.variables)))
         case ValuesNode(variables, table):
             size = len(table)
             columns = {v: np.array([row[i] for row in table], np.int64) for i, v in enumerate(variables)}
             zeros = np.zeros(size, np.int64)
             return scope.always(Rows(columns, zeros, zeros, np.ones(size, np.int64)))
-        case UnionNode(parts):
-            return concat([evaluate(p, scope) for p in parts])
-        case JoinNode(left, right):
-            return join(*_sides(left, right, scope))
-        case LeftJoinNode(left, right, condition):
-            return _left_join(*_sides(left, right, scope), condition, scope)
-        case MinusNode(left, right):
-            rows, others = evaluate(left, scope), evaluate(right, scope)
+        case JoinNode() | LeftJoinNode() | MinusNode() | ExistsNode():
+            return applied(tree, _sides(tree, scope, keys), scope)
+        case DistinctNode() | GroupNode():  # of a tuple, or of a group, all rows or none
+            below = keys.narrowed(scope.schema.below(tree, 0, keys.variables))
+            if isinstance(tree, GroupNode) and tree in scope.groups:
+                return scope.groups[tree].rows(below)
+            return applied(tree, [below.within(evaluate(tree.input, scope, below))], scope)
+    inputs = enumerate(children(tree))
+    return applied(
+        tree, [evaluate(x, scope, keys.narrowed(scope.schema.below(tree, i, keys.variables))) for i, x in inputs], scope
+    )
+
+
+def _static_rows(static: Static, store: str, keys: Keys) -> Rows:
+    """A static relation's rows that have one of the keys, by its index."""
+    if keys.all or keys.parts > 1:
+        return scan_static(static, store)
+    probe = keys.rows().with_interval(np.full(len(keys.columns[0]), BEFORE_TIME), np.full(len(keys.columns[0]), FOREVER))
+    indexed = Indexed.of_static(static_relation(store, static.at), static.variables)
+    return concat([empty(static.variables), *indexed.probe(probe, keys.variables)])
+
+
+def _sides(node: TwoSided, scope: Scope, keys: Keys) -> list[Rows]:
+    """Both sides as far as rows with one of the keys need them: one is read first, and of the other what concerns its rows."""
+    sides, schema = children(node), scope.schema
+    first = schema.first_side(node, keys.variables) if isinstance(node, JoinNode) else 0
+    rows = evaluate(sides[first], scope, keys.narrowed(schema.below(node, first, keys.variables)))
+    other = sides[1 - first]
+    found = evaluate(other, scope, keys_for(other, rows, schema.on(node), scope) if not keys.all or not moves(other) else EVERY)
+    return [found, rows] if first else [rows, found]
+
+
+def keys_for(other: Tree, rows: Rows, on: Sequence[str], scope: Scope) -> Keys:
+    """The keys of the rows of one side that concern given rows of the other side."""
+    if not moves(other):  # what its index is on need not be known before; so look at what these rows bind
+        on = [v for v in sorted(scope.schema.binds(other)) if v in rows.columns and (rows.columns[v] != 0).all()]
+    return Keys.of(rows, on)
+
+
+def applied(node: Tree, inputs: Sequence[Rows], scope: Scope) -> Rows:
+    """An operator over the rows of its inputs."""
+    match node:
+        case UnionNode():
+            return concat(inputs)
+        case JoinNode():
+            return join(inputs[0], inputs[1])
+        case LeftJoinNode(_, _, condition):
+            return _left_join(inputs[0], inputs[1], condition, scope)
+        case MinusNode():
+            rows, others = inputs
             a, b = compatible_pairs(rows, others, shared_needed=True)
             return covered(rows, *_overlap(rows, others, a, b))[1]
-        case ExistsNode(inner, pattern, condition, flag):
-            return _flagged(*_sides(inner, pattern, scope), condition, flag, scope)
-        case FilterNode(inner, condition):
-            return _instantly(
-                evaluate(inner, scope), condition, scope, lambda rows, at: rows.take(truth(rows, condition, scope.terms, at))
-            )
-        case ExtendNode(inner, variable, expression):
-            return _with_value(evaluate(inner, scope), variable, expression, scope)
+        case ExistsNode(_, _, condition, flag):
+            return _flagged(inputs[0], inputs[1], condition, flag, scope)
+        case FilterNode(_, condition):
+            return _instantly(inputs[0], condition, scope, lambda rows, at: rows.take(truth(rows, condition, scope.terms, at)))
+        case ExtendNode(_, variable, expression):
+            return _with_value(inputs[0], variable, expression, scope)
         case ProjectNode(inner, variables):
             ordered = isinstance(inner, OrderNode) and inner.keys  # the order of a sub-select ends with it
-            return evaluate(inner, scope).only([*variables, ORDER] if ordered else variables)
-        case DistinctNode(inner, variables):
-            rows = evaluate(inner, scope).only([*variables, ORDER])
+            return inputs[0].only([*variables, ORDER] if ordered else variables)
+        case DistinctNode(_, variables):
+            rows = inputs[0].only([*variables, ORDER])
             return earliest(rows, ORDER) if ORDER in rows.columns else disjoint(rows)
-        case GroupNode(inner, keys, aggregates, implicit, whole):
-            rows, plain = evaluate(inner, scope), []
+        case GroupNode(_, keys, aggregates, implicit, whole):
+            rows, plain = inputs[0], []
             for variable, spec in aggregates:
                 if spec.argument is not None and needs_instant(spec.argument):
                     rows = _with_value(rows, f"{HIDDEN}{variable}", spec.argument, scope)
@@ -112,22 +169,8 @@ def evaluate(tree: Tree, scope: Scope) -> Rows:
                 plain.append((variable, spec))
             return grouped(rows, keys, plain, implicit, scope.terms, scope.low, scope.high, whole)
         case OrderNode():
-            return _ordered(tree, scope)
-
-
-def _sides(left: Tree, right: Tree, scope: Scope) -> tuple[Rows, Rows]:
-    """Both sides of a join. A static right side is not read whole where its index finds the few rows that the left side needs."""
-    rows = evaluate(left, scope)
-    if isinstance(right, StaticNode) and not right.static.partial and len(rows):
-        shared = [v for v in right.static.variables if v in rows.columns]
-        if shared and all((rows.columns[v] != 0).all() for v in shared):
-            _, first = group_ids([rows.columns[v] for v in shared], len(rows))
-            keys = rows.only(shared).take(first)
-            keys = Rows(keys.columns, keys.start, keys.end, np.ones(len(first), np.int64))
-            relation = static_relation(scope.store, right.static.at)
-            found = concat(list(Indexed.of_static(relation, right.static.variables).probe(scope.always(keys), shared)))
-            return rows, found
-    return rows, evaluate(right, scope)
+            return _ordered(node, inputs[0], scope)
+    raise AssertionError(node)  # leaves have no inputs
 
 
 def _overlap(left: Rows, right: Rows, a: Ints, b: Ints) -> tuple[Ints, Ints, Ints]:
@@ -187,9 +230,8 @@ def at_each_instant(rows: Rows) -> Rows:
     return Rows({v: c[which] for v, c in rows.columns.items()}, start, start + 1, rows.n[which])
 
 
-def _ordered(node: OrderNode, scope: Scope) -> Rows:
+def _ordered(node: OrderNode, rows: Rows, scope: Scope) -> Rows:
     """ORDER BY, and LIMIT within each stretch of time in which no row begins or ends. Ties follow the order of terms."""
-    rows = evaluate(node.input, scope)
     if not len(rows):
         return rows.with_column(ORDER, np.zeros(0, np.int64))
     keys: list[Ints] = [rows.columns[ORDER]] if not node.keys and ORDER in rows.columns else []

@@ -33,8 +33,9 @@ SAMPLE = 4096
 VERIFIED = 16
 """For a row that goes on so many matches may be looked at, where they must be verified on a second variable."""
 
-HELD = 4_000_000
-"""A window with more rows is not walked into: the driver does not hold it. Feedback corrects what is estimated there."""
+WORTH = 0.002
+"""Seconds that a delta's plan must be estimated to take to be walked, which takes about as long. What operators really give corrects
+the estimates of smaller ones."""
 
 
 class Walks:
@@ -56,12 +57,12 @@ class Walks:
         self.block, self.store, self.step, self.order, self.sample = block, store, step, tuple(order), sample
         self._only = only or {}
         self._run = BlockStep(block, store, step, terms)
-        self._sides: dict[tuple[str, bool], list[Indexed] | None] = {}
+        self._sides: dict[tuple[str, bool], list[Indexed]] = {}
         self._walked: dict[tuple[str, str], Sample | None] = {}
         self._placed: frozenset[str] = frozenset()
 
     def __call__(self, source: str, plan: Plan) -> list[Walked | None]:
-        """What came out of each of :func:`cqels_opt.plans.operators`; None from where no row is left or a window is too large.
+        """What came out of each of :func:`cqels_opt.plans.operators`; None from where no row is left or too many are made.
 
         A bushy part is walked from its own beginning, and what it gives to the rest relation by relation.
         """
@@ -124,8 +125,6 @@ class Walks:
     def _joined(self, source: str, before: Sample, plan: Probe, bound: frozenset[str]) -> Sample | None:
         """A sample joined with one more relation; apart from the delta, rows that expired before it are left out."""
         sides, name, on = self._indexed(source, plan.relation), plan.relation, plan.on
-        if sides is None:
-            return None
         left, scale = before
         if self._run.is_unit(name):
             return self._with_unit(left, scale, name, sides, bound)
@@ -162,16 +161,13 @@ class Walks:
         start = np.random.default_rng((self.step.batch, total)).random()
         return ((np.arange(sample) + start) * (total / sample)).astype(np.int64)
 
-    def _indexed(self, source: str, name: str) -> list[Indexed] | None:
+    def _indexed(self, source: str, name: str) -> list[Indexed]:
         if name in self._run.filters:
             return []
         with_new = name in self.order[: self.order.index(source)]
         key = (name, with_new)
         if key not in self._sides:
-            occurrence = self._run.occurrences.get(name)
-            slots = self.step.select("slot", occurrence.window.stream, occurrence.shape.key) if occurrence else []
-            held = sum(slot.rows for slot in slots) <= HELD
-            self._sides[key] = indexed_sides(self.block, self.store, self.step, name, with_new) if held else None
+            self._sides[key] = indexed_sides(self.block, self.store, self.step, name, with_new)
         return self._sides[key]
 
 

@@ -37,6 +37,11 @@ def in_thread(work: Callable[[], None]) -> None:
     threading.Thread(target=work, name=THREAD, daemon=True).start()
 
 
+def at_once(work: Callable[[], None]) -> None:
+    """Does work before it returns: nothing then hangs on the clock."""
+    work()
+
+
 class Workshop:
     """Jobs by name, with what came of them. ``folder`` takes the sub-results."""
 

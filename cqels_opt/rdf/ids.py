@@ -184,9 +184,12 @@ def numeric_parts(ids: Ids) -> tuple[Ids, Ids]:
 
 
 # ------------------------------------------------------------------ collisions
-def check_collisions(ids: Ids, texts: Sequence[str] | pa.StringArray) -> None:
-    """Raise CollisionError if one id stands for two different texts. Equal (id, text) pairs may repeat."""
-    order = np.argsort(ids, kind="stable")
+def check_collisions(ids: Ids, texts: Sequence[str] | pa.StringArray, order: Ids | None = None) -> None:
+    """Raise CollisionError if one id stands for two different texts. Equal (id, text) pairs may repeat.
+
+    ``order`` is that of the ids, where it is known.
+    """
+    order = np.argsort(ids, kind="stable") if order is None else order
     sorted_ids = ids[order]
     same = np.flatnonzero(sorted_ids[1:] == sorted_ids[:-1])
     if not len(same):

@@ -21,7 +21,8 @@ import zstandard
 from cqels_opt.errors import DataError
 from cqels_opt.rdf import nquads
 from cqels_opt.rdf.lines import open_bytes
-from cqels_opt.rdf.nquads import Quads, scoped
+from cqels_opt.rdf.nquads import scoped
+from cqels_opt.rdf.quads import Quad, Quads
 from cqels_opt.rdf.terms import XSD_STRING, TermError, canonical, escape, iri
 
 Format: TypeAlias = Literal["nt", "nq", "ttl", "trig", "rdf", "parquet"]
@@ -243,7 +244,7 @@ class _LineByLine:
 def _read_document(piece: Piece, failures: Failures) -> Iterator[Quads]:
     graph = graph_term(piece)
     namer = _Namer(piece.scope)
-    quads = Quads()
+    quads: list[Quad] = []
     with _open(piece) as opened:
         file = _LineByLine(opened)
         parser = iter(ox.parse(cast("BinaryIO", file), format=_OXIGRAPH[piece.format], base_iri=Path(piece.path).as_uri()))
@@ -253,7 +254,7 @@ def _read_document(piece: Piece, failures: Failures) -> Iterator[Quads]:
                 if quad is None:
                     break
                 g = graph if isinstance(quad.graph_name, ox.DefaultGraph) else namer.text(quad.graph_name)
-                quads.add(namer.text(quad.subject), namer.text(quad.predicate), namer.text(quad.object), g)
+                quads.append((namer.text(quad.subject), namer.text(quad.predicate), namer.text(quad.object), g))
             except TermError as error:
                 failures.add(Failure(piece.name, file.line, str(error)))
             except SyntaxError as error:
@@ -261,9 +262,9 @@ def _read_document(piece: Piece, failures: Failures) -> Iterator[Quads]:
                 if piece.format == "rdf":
                     break  # XML that is not well-formed ends there; Turtle goes on after the next full stop
             if len(quads) >= BATCH:
-                yield quads
-                quads = Quads()
-    yield quads
+                yield Quads.of(quads)
+                quads = []
+    yield Quads.of(quads)
 
 
 def _message(error: SyntaxError) -> str:
@@ -309,7 +310,7 @@ def _read_parquet(piece: Piece, failures: Failures) -> Iterator[Quads]:
     known: dict[str, str | TermError] = {}
     row = 0
     for batch in file.iter_batches(BATCH, columns=names):
-        quads = Quads()
+        quads: list[Quad] = []
         columns = [batch.column(name).cast(pa.string()).to_pylist() for name in names]
         if len(known) > 4 * BATCH:
             known.clear()
@@ -319,10 +320,10 @@ def _read_parquet(piece: Piece, failures: Failures) -> Iterator[Quads]:
                 s, p, o = (_parquet_term(value, piece.scope, known) for value in values[:3])
                 g = _parquet_term(values[3], piece.scope, known) if len(values) > 3 and values[3] is not None else graph
                 _check_positions(s, p, g)
-                quads.add(s, p, o, g)
+                quads.append((s, p, o, g))
             except TermError as error:
                 failures.add(Failure(piece.name, row, str(error)))
-        yield quads
+        yield Quads.of(quads)
 
 
 def _parquet_term(text: str | None, scope: int, known: dict[str, str | TermError]) -> str:

@@ -8,13 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TypeAlias
 
 from pyspark.sql import functions as f
 
 from cqels_opt.operators.program import BlockFilter
-from cqels_opt.plans import Join, Plan, Probe, Scan
+from cqels_opt.plans import Join, Plan, Probe, Scan, Split
+from cqels_opt.plans.physical import By
 from cqels_opt.plans.plan import relations as names
 from cqels_opt.spark.relations import Columns, Relations, Side, filtered
+
+Metric: TypeAlias = tuple[str, int]
+"""A metric's name, and which of its columns."""
 
 HASHED = 1_000_000  # rows a partition that a hash table may hold
 
@@ -24,12 +29,13 @@ class FixedOrder:
 
     def __init__(self, relations: Relations, source: str, with_new: frozenset[str], prefix: str) -> None:
         self.relations, self.source, self.with_new, self.prefix = relations, source, with_new, prefix
-        self.operators: list[str] = []  # the metric of each operator, by place
-        self.filters: list[tuple[str, tuple[str, ...]]] = []  # metrics of filters, and the filters that they count
+        self.operators: list[Metric] = []  # that counts each operator's rows, by place
+        self.filters: list[tuple[str, Metric, Metric]] = []  # filters, and what counts the rows before and after each
         self.placed: dict[str, BlockFilter] = {}
 
-    def run(self, plan: Plan) -> Side:
-        """The rows of a whole plan; the filters that it names are operators of it."""
+    def run(self, planned: Plan | Split) -> Side:
+        """The rows of a whole plan, of a split one the first; the filters that it names are operators of it."""
+        plan = planned.few if isinstance(planned, Split) else planned
         self.placed = {x.name: x for x in self.relations.block.filters if x.name in names(plan)}
         return self.side(plan)
 
@@ -44,29 +50,33 @@ class FixedOrder:
             right = self.side(plan.build)
         else:
             right = self._relation(plan.relation)
-        joined = join(left, right, self.relations.columns, self.relations.parts)
+        joined = join(left, right, self.relations.columns, self.relations.parts, self.how(plan))
         return self._put_out(joined, left.variables)
+
+    def how(self, plan: Plan) -> By | None:
+        """Which of Spark's joins does a join; None: as the sizes of its sides say."""
+        return None
 
     def _relation(self, name: str) -> Side:
         return self.relations.get(name, self.source, name in self.with_new)
 
     def _put_out(self, side: Side, before: frozenset[str], first: Sequence[BlockFilter] = ()) -> Side:
-        place = len(self.operators)
+        place, name = len(self.operators), f"{self.prefix}:{len(self.operators)}"
         block = self.relations.block
         due = [*first, *(x for x in block.filters if x.name not in self.placed and _bound_now(x, before, side.variables))]
         if due:
-            name = f"{self.prefix}:f{place}"
-            side = filtered(side, due, self.relations.columns, self.relations.task, name)
-            self.filters.append((name, tuple(x.name for x in due)))
-        self.operators.append(f"{self.prefix}:{place}")
-        return replace(side, frame=side.frame.observe(self.operators[place], f.count(f.lit(1)).alias("rows")))
+            counted = f"{self.prefix}:f{place}"
+            side = filtered(side, due, self.relations.columns, self.relations.task, counted)
+            self.filters += [(x.name, (counted, i), (counted, i + 1)) for i, x in enumerate(due)]
+        self.operators.append((name, 0))
+        return replace(side, frame=side.frame.observe(name, f.count(f.lit(1)).alias("rows")))
 
 
 def _bound_now(x: BlockFilter, before: frozenset[str], after: frozenset[str]) -> bool:
     return x.variables <= after and not (before and x.variables <= before)
 
 
-def join(left: Side, right: Side, columns: Columns, parts: int) -> Side:
+def join(left: Side, right: Side, columns: Columns, parts: int, how: By | None = None) -> Side:
     """Rows of both sides that agree in all shared variables, with the intersection of their intervals."""
     of = columns.of
     on = sorted(of[v] for v in left.variables & right.variables)
@@ -74,11 +84,14 @@ def join(left: Side, right: Side, columns: Columns, parts: int) -> Side:
     if left.timed and right.timed:
         conditions += ["l.a < r.z", "r.a < l.z"]
     a, b = left.frame, right.frame
-    fits = min(left.rows, right.rows) <= HASHED * parts
+    if how is None:
+        how = By.SHUFFLE_HASH if min(left.rows, right.rows) <= HASHED * parts else By.SORT_MERGE
     if not on:
         b = b.hint("shuffle_replicate_nl")
-    elif not fits:
+    elif how is By.SORT_MERGE:
         b = b.hint("merge")
+    elif how is By.BROADCAST:
+        b = b.hint("broadcast")
     elif right.rows <= left.rows:
         b = b.hint("shuffle_hash")
     else:

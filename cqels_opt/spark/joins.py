@@ -17,15 +17,15 @@ from pyspark.sql import DataFrame, SparkSession
 
 from cqels_opt.operators.block import Observed
 from cqels_opt.operators.driver import Evaluated
-from cqels_opt.operators.evaluate import EvaluateReport, EvaluateTask, finish, keep
-from cqels_opt.operators.local import finish_parts
+from cqels_opt.operators.evaluate import EvaluateReport, EvaluateTask, finish, finish_parts, keep
 from cqels_opt.operators.rows import Rows, empty
-from cqels_opt.plans import Split, parse_planned
+from cqels_opt.plans import parse_planned
 from cqels_opt.spark.fixed_order import FixedOrder
 from cqels_opt.spark.relations import Layout, Relations, Side, by_block, layouts, width
-from cqels_opt.spark.runner import REPORT, SHARE, Batches, SparkRunner, _finish, answering, task_name
+from cqels_opt.spark.runner import REPORT, SHARE, Batches, SparkRunner, _finish, answering
 from cqels_opt.spark.sql import SqlPlanner
 from cqels_opt.spark.tables import Tables
+from cqels_opt.spark.tasks import task_name
 
 FIXED = {
     "spark.sql.adaptive.enabled": "false",  # it would make a job of each stage
@@ -58,7 +58,7 @@ class JoinRunner(SparkRunner):
     def evaluate(self, tasks: Sequence[EvaluateTask], parts: int) -> Evaluated:
         """See :meth:`SparkRunner.evaluate`, which also does the batch where a block has units (OPTIONAL, MINUS, EXISTS)."""
         found = layouts(tasks)
-        if not found or any(static.kind != "inner" for task in tasks for b in task.program.blocks for static in b.statics):
+        if not found or not self.joins(tasks):
             return super().evaluate(tasks, parts)
         fixed = {**FIXED, "spark.sql.shuffle.partitions": str(parts)}
         with self._set(BY_SPARK if self.by_spark else fixed):
@@ -73,12 +73,16 @@ class JoinRunner(SparkRunner):
             if parts == 1:
                 frame = rows.mapInArrow(_write_all(tasks, found), REPORT)
             else:
-                spread = max(finish_parts(task.program, parts) for task in tasks)
+                spread = max(finish_parts(task, parts) for task in tasks)
                 shares = rows.mapInArrow(_write_share(tasks, found, parts), SHARE)
                 frame = shares.repartition(spread, "part").mapInArrow(_finish(tasks, parts), REPORT)
-            done = self._gather(frame)
+            done = self._gather(self._collect(frame))
             metrics.into(done, tasks, frame)
         return done
+
+    def joins(self, tasks: Sequence[EvaluateTask]) -> bool:
+        """Whether Spark's joins can do these tasks: it has none that do what units do."""
+        return all(static.kind == "inner" for task in tasks for block in task.program.blocks for static in block.statics)
 
     def _in_order(self, task: EvaluateTask, layout: Layout, parts: int, columns: int, metrics: _Metrics) -> Iterator[DataFrame]:
         """The terms of the delta rule, one a delta source, by the chosen plans."""
@@ -87,8 +91,7 @@ class JoinRunner(SparkRunner):
         order = task.step.orders[block.name]
         for place, source in enumerate(order):
             run = self.order(relations, source, frozenset(order[:place]), f"{layout.number}:{place}")
-            planned = parse_planned(task.step.plans[block.name][source])
-            side = run.run(planned.few if isinstance(planned, Split) else planned)
+            side = run.run(parse_planned(task.step.plans[block.name][source]))
             metrics.of.append((layout, source, run))
             yield laid_out(side, layout, relations.columns.of, columns)
 
@@ -141,12 +144,11 @@ class _Metrics:
             if not shares:
                 continue
             observed = shares[0].observed.setdefault(layout.block, Observed())
-            observed.operators[source] = [seen.apply(name).getLong(0) for name in run.operators]
+            observed.operators[source] = [seen.apply(name).getLong(column) for name, column in run.operators]
             shares[0].probed += sum(observed.operators[source])
-            for name, filters in run.filters:
-                row = seen.apply(name)
-                counts = [row.getLong(i) for i in range(len(filters) + 1)]
-                observed.add(Observed({}, {x: (counts[i], counts[i + 1]) for i, x in enumerate(filters)}))
+            for filtering, before, after in run.filters:
+                counts = [seen.apply(name).getLong(column) for name, column in (before, after)]
+                observed.add(Observed({}, {filtering: (counts[0], counts[1])}))
 
 
 def laid_out(side: Side, layout: Layout, of: Mapping[str, str], columns: int) -> DataFrame:
@@ -187,7 +189,7 @@ def _write_share(tasks: Sequence[EvaluateTask], found: Sequence[Layout], parts: 
     def run(batches: Batches) -> Batches:
         def work() -> Iterator[tuple[int, Any]]:
             for task, report, _ in _kept(tasks, found, batches, task_name(), False):
-                for to in range(finish_parts(task.program, parts)):
+                for to in range(finish_parts(task, parts)):
                     yield to, (task.program.id, report)
 
         return answering(work, with_part=True)

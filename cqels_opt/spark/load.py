@@ -3,16 +3,19 @@
 A small input is one job of one task. A larger one is two jobs: executors parse and encode pieces of the files and spill them cut
 into buckets, then executors write vertical partitions and dictionary parts from the buckets. Executors share the files with the
 driver by path, so the data and the target lie where all of them can reach them. The driver sees counts and names.
+
+A store for an object store is written to a folder beside the cache of fetched stores first, and executors upload its files.
 """
 
 from __future__ import annotations
 
+import heapq
 import pickle
 import shutil
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -22,8 +25,22 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from cqels_opt.errors import CqelsOptError, RunError
-from cqels_opt.lod.build import finish, temporary
-from cqels_opt.lod.loading import Outcome, Task, dictionary_ranges, gather_quads, gather_terms, load_pieces, spill_pieces
+from cqels_opt.lod import remote
+from cqels_opt.lod.files import HEADER
+from cqels_opt.lod.loading import (
+    Cuts,
+    Outcome,
+    Task,
+    dictionary_ranges,
+    gather_quads,
+    gather_terms,
+    load_pieces,
+    spill_pieces,
+    upload_files,
+)
+from cqels_opt.lod.places import cache_folder, is_uri
+from cqels_opt.lod.store import Store
+from cqels_opt.lod.target import finish, load_place
 from cqels_opt.rdf.ids import DEFAULT_SEED
 from cqels_opt.rdf.static import Piece, StaticSource, graph_term, pieces, source_size
 
@@ -33,6 +50,7 @@ __all__ = ["LoadReport", "StaticSource", "load"]
 SMALL: Final = 32 << 20
 _PIECE: Final = (4 << 20, 64 << 20)
 _BUCKET: Final = 64 << 20
+_RANGE: Final = 256 << 20
 _POLL_SECONDS: Final = 0.2
 
 #: Told the bytes that are done and all bytes, from the thread that loads or another.
@@ -43,7 +61,7 @@ Progress = Callable[[int, int], None]
 class LoadReport:
     """What a load did. ``reasons`` are the first failures that ``on_error="skip"`` left out, as ``path:line: message``."""
 
-    path: Path
+    path: Path | str
     fingerprint: str
     read: int
     triples: int
@@ -56,22 +74,60 @@ class LoadReport:
 def load(
     spark: SparkSession,
     sources: Sequence[StaticSource],
-    target: Path,
+    target: Path | str,
     *,
     seed: int = DEFAULT_SEED,
     on_error: Literal["fail", "skip"] = "fail",
     progress: Progress | None = None,
     durable: bool = True,
 ) -> LoadReport:
-    """Load files into a new store at ``target``, which appears whole or not at all; an old store there is replaced.
+    """Load files into a new store at ``target``, a folder or a URI. It appears whole or not at all; an old store there is replaced.
 
     Raises DataError (``path:line: message``) for the first bad line unless ``on_error`` is ``skip``.
     """
+    if not is_uri(target):
+        return _load(spark, sources, Path(target), seed, on_error, progress, durable)
+    remote.check_remote_target(str(target))
+    tell = progress or (lambda done, of: None)
+    size = sum(source_size(source) for source in sources)
+    with load_place(cache_folder().with_name("loading")) as place:
+        folder = place.folder / "store"
+        # writing here is most of the work; the upload counts for the last tenth
+        report = _load(spark, sources, folder, seed, on_error, lambda done, of: tell(done * 9 // 10, of), durable=False)
+        store = Store.open(folder)
+        tasks = _uploads(store, str(target), spark.sparkContext.defaultParallelism)
+        _run(spark, "load: upload", tasks, lambda done, of: tell(size * 9 // 10 + size * done // (10 * of), size))
+        remote.publish(store.path / HEADER, str(target), store.fingerprint)
+    tell(size, size)
+    return replace(report, path=target)
+
+
+def _uploads(store: Store, uri: str, cores: int) -> list[Task]:
+    """Tasks that upload the files of a store, of about the same bytes each."""
+    files = sorted((file for file in store.data.rglob("*") if file.is_file()), key=lambda file: -file.stat().st_size)
+    shares: list[tuple[int, list[str]]] = [(0, []) for _ in range(min(4 * cores, max(1, len(files))))]
+    for file in files:
+        total, names = heapq.heappop(shares)
+        heapq.heappush(shares, (total + file.stat().st_size, [*names, file.relative_to(store.data).as_posix()]))
+    return [partial(upload_files, store.data, names, uri, store.fingerprint) for _, names in shares]
+
+
+def _load(
+    spark: SparkSession,
+    sources: Sequence[StaticSource],
+    target: Path,
+    seed: int,
+    on_error: Literal["fail", "skip"],
+    progress: Progress | None,
+    durable: bool,
+) -> LoadReport:
+    """Load files into a store in a folder."""
     sizes = [source_size(source) for source in sources]
     described = [_describe(source) for source in sources]
     tell = progress or (lambda done, of: None)
     tell(0, sum(sizes))
-    with temporary(target) as folder:
+    with load_place(target) as place:
+        folder = place.folder
         if sum(sizes) <= SMALL:
             whole = [piece for scope, source in enumerate(sources) for piece in pieces(source, scope, 1 << 62)]
             outcomes = _run(spark, "load", [partial(load_pieces, whole, folder, seed, on_error == "skip")])
@@ -82,7 +138,7 @@ def load(
         _adopt(folder, adopted, outcomes)
         store = finish(
             adopted,
-            target,
+            place,
             seed=seed,
             partitions=[entry for outcome in outcomes for entry in outcome.partitions],
             parts=[part for outcome in outcomes for part in outcome.parts],
@@ -122,26 +178,41 @@ def _in_two_stages(
     cores = spark.sparkContext.defaultParallelism
     each = min(max(size // (4 * cores), _PIECE[0]), _PIECE[1])
     groups = list(_grouped([piece for scope, source in enumerate(sources) for piece in pieces(source, scope, each)], each))
-    buckets = max(2 * cores, size // _BUCKET)
-    ranges = 1 << max(0, (size // (4 * _BUCKET)).bit_length())
-    # reading is most of the work; writing counts for the last tenth
+    cuts = cuts_for(size, cores)
+    # reading is two thirds of the work, about
     spilled = _run(
         spark,
         "load: read",
-        [partial(spill_pieces, group, folder, seed, skip, buckets, ranges) for group in groups],
-        lambda done, of: tell(size * 9 * done // (10 * of), size),
+        [partial(spill_pieces, group, folder, seed, skip, cuts) for group in groups],
+        lambda done, of: tell(size * 2 * done // (3 * of), size),
     )
     spills = [outcome.spill for outcome in spilled if outcome.spill is not None]
-    gathering: list[Task] = []
-    for bucket in range(buckets):
-        slices = [spill.quads(bucket) for spill in spills]
-        gathering.append(partial(gather_quads, [piece for piece in slices if piece.end > piece.start], folder))
-    for number in range(dictionary_ranges(ranges)):
-        filled = [piece for piece in (spill.terms(number) for spill in spills) if piece.end > piece.start]
-        if filled:
-            gathering.append(partial(gather_terms, filled, folder, f"{number:04d}"))
-    gathered = _run(spark, "load: write", gathering, lambda done, of: tell(size * 9 // 10 + size * done // (10 * of), size))
+    buckets = []
+    for bucket in range(cuts.buckets):
+        ranges = zip(*(spill.quads(bucket) for spill in spills))
+        filled = [[piece for piece in slices if piece.end > piece.start] for slices in ranges]
+        buckets.append([slices for slices in filled if slices])
+    # the longest task begins first
+    buckets.sort(key=lambda ranges: -sum(piece.end - piece.start for slices in ranges for piece in slices))
+    gathering: list[Task] = [partial(gather_quads, ranges, folder) for ranges in buckets if ranges]
+    for number in range(dictionary_ranges(cuts.terms)):
+        parts = [piece for piece in (spill.terms(number) for spill in spills) if piece.end > piece.start]
+        if parts:
+            gathering.append(partial(gather_terms, parts, folder, f"{number:04d}"))
+    gathered = _run(spark, "load: write", gathering, lambda done, of: tell(size * 2 // 3 + size * done // (3 * of), size))
     return spilled, gathered
+
+
+def cuts_for(size: int, cores: int) -> Cuts:
+    """Into how many parts to cut a load of so many bytes: buckets keep the cores busy, ranges bound what a task holds.
+
+    Were all quads of one predicate, a range of its subjects would still be of ``_RANGE`` bytes of the source.
+    """
+    return Cuts(
+        buckets=max(2 * cores, min(size // _BUCKET, 8 * cores)),
+        subjects=1 << max(0, (size - 1) // _RANGE).bit_length(),
+        terms=1 << (size // _RANGE).bit_length(),
+    )
 
 
 def _grouped(every: Sequence[Piece], size: int) -> Iterator[list[Piece]]:

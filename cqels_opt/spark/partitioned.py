@@ -6,19 +6,16 @@ touches the pages of its keys alone: for an index that is too large for each exe
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
 
 from cqels_opt.operators.block import indexed_sides
-from cqels_opt.operators.driver import Evaluated
-from cqels_opt.operators.evaluate import EvaluateTask
 from cqels_opt.operators.join import RANK
 from cqels_opt.operators.rows import Rows
 from cqels_opt.plans import Plan, Probe
 from cqels_opt.spark.fixed_order import FixedOrder
-from cqels_opt.spark.joins import JoinRunner
 from cqels_opt.spark.relations import Side
 from cqels_opt.spark.runner import Batches
 from cqels_opt.windows.intervals import BEFORE_TIME, FOREVER
@@ -60,13 +57,3 @@ class PartitionedOrder(FixedOrder):
         shuffled = left.frame.repartition(relations.parts, *(of[v] for v in on))
         frame = shuffled.mapInArrow(run, ", ".join(f"{c} long" for c in schema))
         return Side(frame, left.variables | own, frozenset(ranks), timed=True, counted=True, rows=left.rows)
-
-
-class PartitionedRunner(JoinRunner):
-    """Runs the second stage with partitioned probes, in at least two parts where there are two task slots."""
-
-    order = PartitionedOrder
-
-    def evaluate(self, tasks: Sequence[EvaluateTask], parts: int) -> Evaluated:
-        """See :meth:`JoinRunner.evaluate`."""
-        return super().evaluate(tasks, max(parts, min(2, self.parallelism)))

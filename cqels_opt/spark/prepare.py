@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import pickle
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,6 +14,8 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from cqels_opt.errors import CheckpointError, CqelsOptError, InputError
+from cqels_opt.lod import remote
+from cqels_opt.lod.places import place_of
 from cqels_opt.lod.store import Store
 from cqels_opt.operators.commit import durable_write
 from cqels_opt.operators.compile import PAGE, Compiler
@@ -63,7 +66,13 @@ def _facts(path: Path) -> tuple[int, int]:
 
 
 def compiled(
-    spark: SparkSession, query: Query, meaning: Meaning, store: Path, folder: Path, identity: str, budget: int = BYTES_BUDGET
+    spark: SparkSession,
+    query: Query,
+    meaning: Meaning,
+    store: Path | str,
+    folder: Path,
+    identity: str,
+    budget: int = BYTES_BUDGET,
 ) -> Program:
     """The query's program. Its static sub-results are computed and saved by an executor; the driver gets their names and sizes.
 
@@ -101,6 +110,12 @@ def pages(folders: Mapping[str, Path], state: Path) -> list[SlotFile]:
     return found
 
 
-def fingerprint(store: Path) -> str:
+def opened(place: str | os.PathLike[str]) -> Path | str:
+    """A store that is there already, as a program names it: by its absolute path, or by its URI and what lies there now."""
+    found = place_of(place) if isinstance(place, str) else Path(place)
+    return remote.pinned(found) if isinstance(found, str) else found.absolute()
+
+
+def fingerprint(store: Path | str) -> str:
     """The identity of a store's content."""
     return Store.open(store).fingerprint

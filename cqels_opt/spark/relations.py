@@ -20,7 +20,7 @@ from cqels_opt.operators.evaluate import EvaluateTask, ranked
 from cqels_opt.operators.expressions import truth
 from cqels_opt.operators.join import RANK
 from cqels_opt.operators.program import Block, BlockFilter, Occurrence
-from cqels_opt.operators.rows import Ints, Rows, concat
+from cqels_opt.operators.rows import Ints, Rows
 from cqels_opt.operators.step import Step
 from cqels_opt.spark.scan import Batches as Batches
 from cqels_opt.spark.scan import scanned
@@ -96,7 +96,7 @@ class Relations:
         occurrence, step = self.occurrences[name], _lean(self.task.step, self.occurrences[name])
         low = step.after if kind == "delta" else None
         high = step.after if kind == "old" else step.upto
-        slots = step.select("slot")
+        slots = [*step.select("segment"), *step.select("slot")]
         rows = sum(s.rows for s in slots if s.least <= high and (low is None or s.greatest > low))
         ranks = frozenset([RANK + occurrence.window.stream] if occurrence.window.kind == "last" else [])
         names = [*occurrence.variables, *ranks]
@@ -120,7 +120,7 @@ class Relations:
 def _lean(step: Step, occurrence: Occurrence) -> Step:
     """A step with nothing but what a window's content reads: it travels with each scan."""
     stream = occurrence.window.stream
-    files = [*step.select("slot", stream, occurrence.shape.key)]
+    files = [*step.select("segment", stream, occurrence.shape.key), *step.select("slot", stream, occurrence.shape.key)]
     files += step.select("elements", stream) if occurrence.window.kind == "last" else []
     return replace(step, files=tuple(files), plans={}, orders={}, instants=step.instants[:1])
 
@@ -129,8 +129,7 @@ def _content(occurrence: Occurrence, step: Step, kind: str) -> Rows:
     held = content(occurrence, step)
     if kind == "delta":
         return held.new
-    rows = concat([*held.old, held.new] if kind == "all" else [*held.old, held.new.take(np.empty(0, np.int64))])
-    return rows.take(rows.end > step.after + 1)
+    return held.rows(kind == "all")
 
 
 def filtered(side: Side, filters: Sequence[BlockFilter], columns: Columns, task: EvaluateTask, name: str) -> Side:

@@ -5,37 +5,36 @@ from __future__ import annotations
 import os
 import pickle
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from pyspark import TaskContext
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark import RDD
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from cqels_opt.errors import CqelsOptError
+from cqels_opt.errors import CqelsOptError, RunError
 from cqels_opt.operators.driver import Evaluated
-from cqels_opt.operators.evaluate import EvaluateReport, EvaluateTask, FinishReport, evaluate, finish
+from cqels_opt.operators.evaluate import EvaluateReport, EvaluateTask, FinishReport, evaluate, finish, finish_parts
 from cqels_opt.operators.ingest import ROW_SCHEMA, IngestReport, IngestTask, Rejected, ingest
-from cqels_opt.operators.local import finish_parts, whole
+from cqels_opt.operators.local import whole
+from cqels_opt.operators.merging import MergeTask, merge
+from cqels_opt.spark.chunks import Piece, read, shares
 from cqels_opt.spark.files import FileBatch, OrderedBatch, in_order, read_files
+from cqels_opt.spark.tasks import Work, answered, run_tasks, slots, task_name
+from cqels_opt.windows.slots import SlotFile
 
 Batches = Iterator[pa.RecordBatch]
 REPORT = "report binary"
 SHARE = "part long, report binary"
 
 
-def task_name() -> str:
-    """A name for what this attempt of a task writes: no retry and no speculative twin has the same."""
-    context = TaskContext.get()
-    return f"{context.partitionId()}a{context.taskAttemptId()}" if context else "d"
-
-
 def answering(run: Callable[[], Iterator[tuple[int, Any]]], with_part: bool = False) -> Batches:
-    """Runs a task and yields its pickled reports; our own errors travel as reports, so that users get their one sentence."""
-    try:
-        found = list(run())
-    except CqelsOptError as error:
-        found = [(0, error)]
+    """Runs a task and yields its pickled reports; see :func:`answered`."""
+    found = [(0, said) if isinstance(said, CqelsOptError) else said for said in answered(run)]
     if found:
         columns: dict[str, Any] = {"part": pa.array([part for part, _ in found], pa.int64())} if with_part else {}
         columns["report"] = pa.array([pickle.dumps(report) for _, report in found], pa.binary())
@@ -51,6 +50,7 @@ class SparkRunner:
         self.shares: Counter[str] = Counter()  # rows that each executor's Python has made
         self.settings: dict[str, str] = {}  # what a session's planner was set to, where that mattered
         self._tag = ""
+        self._slots: dict[int, RDD[int]] = {}
 
     # -------------------------------------------------------------- counting jobs
     def begin(self, batch: int) -> None:
@@ -68,41 +68,59 @@ class SparkRunner:
         return len(tracker.getJobIdsForTag(self._tag)) if self._tag else 0
 
     # -------------------------------------------------------------- stages
-    def ingest(self, rows: DataFrame | FileBatch | OrderedBatch, task: IngestTask) -> list[IngestReport]:
-        """The first stage: a job over the batch's rows, or over the files that the batch names."""
+    def ingest(self, rows: DataFrame | Path | FileBatch | OrderedBatch, task: IngestTask) -> list[IngestReport]:
+        """The first stage: a job over the batch's rows, over the files that the batch names, or over a chunk of a replay."""
+        if isinstance(rows, Path):
+            return list(self._run([_reading(piece, task) for piece in shares(rows, self.parallelism)]))
         reading = rows.reading if isinstance(rows, FileBatch) else None
         order = (rows.greatest, rows.lateness) if isinstance(rows, OrderedBatch) else None
         frame = rows.frame if isinstance(rows, FileBatch | OrderedBatch) else rows
 
         def run(batches: Batches) -> Batches:
-            held = list(batches)
+            first = next(batches, None)
+            if first is None:
+                return iter(())
+            rows = chain([first], batches)
 
             def work() -> Iterator[tuple[int, IngestReport]]:
                 rejected: list[Rejected] = []
+                whole: pa.Table | None = None
                 if reading is not None:
-                    table, rejected = read_files(pa.Table.from_batches(held), reading, task)
-                else:
-                    table = pa.Table.from_batches(held).cast(ROW_SCHEMA)
-                    table = in_order(table, *order) if order else table
-                report = ingest(table, task, task_name())
+                    whole, rejected = read_files(pa.Table.from_batches(rows), reading, task)
+                elif order is not None:
+                    whole = in_order(pa.Table.from_batches(rows).cast(ROW_SCHEMA), *order)
+                report = ingest(rows if whole is None else whole, task, task_name())
                 report.rejected += rejected
                 yield 0, report
 
-            return answering(work) if held else iter(())
+            return answering(work)
 
         return list(self._collect(frame.mapInArrow(run, REPORT)))
 
     def evaluate(self, tasks: Sequence[EvaluateTask], parts: int) -> Evaluated:
         """The second stage in one job: one task for a small batch, else a task a share and, behind a shuffle of names, the answers."""
         if parts == 1:
-            return self._gather(self.spark.range(0, 1, 1, 1).mapInArrow(_whole(tasks), REPORT))
-        spread = max(finish_parts(task.program, parts) for task in tasks)
+            return self._gather(self._run([_whole(tasks)]))
+        spread = max(finish_parts(task, parts) for task in tasks)
         shares = self.spark.range(0, parts, 1, parts).mapInArrow(_share(tasks, parts, spread), SHARE)
-        return self._gather(shares.repartition(spread, "part").mapInArrow(_finish(tasks, parts), REPORT))
+        return self._gather(self._collect(shares.repartition(spread, "part").mapInArrow(_finish(tasks, parts), REPORT)))
 
-    def _gather(self, frame: DataFrame) -> Evaluated:
+    def merge(self, tasks: Sequence[MergeTask]) -> list[SlotFile]:
+        """A job of its own, of one task, so that the batches keep the other slots; in a thread without their tag it is none of theirs."""
+        try:
+            return list(self._run([_merging(tasks)]))
+        except (PySparkException, Py4JError) as error:
+            raise RunError(str(error).splitlines()[0]) from error
+
+    def _run(self, tasks: Sequence[Work]) -> Iterator[Any]:
+        number = len(tasks)
+        if number not in self._slots:
+            self._slots[number] = slots(self.spark.sparkContext, number)
+        return run_tasks(self._slots[number], tasks)
+
+    def _gather(self, reports: Iterable[Any]) -> Evaluated:
         done = Evaluated()
-        for name, report in self._collect(frame):
+        for name, report in reports:
             if isinstance(report, FinishReport):
                 done.finished.setdefault(name, []).append(report)
             else:
@@ -118,19 +136,24 @@ class SparkRunner:
             yield report
 
 
-def _whole(tasks: Sequence[EvaluateTask]) -> Callable[[Batches], Batches]:
-    def run(batches: Batches) -> Batches:
-        for _ in batches:  # one row that says: go
-            continue
+def _merging(tasks: Sequence[MergeTask]) -> Work:
+    return lambda: (merge(task) for task in tasks)
 
-        def work() -> Iterator[tuple[int, Any]]:
-            for task in tasks:
-                for report in whole(task, task_name()):
-                    yield 0, (task.program.id, report)
 
-        return answering(work)
+def _reading(piece: Piece, task: IngestTask) -> Work:
+    def work() -> Iterator[IngestReport]:
+        yield ingest(read(piece), task, task_name())
 
-    return run
+    return work
+
+
+def _whole(tasks: Sequence[EvaluateTask]) -> Work:
+    def work() -> Iterator[tuple[str, Any]]:
+        for task in tasks:
+            for report in whole(task, task_name()):
+                yield task.program.id, report
+
+    return work
 
 
 def _share(tasks: Sequence[EvaluateTask], parts: int, spread: int) -> Callable[[Batches], Batches]:
@@ -141,7 +164,7 @@ def _share(tasks: Sequence[EvaluateTask], parts: int, spread: int) -> Callable[[
             for part in mine:
                 for task in tasks:
                     report = evaluate(task, f"{task_name()}p{part}", part, parts, None)
-                    for to in range(finish_parts(task.program, parts)):
+                    for to in range(finish_parts(task, parts)):
                         yield to, (task.program.id, report)
 
         return answering(work, with_part=True)
@@ -167,12 +190,12 @@ def _finish(tasks: Sequence[EvaluateTask], parts: int) -> Callable[[Batches], Ba
         def work() -> Iterator[tuple[int, Any]]:
             if failed:
                 raise failed[0]
-            for (part, name), shares in heard.items():
+            for (part, name), reports in heard.items():
                 task = by_id[name]
-                fresh = [f for share in shares for f in share.fresh]
-                yield 0, (name, finish(task, f"{task_name()}p{part}", fresh, part, finish_parts(task.program, parts)))
+                fresh = [f for share in reports for f in share.fresh]
+                yield 0, (name, finish(task, f"{task_name()}p{part}", fresh, part, finish_parts(task, parts)))
                 if part == 0:
-                    for share in shares:
+                    for share in reports:
                         yield 0, (name, share)
 
         return answering(work)

@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO
 
@@ -39,10 +40,14 @@ def in_order_of_time(chunks: Sequence[tuple[Program, FinishReport]], folder: Pat
 
     def stretches(number: int, report: FinishReport) -> Iterator[tuple[int, int, Stretch]]:
         start = 0
-        for time, size in report.times:
+        for time, size in report.times.tolist():
             yield time, number, Stretch(folder / report.path, start, size)
             start += size
 
+    some = sorted((report for _, report in chunks if len(report.times)), key=lambda report: int(report.times[0, 0]))
+    if all(one.times[-1, 0] < other.times[0, 0] for one, other in pairwise(some)):  # the parts of one query's answers
+        yield from (Stretch(folder / report.path, 0, int(report.times[:, 1].sum())) for report in some)
+        return
     last: Stretch | None = None
     for _, _, now in heapq.merge(*(stretches(i, report) for i, (_, report) in enumerate(chunks)), key=lambda found: found[:2]):
         if last is not None and last.path == now.path and last.start + last.size == now.start:

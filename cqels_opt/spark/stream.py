@@ -25,6 +25,9 @@ CHUNK_SCHEMA = "stream int, partition int, offset long, s string, p string, o st
 FILE_SCHEMA = "path string, modificationTime timestamp, length long, content binary"
 __all__ = ["DataFrame", "SparkSession", "StreamRun", "as_rows", "chunk_stream", "folder_stream", "row_stream"]
 
+MERGES = 30.0
+"""Seconds to wait at the end for merges: a session that stops under them would complain of them."""
+
 Progress = Callable[[Sequence[TraceRecord]], None]
 
 
@@ -104,6 +107,7 @@ class StreamRun:
         self._lock = threading.Lock()
         self.reading: Callable[[], Reading] | None = None
         self.ordered = False  # a column orders the elements, also within a batch
+        self.chunk: Callable[[int], Path] | None = None  # of a replay: the file of a batch, see :func:`chunk_stream`
 
     def start(self, frame: DataFrame, checkpoint: Path, *, to_the_end: bool = False, trigger: str | None = None) -> StreamRun:
         """Begins. ``to_the_end``: what is there now is done, then the run ends; else it follows its sources."""
@@ -129,8 +133,10 @@ class StreamRun:
         if self._on_batch:
             self._on_batch(records)
 
-    def _rows(self, frame: DataFrame, number: int) -> DataFrame | FileBatch | OrderedBatch:
+    def _rows(self, frame: DataFrame, number: int) -> DataFrame | Path | FileBatch | OrderedBatch:
         """A batch as the runner takes it."""
+        if self.chunk:
+            return self.chunk(number)
         if self.reading:
             return FileBatch(frame.coalesce(1), self.reading())
         if self.ordered:
@@ -142,6 +148,8 @@ class StreamRun:
         assert self._query is not None
         try:
             ended = self._query.awaitTermination(timeout) if timeout is not None else self._query.awaitTermination()
+            if ended is None or ended:
+                self.driver.merging.wait(MERGES)
             return True if ended is None else bool(ended)
         except PySparkException as error:
             if isinstance(self._failure, CqelsOptError | BrokenPipeError):  # or the reader of the answers has left
@@ -160,9 +168,9 @@ class StreamRun:
             self._query.stop()
 
     def settle(self) -> None:
-        """Waits for the batch in hand, after :meth:`stop`."""
+        """Waits for the batch in hand, after :meth:`stop`, and for merges beside it."""
         with self._lock:
-            return
+            self.driver.merging.wait(MERGES)
 
     @property
     def is_active(self) -> bool:

@@ -58,13 +58,17 @@ class Moved:
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """A physical operator that ran: the relation it probed, on which variables, and the rows it gave (None: not known)."""
+    """A physical operator that ran: the relation it probed, on which variables, and the rows it gave (None: not known).
+
+    ``by`` says what did it where not all joins of the plan were replicated probes.
+    """
 
     op: str
     relation: str
     on: tuple[str, ...]
     estimated: float | None
     observed: int | None
+    by: str | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The JSON object of INTERFACE."""
@@ -74,6 +78,7 @@ class Operator:
             "on": list(self.on),
             "estimated": _finite(self.estimated),
             "observed": self.observed,
+            **({"by": self.by} if self.by is not None else {}),
         }
 
     @classmethod
@@ -86,6 +91,7 @@ class Operator:
             _get(fields, "on", _list_of(_text)),
             _get(fields, "estimated", _maybe(_number)),
             _get(fields, "observed", _maybe(_whole)),
+            _text(fields["by"]) if "by" in fields else None,
         )
 
     @property
@@ -214,7 +220,8 @@ class TraceRecord:
     ``time_range`` is the least and greatest time of its elements (None: no elements), ``frontier`` the time up to which
     answers are final (None: not yet any), both in milliseconds; ``windows`` the rows of each window after the batch;
     ``epoch`` the epoch of the statistics; ``jobs`` the Spark jobs; ``fallback`` why the optimizer fell back to a greedy
-    order (None: it did not); ``instances`` how many queries share this plan; ``sub_results`` what changed about these.
+    order (None: it did not); ``instances`` how many queries share this plan; ``sub_results`` what changed about these;
+    ``recomputed`` the rows that operators above the joins were given (None: all of these work row by row).
     """
 
     batch: int
@@ -232,9 +239,10 @@ class TraceRecord:
     fallback: str | None = None
     instances: int = 1
     sub_results: tuple[SubResults, ...] = ()
+    recomputed: int | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """The JSON object of INTERFACE; ``instances`` only where several queries share the plan, ``sub_results`` where they changed."""
+        """The JSON object of INTERFACE; ``instances``, ``sub_results`` and ``recomputed`` only where there is something to say."""
         record = {
             "batch": self.batch,
             "query": self.query,
@@ -254,6 +262,8 @@ class TraceRecord:
             record["instances"] = self.instances
         if self.sub_results:
             record["sub_results"] = [change.to_json() for change in self.sub_results]
+        if self.recomputed is not None:
+            record["recomputed"] = self.recomputed
         return record
 
     def line(self) -> str:
@@ -280,6 +290,7 @@ class TraceRecord:
             fallback=_get(fields, "fallback", _maybe(_text)),
             instances=_get(fields, "instances", _whole) if "instances" in fields else 1,
             sub_results=_get(fields, "sub_results", _list_of(SubResults.from_json)) if "sub_results" in fields else (),
+            recomputed=_get(fields, "recomputed", _whole) if "recomputed" in fields else None,
         )
 
     @property

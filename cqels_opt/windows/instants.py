@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -42,15 +43,35 @@ class Report:
 def changes(window: Window, times: Times, t0: int, after: int, upto: int) -> Times:
     """Instants in ``(after, upto]`` at which an element of sorted distinct ``times`` enters or leaves the window."""
     if window.kind == "last":
-        found = times
+        found = times[slice(*np.searchsorted(times, [after, upto], "right"))]
     else:
-        start, end = validity(window, times, t0)
+        times = _begun(window, times, t0)
+        entering = times[_reached(window, times, t0, 0, after) : _reached(window, times, t0, 0, upto)]
+        leaving = times[_reached(window, times, t0, 1, after) : _reached(window, times, t0, 1, upto)]
+        start, end = validity(window, np.concatenate([entering, leaving]), t0)
         found = np.concatenate([start[start < end], end[start < end]])
     return np.unique(found[(found > after) & (found <= upto)])
 
 
+def _begun(window: Window, times: Times, t0: int) -> Times:
+    """The times that are in the window at all: from there on starts and ends never fall (see intervals.py)."""
+    if window.kind not in ("open-closed", "closed-open", "star"):
+        return times
+    return times[np.searchsorted(times, t0, "right" if window.kind == "open-closed" else "left") :]
+
+
+def _reached(window: Window, times: Times, t0: int, edge: int, instant: int) -> int:
+    """How many of ``times`` have their start (edge 0) or their end (edge 1) at or before an instant: by bisection, for windows are long."""
+    return bisect_right(range(len(times)), instant, key=lambda i: int(validity(window, times[i : i + 1], t0)[edge][0]))
+
+
 def _content(window: Window, times: Times, t0: int, tau: Times) -> np.ndarray:
-    """Whether the window has content at each instant."""
+    """Whether the window has content at each of these rising instants."""
+    if len(tau):
+        # of what has started before the first of them, the last element ends last
+        times = _begun(window, times, t0)
+        ended, started = (_reached(window, times, t0, edge, int(tau[0])) for edge in (1, 0))
+        times = times[started - (ended < started) :]
     start, end = validity(window, times, t0)
     start, end = start[start < end], end[start < end]
     return np.searchsorted(start, tau, "right") > np.searchsorted(end, tau, "right")

@@ -10,7 +10,7 @@ from cqels_opt.errors import StoreError
 from cqels_opt.lod.build import build_store
 from cqels_opt.lod.check import PredicateInfo, check, info
 from cqels_opt.lod.files import file_entry, write_header
-from cqels_opt.lod.store import array_bytes
+from cqels_opt.lod.store import Store, array_bytes
 
 FIVE = '"5"^^<http://www.w3.org/2001/XMLSchema#integer>'
 QUADS = [
@@ -24,7 +24,7 @@ QUADS = [
 def test_info_describes(tmp_path: Path) -> None:
     store = build_store(tmp_path / "s", QUADS)
     described = info(tmp_path / "s")
-    assert (described.version, described.triples, described.terms, described.graphs) == (1, 4, 6, ("<http://g>",))
+    assert (described.version, described.triples, described.terms, described.graphs) == (2, 4, 6, ("<http://g>",))
     assert described.fingerprint == store.fingerprint
     assert described.predicates == (
         PredicateInfo(None, "<http://p>", 3, 2, 2),
@@ -95,7 +95,7 @@ def rewrite(store: Path, folder: Path, name: str, array: np.ndarray) -> None:
 )
 def test_what_a_faulty_writer_leaves_is_found(tmp_path: Path, name: str, change, finding: str) -> None:  # type: ignore[no-untyped-def]
     build_store(tmp_path / "s", QUADS)
-    folder = next(file.parent for file in (tmp_path / "s" / "graphs" / "default").rglob("relation.json"))
+    folder = next(file.parent for file in (Store.open(tmp_path / "s").data / "graphs" / "default").rglob("relation.json"))
     rewrite(tmp_path / "s", folder, name, change(np.load(folder / name)))
     findings = check(tmp_path / "s")
     assert any(finding in text for text in findings), findings
@@ -103,7 +103,7 @@ def test_what_a_faulty_writer_leaves_is_found(tmp_path: Path, name: str, change,
 
 def test_a_dictionary_with_other_texts_or_ids_is_found(tmp_path: Path) -> None:
     build_store(tmp_path / "s", QUADS)
-    folder = tmp_path / "s" / "dictionary"
+    folder = Store.open(tmp_path / "s").data / "dictionary"
     text = np.load(folder / "0.text.npy")
     rewrite(tmp_path / "s", folder, "0.text.npy", np.where(text == ord("b"), ord("c"), text).astype(np.uint8))
     assert any("1 terms of part 0 have other ids" in finding for finding in check(tmp_path / "s"))

@@ -61,6 +61,7 @@ def two_stages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loader, "SMALL", 0)
     monkeypatch.setattr(loader, "_PIECE", (1000, 1000))
     monkeypatch.setattr(loader, "_BUCKET", 1000)
+    monkeypatch.setattr(loader, "_RANGE", 4000)
 
 
 @pytest.fixture
@@ -167,7 +168,9 @@ def test_collisions_between_tasks_are_found(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr("cqels_opt.lod.build.encode", lambda texts, seed: np.arange(len(texts)) | 1 << 60)
     for name in ("a", "b"):
         (tmp_path / f"{name}.nt").write_text(f"<{name}> <p> <o> .")
-        outcome = loading.spill_pieces(pieces(StaticSource(tmp_path / f"{name}.nt"), 0, 1 << 30), tmp_path, 1, False, 4, 2)
+        outcome = loading.spill_pieces(
+            pieces(StaticSource(tmp_path / f"{name}.nt"), 0, 1 << 30), tmp_path, 1, False, loading.Cuts(4, 1, 2)
+        )
         assert outcome.spill is not None
         spills.append(outcome.spill)
     with pytest.raises(CollisionError, match="<a> and <b>"):
@@ -175,6 +178,33 @@ def test_collisions_between_tasks_are_found(tmp_path: Path, monkeypatch: pytest.
             slices = [spill.terms(number) for spill in spills if spill.terms(number).end > spill.terms(number).start]
             if slices:
                 loading.gather_terms(slices, tmp_path, str(number))
+
+
+def test_cuts_into_ranges_make_the_same_partitions(tmp_path: Path) -> None:
+    """Gathered range by range, as for data too large for a task, or at once: the same files."""
+    (tmp_path / "a.nq").write_text("\n".join(some_lines(400)))
+    parts = pieces(StaticSource(tmp_path / "a.nq"), 0, 3000)
+    made = []
+    for subjects in (1, 8):
+        cuts = loading.Cuts(3, subjects, 1)
+        spills = [loading.spill_pieces([part], tmp_path, 1, False, cuts).spill for part in parts]
+        entries = {}
+        for bucket in range(3):
+            ranges = list(zip(*(spill.quads(bucket) for spill in spills if spill is not None)))
+            for entry in loading.gather_quads(ranges, tmp_path).partitions:
+                entries[entry.graph, entry.predicate] = entry
+        made.append(entries)
+    assert made[0] == made[1]
+    assert sum(entry.triples for entry in made[0].values()) == len(set(some_lines(400)))
+
+
+def test_what_a_task_holds_does_not_grow_with_the_data() -> None:
+    """Were all quads of one predicate, a range of subjects would still be small; and there are few cuts for the driver to know."""
+    for size in (1 << 25, 1 << 30, 10 << 30, 100 << 30):
+        cuts = loader.cuts_for(size, cores=2)
+        assert size / cuts.subjects <= 256 << 20
+        assert size / cuts.terms <= 256 << 20
+        assert cuts.buckets * cuts.subjects <= 16 * max(1, size >> 27)
 
 
 def test_a_task_may_run_twice(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cqels_opt.errors import StoreError
+from cqels_opt.lod import index as index_room
 from cqels_opt.lod.files import write_header
 from cqels_opt.lod.index import Index, fan_out, mix
 from cqels_opt.lod.relation import Ids, Relation, compact, join, join_restrict, join_rows, restrict
@@ -285,3 +286,17 @@ def test_a_damaged_relation_is_a_clear_error(tmp_path: Path, damage, message: st
 def test_an_absent_relation_is_a_clear_error(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match=r"no relation\.json"):
         Relation.open(tmp_path / "nothing")
+
+
+@pytest.mark.parametrize("sorted_from", [1, 10**9])
+def test_many_probes_and_few_find_the_same(monkeypatch: pytest.MonkeyPatch, sorted_from: int) -> None:
+    """Probes are sorted where they are many: what they find, and in which order, is the same."""
+    monkeypatch.setattr(index_room, "SORTED_PROBES", sorted_from)
+    draw = np.random.default_rng(3)
+    for keys in (0, 1, 5, 300):
+        column = draw.integers(0, max(1, keys), 2 * keys)
+        index = Index.build(("x",), [column])
+        probe = draw.integers(-2, keys + 3, 200)
+        expected = [(i, row) for i, key in enumerate(probe.tolist()) for row in np.flatnonzero(column == key).tolist()]
+        assert list(zip(*(found.tolist() for found in index.lookup(probe)))) == expected
+        assert index.fanout(probe).tolist() == [int((column == key).sum()) for key in probe.tolist()]

@@ -189,24 +189,24 @@ def one(path: Path, pattern: str) -> Path:
 
 
 def drop_dictionary(path: Path) -> None:
-    one(path / "dictionary", "*.text.npy").unlink()
+    one(path, "dictionary/**/*.text.npy").unlink()
 
 
 def cut_dictionary(path: Path) -> None:
-    file = one(path / "dictionary", "*.ids.npy")
+    file = one(path, "dictionary/**/*.ids.npy")
     file.write_bytes(file.read_bytes()[:-8])
 
 
 def drop_partition(path: Path) -> None:
-    shutil.rmtree(one(path / "graphs", "relation.json").parent)
+    shutil.rmtree(one(path, "graphs/**/relation.json").parent)
 
 
 def drop_column(path: Path) -> None:
-    one(path / "graphs", "c1.npy").unlink()
+    one(path, "graphs/**/c1.npy").unlink()
 
 
 def cut_column(path: Path) -> None:
-    file = one(path / "graphs", "c1.npy")
+    file = one(path, "graphs/**/c1.npy")
     file.write_bytes(file.read_bytes()[:-8])
 
 
@@ -228,12 +228,12 @@ def other_header(path: Path) -> None:
 
 
 def empty_header(path: Path) -> None:
-    write_header(path / "store.json", {"format": "cqels-opt store", "version": 1})
+    write_header(path / "store.json", {"format": "cqels-opt store", "version": 2})
 
 
 def newer(path: Path) -> None:
     header = json.loads((path / "store.json").read_text())
-    (path / "store.json").write_text(json.dumps(header | {"version": 2}))
+    (path / "store.json").write_text(json.dumps(header | {"version": 3}))
 
 
 @pytest.mark.parametrize(
@@ -249,7 +249,7 @@ def newer(path: Path) -> None:
         (drop_header, r"no store\.json"),
         (other_header, "not the header"),
         (empty_header, "damaged"),
-        (newer, "version 2.*newer cqels-opt"),
+        (newer, "version 3.*newer cqels-opt"),
     ],
 )
 def test_opening_a_damaged_store_is_a_clear_error(tmp_path: Path, damage: Callable[[Path], None], message: str) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pytest
 
 from cqels_opt.operators.ingest import ROW_SCHEMA, IngestReport, IngestTask, ingest
 from cqels_opt.operators.terms import Page
@@ -121,6 +122,34 @@ def test_counts_by_value(tmp_path: Path) -> None:
     parts = report.streams[S].counts[PLACES.key]
     assert sum(p.total for p in parts) == 3
     assert [p.times.tolist() for p in parts][-1] == [2]  # the greatest time apart
+
+
+@pytest.mark.parametrize("block", [1, 2, 3, 100])
+def test_a_block_of_rows_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block: int) -> None:
+    """However the rows come and are cut, the slots, the page and what is rejected are the same."""
+    number = '"7"^^<http://www.w3.org/2001/XMLSchema#integer>'
+    terms = [X, Y, "_:b", '"caf\\u00E9"', number, "no term"]
+    rows = [row(terms[i % 3], AT, terms[i % 6], 1 + i // 3, i, stream=i % 2) for i in range(24)]
+    expected = run(tmp_path, rows, EVERYTHING, OTHER)
+    monkeypatch.setattr("cqels_opt.operators.encoding.BLOCK", block)
+    other = tmp_path / "other"
+    (other / "slots").mkdir(parents=True)
+    task = IngestTask(str(other), 3, (S, T), (EVERYTHING, OTHER), "", DEFAULT_SEED, -1, frozenset())
+    table = pa.Table.from_pylist(rows, schema=ROW_SCHEMA)
+    for cut in (table, iter(table.to_batches(5))):
+        report = ingest(cut, task, "t0")
+        assert report.files == expected.files
+        assert report.rejected == expected.rejected
+        for file in report.files:
+            assert (other / file.path).read_bytes() == (tmp_path / file.path).read_bytes()
+
+
+def test_elements_that_come_in_disorder(tmp_path: Path) -> None:
+    rows = [row(X, AT, Y, t, offset) for t, offset in ((5, 1), (3, 0), (5, 0), (4, 7))]
+    report = run(tmp_path, rows, PLACES, tables=frozenset([S]))
+    (table,) = (f for f in report.files if f.kind == "elements")
+    found = read_columns(tmp_path / table.path)
+    assert list(zip(found["t"].tolist(), found["offset"].tolist())) == [(3, 0), (4, 7), (5, 0), (5, 1)]
 
 
 def test_nothing(tmp_path: Path) -> None:

@@ -11,11 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cqels_opt.operators.output import SIGN, Answers, answers, columns_of, json_lines, json_term
+from cqels_opt.operators.output import SIGN, Answers, answers, columns_of, json_lines, json_term, json_terms
 from cqels_opt.operators.terms import TermTable
 from cqels_opt.operators.tree import ORDER
 from cqels_opt.query.algebra import Operator
 from cqels_opt.rdf.ids import DEFAULT_SEED
+from cqels_opt.rdf.terms import XSD_INTEGER, XSD_STRING, literal
 
 from .rows_by_hand import HORIZON, Plain, plain_rows, rows_of, snapshots
 
@@ -44,7 +45,7 @@ def test_each_operator_by_definition(plain: list[Plain], name: str, parts: int) 
     found = [answers(rows_of("xy", plain), "xy", operator, INSTANTS, part, parts) for part in range(parts)]
     assert sum((bag(f, "xy") for f in found), Counter()) == expected
     assert all(f.op == SIGN[operator] for f in found)
-    assert all((np.diff(f.time) >= 0).all() for f in found)
+    assert (np.diff(np.concatenate([f.time for f in found])) >= 0).all()  # also from part to part
 
 
 def test_a_row_that_ends_and_an_equal_one_that_begins_cancel_out() -> None:
@@ -80,6 +81,22 @@ def test_terms_as_sparql_json(term: str, expected: dict[str, str]) -> None:
     assert json_term(term) == expected
 
 
+CHARACTERS = st.characters(exclude_categories=["Cs"]) | st.sampled_from('"\\\n\t\r\b\x01\x7f{}<>@^')
+LITERALS = st.builds(
+    literal,
+    st.text(CHARACTERS),
+    st.sampled_from([XSD_STRING, XSD_INTEGER, "http://ex.org/t"]),
+    st.sampled_from([None, "en", "en-gb"]),
+)
+TERMS = LITERALS | st.sampled_from(["<http://ex.org/é>", "<>", "_:b0", "_:a.b"])
+
+
+@given(st.lists(st.none() | TERMS, max_size=8))
+def test_many_terms_are_written_as_each_alone(texts: list[str | None]) -> None:
+    expected = [None if text is None else json.dumps(json_term(text), ensure_ascii=False) for text in texts]
+    assert json_terms(texts).to_pylist() == expected
+
+
 def some_answers() -> tuple[Answers, TermTable]:
     terms = TermTable(DEFAULT_SEED, None)
     a, b = terms.ids(["<http://ex.org/a>", '"Zoë \\\\ \\"x\\""']).tolist()
@@ -89,8 +106,10 @@ def some_answers() -> tuple[Answers, TermTable]:
 
 def test_a_row_that_occurs_twice_is_two_lines() -> None:
     found, terms = some_answers()
-    lines, times = json_lines(found, terms)
+    ((data, times, lengths),) = json_lines(found, terms)
+    lines = data.to_pybytes().decode().splitlines()
     assert times.tolist() == [10, 10, 20]
+    assert lengths.tolist() == [len(line.encode()) + 1 for line in lines]
     assert lines[0] == lines[1] == '{"time": 10, "op": "+", "bindings": {"x": {"type": "uri", "value": "http://ex.org/a"}}}'
     assert json.loads(lines[2])["bindings"]["x"]["value"] == 'Zoë \\ "x"'
     assert found.total == 3
@@ -98,6 +117,32 @@ def test_a_row_that_occurs_twice_is_two_lines() -> None:
 
 def test_columns_of_terms() -> None:
     found, terms = some_answers()
-    times, table = columns_of(found, terms)
+    ((times, table),) = columns_of(found, terms)
     assert times.tolist() == [10, 10, 20]
-    assert table["y"] == [None, None, "<http://ex.org/a>"]
+    assert table["y"].to_pylist() == [None, None, "<http://ex.org/a>"]
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_many_answers_are_written_some_at_a_time(size: int) -> None:
+    found, terms = some_answers()
+    whole, *_ = (data.to_pybytes() for data, _, _ in json_lines(found, terms))
+    parts = list(json_lines(found, terms, size))
+    assert b"".join(data.to_pybytes() for data, _, _ in parts) == whole
+    assert [len(times) for _, times, _ in parts] == {1: [1, 1, 1], 2: [2, 1], 3: [3]}[size]
+    texts = [text for _, table in columns_of(found, terms, size) for text in table["y"].to_pylist()]
+    assert texts == [None, None, "<http://ex.org/a>"]
+
+
+def test_what_is_unbound_is_left_out() -> None:
+    terms = TermTable(DEFAULT_SEED, None)
+    a = int(terms.ids(["<a>"])[0])
+    shown = '{"type": "uri", "value": "a"}'
+    columns = {"x": np.array([0, a, 0, a]), "y": np.array([0, 0, a, a])}
+    ((data, _, _),) = json_lines(Answers(np.full(4, 10), np.ones(4, np.int64), columns, "+"), terms)
+    bindings = ["", f'"x": {shown}', f'"y": {shown}', f'"x": {shown}, "y": {shown}']
+    assert data.to_pybytes().decode().splitlines() == [f'{{"time": 10, "op": "+", "bindings": {{{b}}}}}' for b in bindings]
+
+
+def test_answers_without_variables() -> None:
+    ((data, _, _),) = json_lines(Answers(np.array([10]), np.array([2]), {}, "="), TermTable(DEFAULT_SEED, None))
+    assert data.to_pybytes() == 2 * b'{"time": 10, "op": "=", "bindings": {}}\n'

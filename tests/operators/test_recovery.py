@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from local_run import Cut, Registered, register
 from random_cases import make
 
 from cqels_opt.errors import CheckpointError
-from cqels_opt.operators import content
+from cqels_opt.operators import content, results
 from cqels_opt.operators.commit import NAME, CommitLog
 from cqels_opt.operators.driver import Driver, Evaluated
 from cqels_opt.operators.evaluate import EvaluateTask, FinishReport
@@ -119,6 +119,7 @@ def disturbed(query: Registered, how: Cut, folder: Path, rng: random.Random) -> 
     def start() -> Driver:
         if rng.random() < 0.5:  # the executors' processes may live on, with what they had in memory
             content._CONTENTS.values.clear()
+            results._HELD.values.clear()
         return query.driver(how, folder, MortalRunner(how.split, fate), sink, trace=trace)
 
     driver = start()
@@ -152,6 +153,37 @@ def test_a_killed_run_gives_the_answers_of_an_undisturbed_one(seed: int, tmp_pat
         rng.choice(["3", "7", "500ms"]), rng.choice(["adaptive", "static", "worst"]), rng.choice([1, 3]), rng.choice([None, 3])
     )
     assert disturbed(query, how, tmp_path / "state", rng) == undisturbed(query, how)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_merges_beside_the_batches_change_no_answer(seed: int, tmp_path: Path) -> None:
+    """They end late, or after the driver that asked for them, or are lost with it."""
+    rng = random.Random(seed)
+    case = make(7_100 + seed)
+    query = register(case.query(), case.world, tmp_path / "q", case.settings)
+    how = Cut("3", "adaptive", rng.choice([1, 3]))
+    waiting: list[Callable[[], None]] = []
+    sink, state = LocalSink(), tmp_path / "state"
+    driver = query.driver(how, state, sink=sink, merging=waiting.append)
+    for number, rows in enumerate(query.chunks(how)):
+        driver.batch(number, rows)
+        if rng.random() < 0.2:
+            driver = query.driver(how, state, sink=sink, merging=waiting.append)
+            del waiting[: rng.randint(0, 1)]
+        while waiting and rng.random() < 0.6:
+            waiting.pop(0)()
+        assert all((state / f.path).exists() for f in driver.state.files)
+    assert sink.lines == undisturbed(query, how)[0]
+
+
+def test_what_no_record_names_goes_with_the_next_start(tmp_path: Path) -> None:
+    query, _, state = started(tmp_path)
+    left = [state / "slots" / "segment-00000002-lost-0.arrow", state / "results" / "00000003-half.arrow"]
+    for path in left:
+        path.write_bytes(b"half")
+    driver = query.driver(Cut("3"), state)
+    assert not any(path.exists() for path in left)
+    assert all((state / f.path).exists() for f in driver.state.files)
 
 
 TWO = """PREFIX : <http://ex.org/>

@@ -86,3 +86,12 @@ def test_plans_that_are_kept_are_not_walked() -> None:
     Optimizer(GRAPH, ["s"], mode="first").choose({"s": STATISTICS}, walk=world)
     Optimizer(GRAPH, ["s"], mode={"s": parse_plan("s » a[?x] » b[?y] » c[?u ?v]")}).choose({"s": STATISTICS}, walk=world)
     assert not world.walked
+
+
+@pytest.mark.parametrize(("share", "walks"), [(0.5, True), (2.0, False)])
+def test_plans_that_cost_less_than_a_walk_are_not_walked(share: float, walks: bool) -> None:
+    world = World({"s": 100, "as": 1000})
+    optimizer = Optimizer(GRAPH, ["s"])
+    cost = optimizer.choose({"s": STATISTICS})["s"].cost
+    optimizer.choose({"s": STATISTICS}, walk=world, worth=share * cost)
+    assert bool(world.walked) is walks

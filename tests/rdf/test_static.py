@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import zstandard
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cqels_opt.errors import DataError
@@ -81,30 +81,35 @@ def test_a_line_that_is_not_utf_8() -> None:
 
 
 terms = st.sampled_from(
-    ["<http://a>", "<http://b\\u00e9>", "_:x", '"plain"', '"esc\\n"', '"t"@EN', f'"5"{INTEGER}', '"é#."', '"<a> <b> ."']
+    [
+        *("<http://a>", "<http://b\\u00e9>", "_:x", '"plain"', '"esc\\n"', '"t"@EN', f'"5"{INTEGER}', '"é#."', '"<a> <b> ."'),
+        *('"a b"@en-gb', '"x"^^<http://www.w3.org/2001/XMLSchema#string>', '"a \\" b"', "_:a.b", "<é>", "oops", '"', '"\t"', ""),
+    ]
 )
 lines = st.tuples(
     terms, st.sampled_from(["<p>", "<http://q>"]), terms, st.sampled_from(["", "<g>", "_:g"]), st.sampled_from([" ", "\t", ""])
 )
 
 
-@given(st.lists(lines, max_size=8), st.sampled_from(["\n", "\r\n"]), st.booleans())
-def test_a_block_has_the_quads_of_its_lines(statements: list[tuple[str, ...]], end: str, last: bool) -> None:
+@given(st.lists(lines, max_size=8), st.sampled_from(["\n", "\r\n"]), st.booleans(), st.booleans())
+@settings(max_examples=400)
+def test_a_block_has_the_quads_of_its_lines(statements: list[tuple[str, ...]], end: str, last: bool, fourth: bool) -> None:
     """The fast way through a whole block and the way line by line say the same."""
     texts = [blank.join([s, p, o, g, "."]) if g else blank.join([s, p, o, "."]) for s, p, o, g, blank in statements]
     block = end.join(texts) + (end if last else "")
-    quads, wrong = parse_block(block.encode(), 1, "<default>", True)
+    quads, wrong = parse_block(block.encode(), 1, "<default>", fourth)
     expected = []
     failed = []
     for number, text in enumerate(texts, 1):
         try:
-            parsed = parse_line(text.encode(), 1)
+            parsed = parse_line(text.encode(), 1, fourth)
             assert parsed is not None
             expected.append((*parsed[:3], parsed[3] or "<default>"))
         except TermError as error:
             failed.append((number, str(error)))
     assert list(zip(quads.s, quads.p, quads.o, quads.g)) == expected
     assert wrong == failed
+    assert set(quads.terms.to_pylist()) == {term for quad in expected for term in quad}
 
 
 @given(

@@ -9,6 +9,7 @@ from io import StringIO
 from pathlib import Path
 from typing import Any, cast
 
+import numpy as np
 import pytest
 
 from cqels_opt.errors import RunError
@@ -25,7 +26,7 @@ def chunk(folder: Path, name: str, lines: dict[int, list[str]]) -> tuple[Program
     path = folder / name
     path.write_text("".join(line + "\n" for of in lines.values() for line in of), encoding="utf-8")
     times = [(time, sum(len(line.encode()) + 1 for line in of)) for time, of in lines.items()]
-    return PROGRAM, FinishReport(sum(map(len, lines.values())), name, times)
+    return PROGRAM, FinishReport(sum(map(len, lines.values())), name, np.array(times, np.int64).reshape(-1, 2))
 
 
 def some_chunks(folder: Path, seed: int) -> tuple[list[tuple[Program, FinishReport]], list[str]]:
@@ -56,6 +57,11 @@ def test_by_time_and_then_by_part(seed: int, tmp_path: Path) -> None:
 def test_neighbours_are_copied_at_once(tmp_path: Path) -> None:
     chunks = [chunk(tmp_path, "a", {1: ["x"], 2: ["y"], 5: ["z"]}), chunk(tmp_path, "b", {3: ["u"], 4: ["v"]})]
     assert [(s.path.name, s.start, s.size) for s in in_order_of_time(chunks, tmp_path)] == [("a", 0, 4), ("b", 0, 4), ("a", 4, 2)]
+
+
+def test_files_that_follow_each_other_are_copied_whole(tmp_path: Path) -> None:
+    chunks = [chunk(tmp_path, "b", {3: ["u"], 4: ["v"]}), chunk(tmp_path, "a", {1: ["x"], 2: ["y"]})]
+    assert [(s.path.name, s.start, s.size) for s in in_order_of_time(chunks, tmp_path)] == [("a", 0, 4), ("b", 0, 4)]
 
 
 def test_back_to_the_committed_length(tmp_path: Path) -> None:

@@ -1,0 +1,293 @@
+"""A window that grows: time, memory and disk of a batch, and how long a restart takes, as an hour of elements comes in.
+
+Who stands where somebody has been within the hour that they know: a delta of a second is probed into the whole window. The window is filled
+in large batches, for the state does not depend on how elements were cut: the same segments, but for where one ends. At each size the
+driver and its worker are killed (SIGKILL) and started again, the first batch is timed with the restart, and then batches of a second are.
+Driver and worker are processes of their own, as on Spark; stages are handed from one to the other without it.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import statistics
+import tempfile
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from rich.console import Console
+from rich.table import Table
+
+from cqels_opt.bench.screen import console
+from cqels_opt.lod.build import build_store
+from cqels_opt.operators.compile import Compiler
+from cqels_opt.operators.driver import Driver, DriverOptions, Evaluated
+from cqels_opt.operators.evaluate import EvaluateTask
+from cqels_opt.operators.ingest import ROW_SCHEMA, IngestReport, IngestTask
+from cqels_opt.operators.local import LocalRunner, LocalSink
+from cqels_opt.operators.merging import MergeTask
+from cqels_opt.operators.profile import meaning
+from cqels_opt.operators.program import Program
+from cqels_opt.operators.workshop import in_thread
+from cqels_opt.query.parser import parse
+from cqels_opt.windows.frontier import Frontier
+from cqels_opt.windows.slots import SlotFile
+
+SEED = 1
+RATE = 5_000  # elements a second
+SIZES = (1_000_000, 5_000_000, 18_000_000)
+FILL = 200_000
+TIMED = 20
+PEOPLE, PLACES, FRIENDS = 100_000, 1_000_000, 10
+START = 1_198_800_000_000
+
+QUERY = """
+PREFIX : <http://example.org/>
+SELECT ?a ?b ?x
+FROM NAMED :at [NOW] AS ?now
+FROM NAMED :at [RANGE 1 hour] AS ?hour
+WHERE { GRAPH ?now { ?a :at ?x } GRAPH ?hour { ?b :at ?x } ?a :knows ?b }
+"""
+
+
+def elements(first: int, count: int) -> pa.Table:
+    """Elements ``first`` … of the stream, which are the same however they are asked for."""
+    number = np.arange(first, first + count, dtype=np.uint64)
+    person, place = (_hashed(number, salt) % size for salt, size in ((1, PEOPLE), (2, PLACES)))
+    columns: dict[str, Any] = {
+        "stream": np.zeros(count, np.int32),
+        "partition": np.zeros(count, np.int32),
+        "offset": number.astype(np.int64),
+        "s": _iris("p", person),
+        "p": _named(["<http://example.org/at>"], np.zeros(count, np.int64)),
+        "o": _iris("x", place),
+        "g": pa.nulls(count, pa.string()),
+        "t": START + (number * np.uint64(1000) // np.uint64(RATE)).astype(np.int64),
+        "late": np.zeros(count, bool),
+        "line": number.astype(np.int64),
+    }
+    return pa.table(columns).cast(ROW_SCHEMA)
+
+
+def _hashed(number: NDArray[np.uint64], salt: int) -> NDArray[np.uint64]:
+    x = number * np.uint64(0x9E3779B97F4A7C15) + np.uint64(salt * 0xD1B54A32D192ED03 & (1 << 64) - 1)
+    x = (x ^ (x >> np.uint64(32))) * np.uint64(0xD6E8FEB86659FD93)
+    return x ^ (x >> np.uint64(32))
+
+
+def _iris(kind: str, numbers: NDArray[np.uint64]) -> pa.StringArray:
+    distinct, inverse = np.unique(numbers, return_inverse=True)
+    return _named([f"<http://example.org/{kind}{i}>" for i in distinct.tolist()], inverse)
+
+
+def _named(terms: Sequence[str], which: NDArray[np.int64]) -> pa.StringArray:
+    places: pa.Int64Array = pa.array(which, pa.int64())
+    return pa.array(terms, pa.string()).take(places)
+
+
+# ------------------------------------------------------------------ two processes
+class WorkerRunner:
+    """Runs stages in a process of its own, as an executor's Python does."""
+
+    parallelism = 1
+    jobs = 0
+
+    def __init__(self) -> None:
+        context = multiprocessing.get_context("spawn")
+        self._line, far = context.Pipe()
+        self._busy = threading.Lock()  # the driver's thread that merges asks as well
+        self.process = context.Process(target=_serve, args=(far,), daemon=True)
+        self.process.start()
+
+    def begin(self, batch: int) -> None:
+        """Nothing to note."""
+
+    def ingest(self, rows: pa.Table, task: IngestTask) -> list[IngestReport]:
+        """The first stage."""
+        found: list[IngestReport] = self.ask("ingest", rows, task)
+        return found
+
+    def evaluate(self, tasks: Sequence[EvaluateTask], parts: int) -> Evaluated:
+        """The second stage, in one task."""
+        found: Evaluated = self.ask("evaluate", tasks, 1)
+        return found
+
+    def merge(self, tasks: Sequence[MergeTask]) -> list[SlotFile]:
+        """Between two stages: there is one worker."""
+        found: list[SlotFile] = self.ask("merge", tasks)
+        return found
+
+    def ask(self, what: str, *arguments: Any) -> Any:
+        """Has the worker do something, and waits."""
+        with self._busy:
+            self._line.send((what, arguments))
+            return self._line.recv()
+
+
+def _serve(line: Any) -> None:
+    runner = LocalRunner()
+    while True:
+        what, arguments = line.recv()
+        line.send(usage() if what == "usage" else getattr(runner, what)(*arguments))
+
+
+def usage() -> dict[str, float]:
+    """Resident megabytes of this process, its own and pages of mapped files (which processes share); and its seconds of CPU so far."""
+    with Path("/proc/self/status").open(encoding="ascii") as file:
+        found = dict(line.split(":", 1) for line in file if line.startswith("Rss"))
+    kinds = (("own", "RssAnon"), ("mapped", "RssFile"))
+    return {"cpu": time.process_time(), **{kind: int(found[name].split()[0]) / 1024 for kind, name in kinds}}
+
+
+@dataclass(frozen=True, slots=True)
+class Life:
+    """What one pair of processes does: restarts over the state that is there, times batches, fills the window, and is killed."""
+
+    folder: Path
+    program: Program
+    begin: int
+    end: int
+    timed: int
+
+    def run(self, answer: Any) -> None:
+        """Tells what it found, and dies without a chance to tidy up."""
+        began = time.perf_counter()
+        runner = WorkerRunner()
+        runner.ask("usage")
+        found: dict[str, Any] = {"start": time.perf_counter() - began}
+        began, before_restore = time.perf_counter(), _cpu(runner)
+        stream = self.program.streams[0]
+        frontier = Frontier((stream,))
+        driver = Driver(self.folder, [self.program], runner, _Nowhere(), frontier, DriverOptions(), merging=in_thread)
+        found["restore"], before_first = time.perf_counter() - began, _cpu(runner) - before_restore
+        seconds, cpu, phases = [], [], []
+        at, number = self.begin, driver.state.batch + 1
+        for _ in range(self.timed + 1 if at else 0):
+            rows, before = elements(at, RATE), _cpu(runner)
+            began = time.perf_counter()
+            records = driver.batch(number, rows)
+            seconds.append(time.perf_counter() - began)
+            phases.append(records[0].ms)
+            cpu.append(_cpu(runner) - before)
+            at, number = at + RATE, number + 1
+        if seconds:
+            driver.merging.wait(60)
+            found |= {"first": seconds[0], "batches": seconds[1:], "cpu": [before_first + cpu[0], *cpu[1:]]}
+            found |= {"driver": usage(), "worker": runner.ask("usage")}
+            found["phases"] = {p: statistics.median(getattr(ms, p) for ms in phases[1:]) for p in phases[0].PHASES}
+            found |= _state(driver, self.folder)
+        while at < self.end:
+            size = min(FILL, self.end - at)
+            driver.batch(number, elements(at, size))
+            at, number = at + size, number + 1
+        answer.send(found | {"at": at})
+        runner.process.kill()
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _cpu(runner: WorkerRunner) -> float:
+    """Seconds of CPU of both processes so far: what a batch costs whatever else the machine does."""
+    spent: float = time.process_time() + runner.ask("usage")["cpu"]
+    return spent
+
+
+class _Nowhere(LocalSink):
+    """Counts answers and forgets them."""
+
+    def put(self, batch: int, chunks: Any, folder: Path) -> dict[str, int]:
+        """Nothing is kept."""
+        return {}
+
+
+def _state(driver: Driver, folder: Path) -> dict[str, Any]:
+    files = driver.state.files
+    kinds = sorted({f.kind for f in files})
+    return {
+        "rows": sum(f.rows for f in files if f.kind in ("segment", "slot")),
+        "files": {kind: sum(f.kind == kind for f in files) for kind in kinds},
+        "disk": {kind: sum((folder / f.path).stat().st_size for f in files if f.kind == kind) / 1e6 for kind in kinds},
+        "knowledge": (folder / driver.state.knowledge).stat().st_size / 1e6,
+        "record": (folder / "commits" / f"{driver.state.batch:012d}.json").stat().st_size / 1e3,
+    }
+
+
+def study(quick: bool) -> dict[str, Any]:
+    """A row for each size of the window. ``quick`` is a tenth of it all."""
+    scale = 10 if quick else 1
+    sizes = [size // scale for size in SIZES]
+    with tempfile.TemporaryDirectory(prefix="cqels-opt-long-window-") as scratch:
+        folder = Path(scratch)
+        program, progress = _compiled(folder), Console(stderr=True)
+        found, at = [], 0
+        for size in (*sizes, 0):
+            told = _live(Life(folder / "state", program, at, size, TIMED))
+            if at:
+                found.append(told)
+                took = 1000 * statistics.median(told["batches"])
+                progress.print(f"{told['rows']:,} rows: {took:,.0f} ms a batch, restart {told['restore'] + told['first']:.1f} s")
+            at = told["at"]
+    return {"seed": SEED, "rate": RATE, "fill": FILL, "sizes": sizes, "results": found}
+
+
+def _compiled(folder: Path) -> Program:
+    rng = np.random.default_rng(SEED)
+    pairs = zip(np.repeat(np.arange(PEOPLE), FRIENDS).tolist(), rng.integers(0, PEOPLE, PEOPLE * FRIENDS).tolist())
+    iri = "<http://example.org/{}>".format
+    build_store(folder / "store", ((iri(f"p{a}"), iri("knows"), iri(f"p{b}"), None) for a, b in pairs), durable=False)
+    query = parse(QUERY)
+    meant = meaning(query)
+    (folder / "static").mkdir()
+    return Compiler(query, str(folder / "store"), folder / "static", meant.report).compile("q", meant.operator)
+
+
+def _live(life: Life) -> dict[str, Any]:
+    context = multiprocessing.get_context("spawn")
+    answer, far = context.Pipe(duplex=False)
+    process = context.Process(target=life.run, args=(far,))
+    process.start()
+    far.close()
+    told: dict[str, Any] = answer.recv()
+    process.join()
+    return told
+
+
+def show(found: Mapping[str, Any]) -> None:
+    """A study as a table."""
+    table = Table(title=f"A window of an hour at {found['rate']:,} elements/s, batches of a second; the processes' own memory")
+    for heading in (
+        "rows in the window",
+        "a batch",
+        "its CPU",
+        "restart",
+        "its CPU",
+        "driver",
+        "worker",
+        "mapped by it",
+        "disk",
+        "segments",
+    ):
+        table.add_column(heading, justify="right")
+    for row in found["results"]:
+        batch = 1000 * statistics.median(row["batches"])
+        restart = 1000 * (row["restore"] + row["first"])
+        table.add_row(
+            f"{row['rows']:,}",
+            f"{batch:,.0f} ms",
+            f"{1000 * statistics.median(row['cpu'][1:]):,.0f} ms",
+            f"{restart:,.0f} ms",
+            f"{1000 * row['cpu'][0]:,.0f} ms",
+            f"{row['driver']['own']:,.0f} MB",
+            f"{row['worker']['own']:,.0f} MB",
+            f"{row['worker']['mapped']:,.0f} MB",
+            f"{sum(row['disk'].values()):,.0f} MB",
+            str(row["files"].get("segment", 0)),
+        )
+    console().print(table)

@@ -1,0 +1,149 @@
+"""``cqels-opt bench physical-joins``: each physical operator forced, for small and large deltas and indexes, and the optimizer's choice.
+
+Who is where, now, with names of people and places: two joins, one into an index of the size that is varied. The seconds are those of the
+second stage through Spark (``execute`` of the trace), the least of the batches that count. Beside it what the cost model chooses
+where one machine cannot show it: more task slots, and indexes that an executor has no room for.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.table import Table
+
+from cqels_opt.bench.contenders import digest_of_answers, empty_folder
+from cqels_opt.bench.local import load
+from cqels_opt.bench.screen import console
+from cqels_opt.bench.social import PLACES_GRAPH, STREAM, social
+from cqels_opt.commands import in_session
+from cqels_opt.errors import RunError
+from cqels_opt.options import JOINS, Batch, RunOptions
+from cqels_opt.plans import operators, parse_plan
+from cqels_opt.plans.physical import Machine, Prices, Relation, physical
+from cqels_opt.plans.plan import relations
+from cqels_opt.rdf.static import StaticSource
+from cqels_opt.spark.session import SparkSession, make_session
+from cqels_opt.trace.records import TraceRecord
+
+SEED = 5
+BATCHES = 4  # the first does not count: files are mapped, Spark's tables are written
+FORCED = tuple(way for way in JOINS if way not in ("auto", "spark"))
+QUERY = """PREFIX loc: <http://deri.org/ns/loc#>
+PREFIX foaf: <http://xmlns.com/foaf/0.1/>
+SELECT ?name ?locName
+FROM NAMED <http://deri.org/locstreams> [NOW] AS ?now
+WHERE {
+  GRAPH ?now {?person loc:at ?loc}.
+  GRAPH <http://deri.org/localization/> {?loc loc:name ?locName}
+  ?person foaf:name ?name.
+}"""
+
+
+def study(quick: bool) -> dict[str, Any]:
+    """The seconds of each way for each size, and the choices of the model."""
+    deltas, indexes = ((100, 10_000), (10_000,)) if quick else ((100, 10_000, 1_000_000), (10_000, 1_000_000))
+    with tempfile.TemporaryDirectory(prefix="cqels-opt-bench-") as scratch:
+        folder = Path(scratch)
+        (folder / "query.rq").write_text(QUERY, encoding="utf-8")
+        spark = make_session(None, folder)
+        try:
+            measured = [row for index in indexes for row in _measured(spark, folder, index, deltas)]
+        finally:
+            spark.stop()
+    return {"seed": SEED, "measured": measured, "chosen": list(_chosen())}
+
+
+def _measured(spark: SparkSession, folder: Path, index: int, deltas: tuple[int, ...]) -> Iterator[dict[str, Any]]:
+    world = empty_folder(folder / "world")
+    most = BATCHES * max(deltas)
+    files = social(
+        world, seed=SEED, authors=index, papers=10, coauthor_pairs=20, elements=most, rate=1000.0, stream_format="parquet"
+    )
+    store = load(world / "store", [StaticSource(files.static), StaticSource(files.places, PLACES_GRAPH)])
+    for delta in deltas:
+        stream = _first(files.stream, BATCHES * delta, world / f"stream-{delta}.parquet")
+        found, digests = dict[str, float](), dict[str, str]()
+        used: list[str] = []
+        for way in ("auto", *FORCED):
+            run = empty_folder(folder / "run")
+            options = RunOptions(
+                query=folder / "query.rq",
+                streams=((STREAM, stream),),
+                store=store,
+                joins=way,  # type: ignore[arg-type]
+                batch=Batch(elements=delta),
+                out=run / "answers.jsonl",
+                trace=run / "trace.jsonl",
+            )
+            in_session(spark, options, run)
+            lines = (run / "trace.jsonl").read_text(encoding="utf-8").splitlines()
+            records = [TraceRecord.from_json(json.loads(line)) for line in lines]
+            found[way] = min(record.ms.execute for record in records[1:]) / 1000
+            digests[way] = digest_of_answers(run / "answers.jsonl")
+            if way == "auto":
+                used = sorted({o.by or o.op for d in records[-1].deltas for o in d.operators if o.op != "scan"})
+        if len(set(digests.values())) > 1:
+            raise RunError(f"the ways to join give different answers: {digests}; this is a bug")
+        best = min(FORCED, key=found.__getitem__)
+        yield {
+            "index": index,
+            "delta": delta,
+            "seconds": found,
+            "best": best,
+            "chosen": used,
+            "over best": found["auto"] / found[best],
+        }
+
+
+def _first(stream: Path, elements: int, to: Path) -> Path:
+    import pyarrow.parquet as parquet
+
+    parquet.write_table(parquet.read_table(stream).slice(0, elements), to)
+    return to
+
+
+def _chosen() -> Iterator[dict[str, Any]]:
+    """What the model chooses for a bushy part that is built, and for an index that is too large, by the number of slots and rows."""
+    bushy, chain = parse_plan("delta » a[?x] » (b » c[?z])[?y]"), parse_plan("delta » a[?x] » b[?y]")
+    for slots in (2, 16, 100):
+        for rows in (1e4, 1e6, 1e8):
+            held = {name: Relation(rows, 2) for name in relations(bushy)}
+            prices = Prices(Machine(slots), slots, relations=held)
+            way = physical(bushy, operators(bushy), [rows] * 5, prices)
+            yield {"case": "a bushy part of so many rows", "slots": slots, "rows": rows, "by": [str(by) for by in way.by if by]}
+            large = {"a": Relation(1e8, 2), "b": Relation(1e4, 2)}
+            cluster = Machine(slots, executors=max(1, slots // 2), memory=large["a"].bytes / 2)
+            way = physical(chain, operators(chain), [rows] * 3, Prices(cluster, slots, relations=large))
+            yield {
+                "case": "an index twice an executor's room",
+                "slots": slots,
+                "rows": rows,
+                "by": [str(by) for by in way.by if by],
+            }
+
+
+def show(found: Mapping[str, Any]) -> None:
+    """A study as tables."""
+    table = Table(
+        title="Milliseconds of the second stage, the least of the batches that count; each operator forced, and the choice"
+    )
+    for heading in ("index", "delta", *FORCED, "auto", "over the best", "chosen"):
+        table.add_column(heading, justify="left" if heading == "chosen" else "right")
+    for row in found["measured"]:
+        cells = [f"{1000 * row['seconds'][way]:,.0f}" for way in (*FORCED, "auto")]
+        table.add_row(f"{row['index']:,}", f"{row['delta']:,}", *cells, f"{row['over best']:.2f}×", ", ".join(row["chosen"]))
+    model = Table(title="What the cost model chooses for a delta of so many rows, by task slots")
+    for heading in ("case", "slots", "rows", "operators"):
+        model.add_column(heading, justify="right" if heading in ("slots", "rows") else "left")
+    for row in found["chosen"]:
+        model.add_row(row["case"], str(row["slots"]), f"{row['rows']:,.0f}", " » ".join(row["by"]))
+    screen = console()
+    screen.print(table)
+    screen.print(model)
+    ratios = np.array([row["over best"] for row in found["measured"]])
+    screen.print(f"the choice takes at most {ratios.max():.2f} times the best operator that is forced")

@@ -1,0 +1,201 @@
+"""Static stores as they grow: load rate, size against the source, time to open, memory of a task, and what a probe costs.
+
+The data are those of :mod:`cqels_opt.bench.papers`. A store is loaded through Spark on all cores of this machine. Probes are batches of
+uniform random papers against the index of ``dc:creator`` on its subject, warm, and cold: opened anew, with none of its pages in the
+operating system's cache. Times of opening and of warm probes are the least of several rounds.
+
+A probe is a binary search in the sorted keys, so its cost grows as their logarithm while the keys fit the processor's caches, and with the
+latency of memory beyond.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from rich.table import Table
+
+from cqels_opt.bench.papers import PAPER, papers_for, write_papers
+from cqels_opt.bench.screen import console
+from cqels_opt.bench.social import CREATOR
+from cqels_opt.lod.store import DEFAULT_GRAPH, Store
+from cqels_opt.rdf.ids import encode, encode_one
+from cqels_opt.rdf.static import StaticSource
+from cqels_opt.spark.load import load
+from cqels_opt.spark.session import make_session
+
+SEED = 1
+SIZES = (1_000_000, 10_000_000, 30_000_000)
+PROBES = 10_000
+"""Keys of a batch of probes."""
+ROUNDS = 15
+_SAMPLED_EVERY = 0.5
+"""Seconds between two looks at the memory of this process's descendants."""
+
+
+def study(quick: bool) -> dict[str, Any]:
+    """All sizes, the first one only where ``quick``."""
+    results = []
+    for triples in SIZES[:1] if quick else SIZES:
+        with tempfile.TemporaryDirectory(prefix="cqels-opt-bench-") as scratch:
+            results.append(measured(Path(scratch), triples))
+    return {"seed": SEED, "probes": PROBES, "results": results}
+
+
+def measured(folder: Path, triples: int) -> dict[str, Any]:
+    """Loads so many triples, and looks at the store."""
+    source = folder / "papers.nt"
+    write_papers(source, papers_for(triples), SEED)
+    spark = make_session(None, folder)
+    try:
+        spark.range(1).collect()  # the first job of a session starts what all others use
+        with _memory() as peak:
+            began = time.perf_counter()
+            report = load(spark, [StaticSource(source)], folder / "store")
+            seconds = time.perf_counter() - began
+    finally:
+        spark.stop()
+    return {
+        "triples": report.triples,
+        "source_bytes": source.stat().st_size,
+        "seconds": seconds,
+        "triples_per_second": report.read / seconds,
+        "task_bytes": peak(),
+        **looked_at(folder / "store", papers_for(triples)),
+    }
+
+
+def looked_at(place: Path, papers: int) -> dict[str, Any]:
+    """A store that is there: its size, the time to open it, and its probes."""
+    opened = []
+    for _ in range(ROUNDS):
+        began = time.perf_counter()
+        store = Store.open(place)
+        opened.append(time.perf_counter() - began)
+    cold = _cold(place, papers)
+    relation = store.partition(DEFAULT_GRAPH, encode_one(f"<{CREATOR}>"))
+    index = relation.index(("s",))
+    batches = [_keys(store, papers, number) for number in range(ROUNDS)]
+    for batch in batches:
+        index.fanout(batch)  # the pages are there from now on
+    warm, matches = [], 0
+    for batch in batches:
+        began = time.perf_counter()
+        matches = len(index.lookup(batch)[0])
+        warm.append(time.perf_counter() - began)
+    return {
+        "store_bytes": sum(file.stat().st_size for file in place.rglob("*") if file.is_file()),
+        "terms": store.terms,
+        "open_seconds": min(opened),
+        "keys": len(index.keys),
+        "matches": matches,
+        "cold_probe_seconds": cold / PROBES,
+        "warm_probe_seconds": min(warm) / PROBES,
+    }
+
+
+def _keys(store: Store, papers: int, number: int) -> np.ndarray[Any, np.dtype[np.int64]]:
+    chosen = np.random.default_rng([SEED, number]).integers(0, papers, PROBES)
+    return encode(pa.array([f"<{PAPER}{paper}>" for paper in chosen.tolist()]), store.seed)
+
+
+def _cold(place: Path, papers: int) -> float:
+    """The time of one batch over a store of which nothing is in memory."""
+    for file in place.rglob("*.npy"):
+        with file.open("rb") as opened:
+            os.fsync(opened.fileno())
+            os.posix_fadvise(opened.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+    store = Store.open(place)
+    keys = _keys(store, papers, ROUNDS)
+    index = store.partition(DEFAULT_GRAPH, encode_one(f"<{CREATOR}>")).index(("s",))
+    began = time.perf_counter()
+    index.lookup(keys)
+    return time.perf_counter() - began
+
+
+@contextmanager
+def _memory() -> Iterator[Callable[[], int]]:
+    """The greatest memory of its own that a Python worker below this process had meanwhile; what files map does not count."""
+    done, peak = threading.Event(), 0
+
+    def watch() -> None:
+        nonlocal peak
+        while not done.wait(_SAMPLED_EVERY):
+            peak = max([peak, *map(_anonymous, _descendants(os.getpid()))])
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        yield lambda: peak
+    finally:
+        done.set()
+        watcher.join()
+
+
+def _descendants(process: int) -> list[Path]:
+    """The Python processes below a process."""
+    parents: dict[int, int] = {}
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdecimal():
+            try:
+                parents[int(folder.name)] = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+            except OSError:
+                continue  # it has ended
+    found, below = [], {process}
+    while below:
+        below = {child for child, parent in parents.items() if parent in below}
+        found += [Path("/proc") / str(child) for child in below]
+    return [folder for folder in found if "python" in _text(folder / "cmdline").partition("\0")[0]]
+
+
+def _anonymous(process: Path) -> int:
+    lines = (line.split() for line in _text(process / "smaps_rollup").splitlines() if line.startswith("Anonymous:"))
+    return sum(int(line[1]) << 10 for line in lines)
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text()
+    except OSError:
+        return ""  # the process has ended
+
+
+def show(found: dict[str, Any]) -> None:
+    """Prints the table."""
+    table = Table(title="Static stores as they grow")
+    columns = (
+        "triples",
+        "source",
+        "load",
+        "triples/s",
+        "a task's memory",
+        "store",
+        "of source",
+        "open",
+        "warm probe",
+        "cold probe",
+    )
+    for column in columns:
+        table.add_column(column, justify="right")
+    for row in found["results"]:
+        table.add_row(
+            f"{row['triples']:,}",
+            f"{row['source_bytes'] / 1e6:,.0f} MB",
+            f"{row['seconds']:,.1f} s",
+            f"{row['triples_per_second']:,.0f}",
+            f"{row['task_bytes'] / 1e6:,.0f} MB",
+            f"{row['store_bytes'] / 1e6:,.0f} MB",
+            f"{row['store_bytes'] / row['source_bytes']:.0%}",
+            f"{1e3 * row['open_seconds']:.1f} ms",
+            f"{1e9 * row['warm_probe_seconds']:,.0f} ns",
+            f"{1e9 * row['cold_probe_seconds']:,.0f} ns",
+        )
+    console().print(table)

@@ -1,0 +1,69 @@
+"""In which order do rows lie sorted?
+
+numpy sorts single columns of numbers several times faster than it finds the stable order of one, or the order of several columns. So
+columns become dense ranks, and ranks are packed into one number a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ids = NDArray[np.int64]
+
+_ROW_BITS: Final = 32
+_PACKED: Final = 1 << 63
+
+
+def run_starts(columns: Sequence[Ids]) -> Ids:
+    """Where, in columns sorted alike, a row differs from the one before it."""
+    changed = np.zeros(len(columns[0]), np.bool_)
+    changed[:1] = True
+    for column in columns:
+        changed[1:] |= column[1:] != column[:-1]
+    return np.flatnonzero(changed)
+
+
+def is_sorted(column: Ids) -> bool:
+    """Whether values never fall."""
+    return bool((column[1:] >= column[:-1]).all())
+
+
+def sorted_order(columns: Sequence[Ids]) -> Ids:
+    """The order of rows by their columns, the first one first; rows that are equal in all of them come in any order."""
+    if len(columns) == 1:
+        return np.argsort(columns[0])
+    ranks, count = np.zeros(len(columns[0]), np.int64), 1
+    for column in columns:
+        if count * max(1, len(column)) >= _PACKED:
+            ranks, count = _ranks(ranks)
+        codes, distinct = _ranks(column)
+        ranks, count = ranks * distinct + codes, count * distinct
+    return np.argsort(ranks)
+
+
+def stable_order(column: Ids) -> Ids:
+    """The order of rows by a column; rows with equal values stay in the order in which they are."""
+    if len(column) >= 1 << _ROW_BITS - 1:
+        return np.argsort(column, kind="stable")
+    order = np.argsort(column)
+    ordered = column[order]
+    runs = np.zeros(len(column), np.int64)
+    np.cumsum(ordered[1:] != ordered[:-1], out=runs[1:])
+    return np.sort(runs << _ROW_BITS | order) & ((1 << _ROW_BITS) - 1)
+
+
+def _ranks(column: Ids) -> tuple[Ids, int]:
+    """The rank of each row's value among the different values, and how many there are."""
+    if not len(column):
+        return column, 1
+    order = np.argsort(column)
+    ordered = column[order]
+    dense = np.zeros(len(column), np.int64)
+    np.cumsum(ordered[1:] != ordered[:-1], out=dense[1:])
+    ranks = np.empty(len(column), np.int64)
+    ranks[order] = dense
+    return ranks, int(dense[-1]) + 1

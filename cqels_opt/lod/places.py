@@ -1,0 +1,50 @@
+"""How a user names a store: by a folder, or by a URI of an object store; and where what is fetched from there is kept."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Final
+from urllib.parse import unquote, urlsplit
+
+from cqels_opt.errors import InputError
+
+#: Names the folder for what is fetched or on its way; without it that is the user's cache folder.
+CACHE_VARIABLE: Final = "CQELS_OPT_CACHE"
+_URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+
+
+def is_uri(place: str | os.PathLike[str]) -> bool:
+    """Whether a store is named by a URI; else it is a folder."""
+    return isinstance(place, str) and _URI.match(place) is not None
+
+
+def place_of(text: str) -> Path | str:
+    """Where a store is that a user names: a URI of an object store, else a path (also that of a ``file://`` URI)."""
+    if not is_uri(text):
+        return Path(text)
+    parts = urlsplit(text)
+    return Path(unquote(parts.path)) if parts.scheme.lower() == "file" else text
+
+
+def shown(uri: str) -> str:
+    """A URI for people: without credentials and options."""
+    parts = urlsplit(uri)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+
+
+def cache_folder() -> Path:
+    """Where this machine keeps fetched stores: below ``CQELS_OPT_CACHE``, or in the user's cache folder."""
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    users = (Path(base) if Path(base).is_absolute() else Path.home() / ".cache") / "cqels-opt"
+    return Path(os.environ.get(CACHE_VARIABLE) or users).absolute() / "stores"
+
+
+def state_folder(place: str | os.PathLike[str], what: str) -> Path:
+    """A folder for the state of a run. An object store is none: the state's files are renamed, and mapped by all executors."""
+    if is_uri(place):
+        raise InputError(
+            f"{what}: {shown(str(place))}: the state of a run needs a folder that all executors see, not an object store"
+        )
+    return Path(place)

@@ -1,0 +1,177 @@
+"""Where a load writes, so that at any moment, whatever is killed, there is the old store or the new one.
+
+The target is a folder. A load writes to ``loading-<id>`` in it, moves what it made to ``data-<id>``, and then replaces the header
+``store.json``, which names that folder: one rename, and the store is another one. What a killed load leaves is removed by the
+next one: each load holds a lock on ``<id>.lock`` while it lives, and what nobody holds and no header names goes. Loads to
+one target at the same time have folders of their own, and the last one to finish stays.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import shutil
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import IO, Any, Final
+from uuid import uuid4
+
+from cqels_opt.errors import StoreError
+from cqels_opt.lod.dictionary import DICTIONARY, PartEntry
+from cqels_opt.lod.files import FORMAT, HEADER, VERSION, read_header, text_checksum, write_header
+from cqels_opt.lod.store import DEFAULT_GRAPH, GRAPHS, PartitionEntry, Store
+
+_OURS: Final = re.compile(r"(?:loading-|data-)([0-9a-f]{32})|([0-9a-f]{32})\.lock")
+_UNKNOWN: Final = "?"
+
+
+@dataclass(frozen=True, slots=True)
+class LoadPlace:
+    """The folders of one load: ``folder`` to write in, and ``data``, where what it made will be."""
+
+    target: Path
+    identity: str
+
+    @property
+    def folder(self) -> Path:
+        """For whatever the load writes; it goes with the load."""
+        return self.target / f"loading-{self.identity}"
+
+    @property
+    def data(self) -> Path:
+        """The data of the store."""
+        return self.target / f"data-{self.identity}"
+
+
+@contextmanager
+def load_place(target: Path) -> Iterator[LoadPlace]:
+    """Folders for a load; afterwards only a store that :func:`finish` has let appear is left of it."""
+    check_target(target)
+    place, lock = _claim(target)
+    try:
+        clear(target)
+        place.folder.mkdir()
+        yield place
+    finally:
+        _remove(place)
+        lock.close()
+        with suppress(OSError):
+            target.rmdir()  # where nothing else is in it
+
+
+def check_target(target: Path) -> None:
+    """Raise StoreError unless a store may be written there: a new path, an empty folder, an old store, or what a killed load left."""
+    if target.exists() and not target.is_dir():
+        raise StoreError(f"{target} is a file: name a folder for the store")
+    if target.is_dir() and not (target / HEADER).is_file() and not all(_OURS.fullmatch(file.name) for file in target.iterdir()):
+        raise StoreError(f"{target} is a folder with other files in it: name a new folder for the store")
+
+
+def clear(target: Path) -> None:
+    """Remove what no living load holds and the header does not name."""
+    names = (_OURS.fullmatch(file.name) for file in target.iterdir())
+    for identity in {found[1] or found[2] for found in names if found is not None}:
+        place = LoadPlace(target, identity)
+        with _lock_file(place).open("ab") as lock:
+            if _held(lock):
+                _remove(place)
+    if _named_data(target) not in ("", _UNKNOWN):
+        # what is left of a store of version 1, whose data lay beside its header
+        for name in (GRAPHS, DICTIONARY):
+            shutil.rmtree(target / name, ignore_errors=True)
+
+
+def _claim(target: Path) -> tuple[LoadPlace, IO[bytes]]:
+    """A new place, and its lock, which is held as long as the file is open."""
+    while True:
+        place = LoadPlace(target, uuid4().hex)
+        with suppress(FileNotFoundError):  # another load has just taken the empty folder away
+            target.mkdir(parents=True, exist_ok=True)
+            lock = _lock_file(place).open("xb")
+            if _held(lock) and _lock_file(place).exists():
+                return place, lock
+            lock.close()
+
+
+def _held(lock: IO[bytes]) -> bool:
+    """Whether the lock could be taken."""
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _remove(place: LoadPlace) -> None:
+    """Remove what is at a place whose lock is held, but not the data that the header names."""
+    shutil.rmtree(place.folder, ignore_errors=True)
+    if _named_data(place.target) not in (place.data.name, _UNKNOWN):
+        shutil.rmtree(place.data, ignore_errors=True)
+    _lock_file(place).unlink(missing_ok=True)
+
+
+def _lock_file(place: LoadPlace) -> Path:
+    return place.target / f"{place.identity}.lock"
+
+
+def _named_data(target: Path) -> str:
+    """The folder that the header names: nothing where there is no header or an old one, unknown where it cannot be read."""
+    if not (target / HEADER).exists():
+        return ""
+    try:
+        return str(read_header(target / HEADER, FORMAT, VERSION).get("data", ""))
+    except StoreError:
+        return _UNKNOWN
+
+
+def finish(
+    folder: Path,
+    place: LoadPlace,
+    *,
+    seed: int,
+    partitions: Iterable[PartitionEntry],
+    parts: Iterable[PartEntry],
+    graphs: Iterable[int],
+    sources: Iterable[dict[str, Any]],
+    durable: bool = True,
+) -> Store:
+    """Make a store of the partitions and the dictionary that lie in ``folder``, let it appear at its target, and open it.
+
+    What is written is flushed to the disk before it appears, unless the store need not outlive a crash (``durable=False``). An old store
+    is replaced in one step; who has it open keeps what is mapped and learns of the change at the next partition.
+    """
+    rows = sorted(partitions, key=lambda entry: (entry.graph, entry.predicate))
+    content: dict[str, Any] = {
+        "format": FORMAT,
+        "version": VERSION,
+        "seed": seed,
+        "triples": sum(entry.triples for entry in rows),
+        "graphs": sorted({DEFAULT_GRAPH, *graphs, *(entry.graph for entry in rows)}),
+        "partitions": [list(entry) for entry in rows],
+        "dictionary": [asdict(part) for part in sorted(parts, key=lambda part: part.first)],
+    }
+    # what the content is, whatever files it came from
+    content["fingerprint"] = text_checksum(repr(content))
+    folder.mkdir(exist_ok=True)
+    folder.rename(place.data)
+    write_header(place.folder / HEADER, {**content, "data": place.data.name, "sources": list(sources)})
+    if durable:
+        # one call for all files: a vertical partition has eight, and an fsync each would take longer than the load
+        os.sync()
+    check_target(place.target)
+    (place.folder / HEADER).replace(place.target / HEADER)
+    if durable:
+        _sync_folder(place.target)
+    clear(place.target)
+    return Store.open(place.target)
+
+
+def _sync_folder(folder: Path) -> None:
+    opened = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)

@@ -1,0 +1,127 @@
+"""Accumulators: COUNT, SUM and AVG of groups, kept from step to step, so that a group is not read again when some of its members change.
+
+These aggregates are sums over the members. What a step adds to them, and takes away, is known from the rows of the group's input that
+change. It is kept as rows of differences, found by the group's key; those of a group add up to its sums at the instant reported
+last. Merging files of them adds them up. Numbers that do not fit into columns (doubles, huge ones) and members that are none are counted
+as ``others``; a group that has any is computed from its members.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from cqels_opt.operators.aggregate import counts, running, segments_of, sum_terms
+from cqels_opt.operators.expressions import values
+from cqels_opt.operators.keys import Keys
+from cqels_opt.operators.program import GroupNode
+from cqels_opt.operators.results import Segment
+from cqels_opt.operators.rows import Ints, Rows, concat, group_ids
+from cqels_opt.operators.terms import TermTable
+from cqels_opt.operators.tree import Scope, applied, evaluate
+from cqels_opt.rdf.ids import kinds, numeric_parts
+from cqels_opt.windows.intervals import BEFORE_TIME, FOREVER
+
+DIGITS = 9  # of the fraction of a decimal; one with more is another member
+LARGEST = 1 << 36  # of the whole part: 2**27 members do not overflow a column
+MEMBERS, OTHERS = "#members", "#others"
+
+
+def amount_names(node: GroupNode) -> tuple[str, ...]:
+    """The columns of a node's sums."""
+    found = [MEMBERS, OTHERS]
+    for i, (_, spec) in enumerate(node.aggregates):
+        found += [f"#bound{i}"] if spec.function == "COUNT" else [f"#whole{i}", f"#fraction{i}", f"#decimals{i}"]
+    return tuple(found)
+
+
+def members(node: GroupNode, rows: Rows, terms: TermTable) -> Rows:
+    """Rows as members of their groups: the keys, and what each row adds to the sums."""
+    amounts = {MEMBERS: rows.n}
+    others = np.zeros(len(rows), bool)
+    for i, (_, spec) in enumerate(node.aggregates):
+        argument = values(rows, spec.argument, terms) if spec.argument is not None else np.ones(len(rows), np.int64)
+        if spec.function == "COUNT":
+            amounts[f"#bound{i}"] = np.where(argument != 0, rows.n, 0)
+            continue
+        mantissa, scale = numeric_parts(argument)
+        shift = 10 ** np.minimum(scale, DIGITS)
+        whole = mantissa // shift
+        plain = np.isin(kinds(argument), (4, 5)) & (scale <= DIGITS) & (np.abs(whole) < LARGEST)
+        others |= ~plain
+        n = np.where(plain, rows.n, 0)
+        amounts[f"#whole{i}"] = np.where(plain, whole, 0) * n
+        amounts[f"#fraction{i}"] = np.where(plain, (mantissa - whole * shift) * (10**DIGITS // shift), 0) * n
+        amounts[f"#decimals{i}"] = np.where(kinds(argument) == 5, n, 0)
+    amounts[OTHERS] = np.where(others, rows.n, 0)
+    columns = dict(zip(node.keys, rows.values(node.keys))) | {name: amounts[name] for name in amount_names(node)}
+    return Rows(columns, rows.start, rows.end, np.ones(len(rows), np.int64))
+
+
+def added_up(rows: Rows, keys: Sequence[str], amounts: Sequence[str]) -> Rows:
+    """Differences with equal keys added up; what adds up to nothing goes."""
+    group, first = group_ids(rows.values(keys), len(rows))
+    columns = {key: rows.columns[key][first] for key in keys}
+    some = np.zeros(len(first), bool)
+    for name in amounts:
+        total = np.zeros(len(first), np.int64)
+        np.add.at(total, group, rows.columns[name])
+        columns[name] = total
+        some |= total != 0
+    size = len(first)
+    always = np.full(size, BEFORE_TIME), np.full(size, FOREVER)
+    return Rows(columns, *always, np.ones(size, np.int64)).take(some)
+
+
+@dataclass(frozen=True, eq=False)
+class Accumulated:
+    """The groups of a node in a step. ``new`` are the changing members, ``held`` the differences of earlier steps."""
+
+    node: GroupNode
+    scope: Scope
+    new: Rows
+    held: Sequence[Segment]
+
+    @property
+    def touched(self) -> Keys:
+        """The groups whose members change."""
+        return Keys.of(self.new, self.node.keys)
+
+    def rows(self, keys: Keys) -> Rows:
+        """The groups' rows at all instants of the step."""
+        node, scope, names = self.node, self.scope, amount_names(self.node)
+        new = keys.within(self.new)
+        before = [segment.of(keys, int(BEFORE_TIME)) for segment in self.held]
+        counted = new.take(new.start == 0)  # these are members of what stood before the step
+        counted = Rows(counted.columns | {name: -counted.columns[name] for name in names}, counted.start, counted.end, counted.n)
+        rows = concat([new, *(scope.always(part) for part in (counted, *before))])
+        group, first = group_ids(rows.values(node.keys), len(rows))
+        segments = segments_of(group, rows, max(len(first), int(node.implicit)), scope.low, scope.high, node.implicit)
+        sums = dict(zip(names, running(segments, group, rows, *rows.values(names))))
+        columns = {key: column[first][segments.group] for key, column in zip(node.keys, rows.values(node.keys))}
+        for i, (variable, spec) in enumerate(node.aggregates):
+            columns[variable] = _values(spec.function, i, sums, scope.terms)
+        found = Rows(columns, segments.start, segments.end, np.ones(len(segments.group), np.int64))
+        special = np.isin(segments.group, segments.group[sums[OTHERS] != 0])
+        shown = (sums[MEMBERS] > 0) | node.implicit
+        if not special.any():
+            return found.take(shown)
+        theirs = Keys.of(found.take(special), node.keys)
+        again = applied(node, [theirs.within(evaluate(node.input, scope, theirs))], scope)
+        return concat([found.take(shown & ~special), again])
+
+    def difference(self) -> Rows:
+        """What the step adds to the sums of each group."""
+        names, new = amount_names(self.node), self.new
+        sign = (new.start > 0).astype(np.int64) - (new.end < self.scope.high)
+        columns = new.columns | {name: new.columns[name] * sign for name in names}
+        return added_up(Rows(columns, new.start, new.end, new.n), self.node.keys, names)
+
+
+def _values(function: str, i: int, sums: dict[str, Ints], terms: TermTable) -> Ints:
+    if function == "COUNT":
+        return counts(sums[f"#bound{i}"], terms)
+    whole, fraction, decimals = sums[f"#whole{i}"], sums[f"#fraction{i}"], sums[f"#decimals{i}"]
+    return sum_terms(function, sums[MEMBERS], decimals, whole, fraction, DIGITS, terms)

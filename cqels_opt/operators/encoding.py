@@ -1,0 +1,224 @@
+"""The rows of a batch without their texts: terms become ids, a block of rows at a time.
+
+Only the texts of terms that neither their id nor the static store tells are kept; the texts of a large batch never lie in memory together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from cqels_opt.operators import cache
+from cqels_opt.operators.rows import Ints
+from cqels_opt.rdf import ids as term_ids
+from cqels_opt.rdf.canonical import canonical_texts
+from cqels_opt.rdf.terms import TermError, canonical, is_literal
+
+BLOCK = 1 << 18  # rows that are encoded at a time
+
+_FIELDS: dict[str, pa.DataType] = {
+    "stream": pa.int32(),
+    "partition": pa.int32(),
+    "offset": pa.int64(),
+    "s": pa.string(),
+    "p": pa.string(),
+    "o": pa.string(),
+    "g": pa.string(),
+    "t": pa.int64(),
+    "late": pa.bool_(),
+    "line": pa.int64(),
+}
+ROW_SCHEMA = pa.schema(_FIELDS)
+"""What the first stage is given: a row a triple; ``stream`` is the place in the task's streams, ``offset`` the element."""
+
+_WHAT = {"s": "subject", "p": "predicate", "o": "object"}
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """A triple that cannot be read: where it stands and why."""
+
+    stream: str
+    partition: int
+    line: int
+    reason: str
+
+
+@dataclass(slots=True)
+class Texts:
+    """Terms by their ids."""
+
+    _ids: list[Ints] = field(default_factory=list)
+    _texts: list[Any] = field(default_factory=list)
+
+    def add(self, ids: Ints, texts: pa.StringArray) -> None:
+        """More terms; some may be there already."""
+        self._ids.append(ids)
+        self._texts.append(texts)
+
+    def of(self, ids: Ints) -> tuple[Ints, pa.StringArray]:
+        """Those of the ids whose texts are here, in rising order, and the texts."""
+        if not self._ids:
+            return np.empty(0, np.int64), pa.array([], pa.string())
+        known, first = np.unique(np.concatenate(self._ids), return_index=True)
+        kept = np.zeros(len(known), bool)
+        place = np.searchsorted(known, ids)
+        place[place == len(known)] = 0
+        kept[place[known[place] == ids]] = True
+        return known[kept], pa.concat_arrays(self._texts).take(pa.array(first[kept]))
+
+
+@dataclass(slots=True)
+class Coded:
+    """Rows without their texts: an array a column; ``bad`` rows have a term that cannot be read."""
+
+    stream: Ints
+    partition: Ints
+    offset: Ints
+    t: Ints
+    line: Ints
+    late: NDArray[np.bool_]
+    terms: tuple[Ints, Ints, Ints]
+    bad: NDArray[np.bool_]
+
+    def __len__(self) -> int:
+        return len(self.t)
+
+
+def coded(
+    blocks: Iterable[pa.Table | pa.RecordBatch], streams: Sequence[str], store: str, seed: int
+) -> tuple[Coded, Texts, list[Rejected]]:
+    """The rows that have a time and a place, the texts that must be kept, and what is said of rows that cannot be read."""
+    texts, rejected, parts = Texts(), list[Rejected](), list[Coded]()
+    for rows in _of_size(blocks):
+        whole = _whole(rows, streams, rejected)
+        if whole.num_rows:
+            parts.append(_coded(whole, streams, store, seed, texts, rejected))
+    return _together(parts), texts, rejected
+
+
+def _together(parts: Sequence[Coded]) -> Coded:
+    if len(parts) == 1:
+        return parts[0]
+
+    def ints(of: Callable[[Coded], Ints]) -> Ints:
+        return np.concatenate([np.empty(0, np.int64), *map(of, parts)])
+
+    def flags(of: Callable[[Coded], NDArray[np.bool_]]) -> NDArray[np.bool_]:
+        return np.concatenate([np.empty(0, bool), *map(of, parts)])
+
+    return Coded(
+        stream=ints(lambda x: x.stream),
+        partition=ints(lambda x: x.partition),
+        offset=ints(lambda x: x.offset),
+        t=ints(lambda x: x.t),
+        line=ints(lambda x: x.line),
+        late=flags(lambda x: x.late),
+        terms=(ints(lambda x: x.terms[0]), ints(lambda x: x.terms[1]), ints(lambda x: x.terms[2])),
+        bad=flags(lambda x: x.bad),
+    )
+
+
+def _of_size(blocks: Iterable[pa.Table | pa.RecordBatch]) -> Iterator[pa.Table]:
+    """Many small batches as fewer tables, large ones in slices."""
+    held: list[pa.Table] = []
+    for block in blocks:
+        table = pa.Table.from_batches([block]) if isinstance(block, pa.RecordBatch) else block
+        if table.num_rows > BLOCK:
+            yield from (table.slice(at, BLOCK) for at in range(0, table.num_rows, BLOCK))
+            continue
+        held.append(table)
+        if sum(part.num_rows for part in held) >= BLOCK:
+            yield pa.concat_tables(held)
+            held = []
+    if held:
+        yield pa.concat_tables(held)
+
+
+def _whole(rows: pa.Table, streams: Sequence[str], rejected: list[Rejected]) -> pa.Table:
+    """The rows that have a time and a place; the others are rejected (users' DataFrames may have nulls)."""
+    rows = rows.cast(ROW_SCHEMA)
+    for column, what in (("t", "the time is missing"), ("offset", "its place in the order is missing")):
+        if rows.column(column).null_count:
+            absent: Any = pc.is_null(rows.column(column))
+            for row in rows.filter(absent).to_pylist():
+                rejected.append(Rejected(streams[row["stream"]], row["partition"], row["line"] or 0, what))
+            rows = rows.filter(pc.invert(absent))
+    return rows
+
+
+def _coded(rows: pa.Table, streams: Sequence[str], store: str, seed: int, texts: Texts, rejected: list[Rejected]) -> Coded:
+    stream, partition, offset, t, line = (_ints(rows, name) for name in ("stream", "partition", "offset", "t", "line"))
+    bad = np.zeros(rows.num_rows, bool)
+    s, p, o = (_encoded(rows, name, store, seed, texts, bad) for name in ("s", "p", "o"))
+    for row in np.flatnonzero(bad).tolist():
+        reason = next(said for name in _WHAT if (said := _reason(rows, name, row)))
+        rejected.append(Rejected(streams[stream[row]], int(partition[row]), int(line[row]), reason))
+    return Coded(stream, partition, offset, t, line, rows.column("late").to_numpy().astype(bool), (s, p, o), bad)
+
+
+def _ints(rows: pa.Table, column: str) -> Ints:
+    return np.asarray(rows.column(column).to_numpy()).astype(np.int64, copy=False)
+
+
+def _encoded(rows: pa.Table, name: str, store: str, seed: int, texts: Texts, bad: NDArray[np.bool_]) -> Ints:
+    """The ids of a column of terms. Rows whose term cannot stand there are marked as bad; texts to be kept are added."""
+    distinct, index = _dictionary(rows.column(name))
+    if pc.any(pc.starts_with(distinct, "_:")).as_py():
+        distinct, index = _dictionary(_scoped(rows, name))
+    forms: Any = canonical_texts(distinct)
+    good: Any = pc.is_valid(forms)
+    if name == "s":
+        good = pc.and_(good, pc.fill_null(pc.invert(pc.starts_with(forms, '"')), False))
+    if name == "p":
+        good = pc.and_(good, pc.fill_null(pc.starts_with(forms, "<"), False))
+    ids = np.zeros(len(forms), np.int64)
+    which: NDArray[np.bool_] = good.to_numpy(zero_copy_only=False)
+    kept = forms if which.all() else forms.filter(good)
+    ids[which] = term_ids.encode(kept, seed)
+    untold = ~term_ids.is_inline(ids[which])
+    if store:
+        untold[untold] = ~cache.store(store).contains(ids[which][untold])
+    if untold.any():
+        texts.add(ids[which][untold], kept.filter(pa.array(untold)))
+    if not which.all():
+        bad |= ~which[index]
+    return ids[index]
+
+
+def _dictionary(column: Any) -> tuple[Any, Ints]:
+    """The distinct terms of a column (a missing one is the empty text), and which of them each row has."""
+    found: Any = pc.dictionary_encode(column.fill_null(""))
+    found = found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
+    return found.dictionary, np.asarray(found.indices.to_numpy(zero_copy_only=False))
+
+
+def _scoped(rows: pa.Table, name: str) -> Any:
+    """Blank nodes belong to their stream: their labels get its number in front."""
+    column: Any = rows.column(name).combine_chunks()
+    blank: Any = pc.fill_null(pc.starts_with(column, "_:"), False)
+    parts: list[Any] = ["_:s", rows.column("stream").combine_chunks().cast(pa.string()), "-"]
+    renamed = pc.binary_join_element_wise(pc.binary_join_element_wise(*parts, ""), pc.utf8_slice_codeunits(column, 2), "")
+    return pc.if_else(blank, renamed, column)
+
+
+def _reason(rows: pa.Table, name: str, row: int) -> str:
+    """Why a cell is no term in its place; empty where it is."""
+    what, raw = _WHAT[name], rows.column(name)[row].as_py()
+    if raw is None:
+        return f"the {what} is missing"
+    try:
+        form = canonical(raw)
+    except TermError as error:
+        return f"the {what} is not an N-Triples term: {error}"
+    if name == "s" and is_literal(form):
+        return f"the subject {raw} is a literal"
+    if name == "p" and not form.startswith("<"):
+        return f"the predicate {raw} is not an IRI"
+    return ""

@@ -1,0 +1,100 @@
+"""The operators above the blocks, incrementally: only what a step of the frontier touches is read and computed again (DESIGN §3).
+
+ISTREAM and DSTREAM put out how often a row occurs at an instant more, or less, than at the instant before. So rows that occur as often
+at all instants of a step may be left out, of the answers and of what these are made of. The *changing* rows of a node are such
+that its whole rows have, for each tuple of values, some constant number more at every instant. Of a block they are the rows that
+begin or end in the step. Operators that work row by row take the changing rows of their input. The others are applied to all rows,
+changing or not, with the keys that changing rows touch:
+
+- GROUP BY and DISTINCT: the groups, or tuples, of the changing rows;
+- OPTIONAL, MINUS, EXISTS, join: the changing left rows, and the left rows that agree with a changing right row on the variables that both
+  sides surely bind; of the right side what agrees with any of these.
+
+Left rows are independent of each other in these, as the operators are linear in their left side. An operator without such variables is
+applied to everything, once anything changes; and one whose value hangs on the instant (NOW, RAND) with every step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from cqels_opt.operators.accumulators import Accumulated, members
+from cqels_opt.operators.keys import EVERY, Keys
+from cqels_opt.operators.program import (
+    BlockNode,
+    DistinctNode,
+    ExistsNode,
+    GroupNode,
+    JoinNode,
+    LeftJoinNode,
+    MinusNode,
+    OrderNode,
+    StaticNode,
+    Tree,
+    ValuesNode,
+    children,
+)
+from cqels_opt.operators.pushdown import TwoSided, shares, touched_by, whole_at_instants
+from cqels_opt.operators.results import Segment
+from cqels_opt.operators.rows import Rows, concat, empty
+from cqels_opt.operators.tree import Scope, applied, evaluate, keys_for
+
+
+def changing(tree: Tree, scope: Scope, share: Keys = EVERY) -> Rows:
+    """The changing rows of a tree, as far as they have one of the keys of a share, perhaps with others."""
+    if scope.low > 0:  # no instant was reported before: everything begins
+        return evaluate(tree, scope, share)
+    match tree:
+        case BlockNode(block):
+            return scope.blocks[block].changing(share.narrowed(scope.schema.variables(tree)))
+        case StaticNode() | ValuesNode():
+            return empty(scope.schema.variables(tree))
+        case JoinNode() | LeftJoinNode() | MinusNode() | ExistsNode():
+            return unsteady(applied(tree, _touched_sides(tree, scope, share), scope), scope)
+        case DistinctNode() | GroupNode() | OrderNode():
+            (below,) = shares(tree, share, scope.schema)
+            kept = scope.groups.get(tree) if isinstance(tree, GroupNode) else None
+            if kept is not None:
+                return unsteady(kept.rows(kept.touched), scope)
+            touched = EVERY
+            if not whole_at_instants(tree):
+                touched = Keys.of(changing(tree.input, scope, below), touched_by(tree, scope.schema))
+            if not touched.some:
+                return empty(scope.schema.variables(tree))
+            return unsteady(applied(tree, [touched.within(evaluate(tree.input, scope, touched))], scope), scope)
+    if whole_at_instants(tree):
+        return unsteady(applied(tree, [evaluate(inner, scope) for inner in children(tree)], scope), scope)
+    below_of = zip(children(tree), shares(tree, share, scope.schema))
+    return applied(tree, [changing(inner, scope, below) for inner, below in below_of], scope)
+
+
+def _touched_sides(node: TwoSided, scope: Scope, share: Keys) -> list[Rows]:
+    """The left rows that change or that a change of the right side touches, and the right rows that concern them."""
+    left, right = children(node)
+    on = scope.schema.on(node)
+    mine, others = shares(node, share, scope.schema)
+    new = changing(left, scope, mine)
+    touched = EVERY
+    if not whole_at_instants(node):
+        touched = Keys.of(changing(right, scope, others), on)
+    old = mine.within(touched.within(evaluate(left, scope, touched)))
+    rows = concat([old, touched.outside(new)])
+    return [rows, evaluate(right, scope, keys_for(right, rows, on, scope))]
+
+
+def accumulate(tree: Tree, scope: Scope, held: Mapping[GroupNode, Sequence[Segment]], share: Keys = EVERY) -> list[Accumulated]:
+    """Takes the groups of a tree that are kept as sums to a step: ``held`` has what they were."""
+    found = []
+    for inner, below in zip(children(tree), shares(tree, share, scope.schema)):
+        found += accumulate(inner, scope, held, below)
+    if isinstance(tree, GroupNode) and tree in held and tree not in scope.groups:
+        (below,) = shares(tree, share, scope.schema)
+        new = members(tree, below.within(changing(tree.input, scope, below)), scope.terms)
+        scope.groups[tree] = done = Accumulated(tree, scope, new, held[tree])
+        found.append(done)
+    return found
+
+
+def unsteady(rows: Rows, scope: Scope) -> Rows:
+    """The rows without those that are valid at all instants of the step."""
+    return rows.take((rows.start > 0) | (rows.end < scope.high))

@@ -1,0 +1,94 @@
+"""Keys: the values of some variables to which rows are restricted before an operator sees them (semi-joins).
+
+An operator that was asked for the rows of some keys may give more of its rows than these, never fewer; who needs no others drops them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cqels_opt.lod.index import Index
+from cqels_opt.operators.rows import Ints, Rows, group_ids, mix
+
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class Keys:
+    """Different tuples of values (0: unbound) of some variables. Without variables there is one key, which all rows have, or none.
+
+    With ``parts`` the keys are all those whose hash falls to the ``part``-th of so many parts; ``columns`` say nothing then.
+    """
+
+    variables: tuple[str, ...]
+    columns: tuple[Ints, ...] = ()
+    some: bool = True
+    part: int = 0
+    parts: int = 1
+
+    @classmethod
+    def of(cls, rows: Rows, variables: Sequence[str]) -> Keys:
+        """The keys that rows have."""
+        columns = rows.values(variables)
+        _, first = group_ids(columns, len(rows))
+        return cls(tuple(variables), tuple(column[first] for column in columns), len(first) > 0)
+
+    @property
+    def all(self) -> bool:
+        """Whether every row has one of the keys."""
+        return self.some and not self.variables
+
+    def narrowed(self, variables: Collection[str]) -> Keys:
+        """The keys as far as these variables tell: all rows that have a key have a narrowed one."""
+        kept = [v for v in self.variables if v in variables]
+        if len(kept) == len(self.variables):
+            return self
+        if self.parts > 1:
+            return EVERY
+        if not self.some or not kept:
+            return Keys(tuple(kept), tuple(np.empty(0, np.int64) for _ in kept), False) if not self.some else EVERY
+        return Keys.of(self.rows(), kept)
+
+    def rows(self) -> Rows:
+        """The keys as rows."""
+        size = len(self.columns[0]) if self.columns else int(self.some)
+        zeros = np.zeros(size, np.int64)
+        return Rows(dict(zip(self.variables, self.columns)), zeros, zeros, np.ones(size, np.int64))
+
+    def within(self, rows: Rows) -> Rows:
+        """The rows that have one of the keys."""
+        return rows if self.all or not len(rows) else rows.take(self.mask(rows))
+
+    def outside(self, rows: Rows) -> Rows:
+        """The rows that have none of them."""
+        return rows if not self.some or not len(rows) else rows.take(~self.mask(rows))
+
+    def mask(self, rows: Rows) -> Mask:
+        """Which rows have one of the keys."""
+        if self.parts > 1:
+            mine: Mask = mix(rows.values(self.variables), len(rows)) % np.uint64(self.parts) == self.part
+            return mine
+        if not self.some or not self.variables:
+            return np.full(len(rows), self.some)
+        return self._index.contains(*rows.values(self.variables))
+
+    @cached_property
+    def _index(self) -> Index:
+        return Index.build(self.variables, self.columns)
+
+
+EVERY = Keys(())
+"""The key that all rows have."""
+
+NONE = Keys((), some=False)
+"""No key."""
+
+
+def share(variables: Sequence[str], part: int, parts: int) -> Keys:
+    """The keys of one of several parts."""
+    return Keys(tuple(variables), (), True, part, parts) if parts > 1 else EVERY

@@ -1,0 +1,76 @@
+"""The standing answers of a query: how often each holds at the instant reported last.
+
+RSTREAM puts the whole bag out at every instant. What stands and what changes give it, so nothing that a step does not touch is
+computed again. The bag is state: a file that the commit record names, with a page of the terms in it that expressions made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from cqels_opt.operators import cache
+from cqels_opt.operators.keys import Keys
+from cqels_opt.operators.results import ResultFiles
+from cqels_opt.operators.rows import Ints, Rows, concat, empty, group_ids
+from cqels_opt.operators.step import Step
+from cqels_opt.operators.terms import TermTable, write_page
+from cqels_opt.rdf.ids import inline_texts
+from cqels_opt.windows.intervals import BEFORE_TIME, FOREVER
+from cqels_opt.windows.slots import SlotFile
+
+
+def advanced(standing: Rows, changing: Rows, variables: Sequence[str], places: int) -> Rows:
+    """The bag at the places of a step, from what stands at the first of them and the rows that change."""
+    size = len(standing)
+    columns = [np.concatenate(pair) for pair in zip(standing.values(variables), changing.values(variables))]
+    group, first = group_ids(columns, size + len(changing))
+    own = group[size:]
+    begins, ends = changing.start > 0, changing.end < places
+    event = np.concatenate([group[:size] * places, (own * places + changing.start)[begins], (own * places + changing.end)[ends]])
+    change = np.concatenate([standing.n, changing.n[begins], -changing.n[ends]])
+    key, inverse = np.unique(event, return_inverse=True)
+    amount = np.zeros(len(key), np.int64)
+    np.add.at(amount, inverse, change)
+    owner, start = key // places, key % places
+    last = np.append(owner[1:] != owner[:-1], True)[: len(key)]
+    end = np.where(last, places, np.roll(start, -1))
+    running = np.cumsum(amount)
+    before = np.append(0, running[last])  # what the answers before this one add up to
+    n = running - before[np.cumsum(last) - last]
+    rows = Rows({v: column[first][owner] for v, column in zip(variables, columns)}, start, end, n)
+    return rows.take(n > 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """The standing answers of one program, in its state folder."""
+
+    files: ResultFiles
+
+    def held(self, step: Step, share: Keys) -> Rows:
+        """The answers of a share that stand before a step."""
+        return share.within(concat([empty(self.files.output), *(segment.rows for _, segment in self.files.segments(step))]))
+
+    def replace(self, step: Step, rows: Rows, terms: TermTable, name: str) -> tuple[list[SlotFile], list[str]]:
+        """Keeps the rows that stand after a step: (files written, paths of those that they replace)."""
+        size = len(rows)
+        kept = Rows(rows.columns, np.full(size, BEFORE_TIME), np.full(size, FOREVER), rows.n)
+        written = self.files.write(step, kept, name)
+        pages = step.select("terms", shape=self.files.label)
+        made = np.unique(
+            np.concatenate([np.array(list(terms.made), np.int64), *(cache.page(step.path / f.path).ids for f in pages)])
+        )
+        wanted = _hashed(np.intersect1d(made, np.concatenate([made[:0], *rows.columns.values()])))
+        if len(wanted):
+            path = f"results/{step.batch:08d}-{self.files.label.replace('/', '-')}-{name}-terms.arrow"
+            write_page(step.path / path, wanted, [text or "" for text in terms.texts(wanted)])
+            written.append(SlotFile("terms", path, "", self.files.label, len(wanted), greatest=int(FOREVER)))
+        return written, [file.path for file in (*step.select("result", shape=self.files.label), *pages)]
+
+
+def _hashed(ids: Ints) -> Ints:
+    """The ids that do not hold their term themselves."""
+    return ids[[text is None for text in inline_texts(ids)]] if len(ids) else ids

@@ -1,0 +1,43 @@
+"""Replays: Spark's file source says that a batch is there, and the first stage reads the batch's chunk, each task some row groups.
+
+The source gives a chunk a batch, in their order, so that batch k is chunk k. Read by Spark, its rows would go from Parquet through
+rows of the JVM into Arrow before a worker has them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as parquet
+
+from cqels_opt.operators.ingest import ROW_SCHEMA
+
+SHARE = 50_000  # rows that a task reads at least, while there are tasks to share them
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Some row groups of a chunk."""
+
+    path: str
+    groups: tuple[int, ...]
+
+
+def shares(chunk: Path, most: int) -> list[Piece]:
+    """The row groups of a chunk in as many shares as their rows ask for, ``most`` at most."""
+    about = parquet.read_metadata(chunk)
+    wanted = max(1, min(most, about.num_rows // SHARE, about.num_row_groups))
+    cuts = np.linspace(0, about.num_row_groups, wanted + 1).astype(int).tolist()
+    return [Piece(str(chunk), tuple(range(first, last))) for first, last in pairwise(cuts)]
+
+
+def read(piece: Piece) -> Iterator[pa.RecordBatch]:
+    """The rows of a piece."""
+    with parquet.ParquetFile(piece.path) as file:
+        for batch in file.iter_batches(row_groups=list(piece.groups)):
+            yield batch.cast(ROW_SCHEMA)

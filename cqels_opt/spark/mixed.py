@@ -1,0 +1,176 @@
+"""Plans whose joins are done by different operators: fused probes, probes behind shuffles and Spark's own joins, in one job (DESIGN §8).
+
+The optimizer says what does each join (:mod:`cqels_opt.plans.physical`). Consecutive replicated probes, loops, filters and units are one
+stage, a *segment*, over the rows of what lies below it; a plan that is one segment from end to end is the stage of always.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as f
+
+from cqels_opt.operators.block import BlockStep
+from cqels_opt.operators.driver import Evaluated
+from cqels_opt.operators.evaluate import EvaluateTask
+from cqels_opt.operators.join import RANK
+from cqels_opt.operators.program import Block
+from cqels_opt.operators.rows import Rows
+from cqels_opt.plans import Join, Plan, Scan, Split
+from cqels_opt.plans.physical import SPARKS, By, Machine, size
+from cqels_opt.plans.plan import relations as names
+from cqels_opt.spark.fixed_order import FixedOrder
+from cqels_opt.spark.joins import JoinRunner
+from cqels_opt.spark.partitioned import PartitionedOrder
+from cqels_opt.spark.relations import Columns, Side
+from cqels_opt.spark.runner import Batches
+from cqels_opt.spark.scan import BATCH
+from cqels_opt.windows.intervals import BEFORE_TIME, FOREVER
+
+MARK = "k"  # the column that tells rows (-1) from counts (which of them)
+
+
+class MixedOrder(PartitionedOrder):
+    """The plan of one delta source, each join by its operator."""
+
+    def run(self, planned: Plan | Split) -> Side:
+        """See :meth:`FixedOrder.run`. A split plan, and one whose joins are all replicated probes, is one segment."""
+        relations = self.relations
+        by = relations.task.step.joins.get(relations.block.name, {}).get(self.source)
+        if isinstance(planned, Split) or by is None:
+            return self._segment(planned, planned, None)
+        self.plan, self._by = planned, dict[int, By | None]()
+        self._assign(planned, list(by))
+        self.placed = {x.name: x for x in relations.block.filters if x.name in names(planned)}
+        return self.side(planned)
+
+    def _assign(self, plan: Plan, by: list[By | None]) -> None:
+        self._by[id(plan)] = by[-1]
+        if isinstance(plan, Scan):
+            return
+        before = by[: size(plan.input)]
+        self._assign(plan.input, before)
+        if isinstance(plan, Join):
+            self._assign(plan.build, by[len(before) : -1])
+
+    def how(self, plan: Plan) -> By | None:
+        """See :meth:`FixedOrder.how`."""
+        return self._by[id(plan)]
+
+    def side(self, plan: Plan) -> Side:
+        """See :meth:`FixedOrder.side`."""
+        by = self._by[id(plan)]
+        if by in SPARKS:
+            return FixedOrder.side(self, plan)
+        if by is By.PARTITIONED:
+            return super().side(plan)
+        below = plan
+        while not isinstance(below, Scan) and self._by[id(below)] not in (*SPARKS, By.PARTITIONED):
+            below = below.input
+        if below == Scan(self.source):
+            return self._segment(plan, self.plan, None)
+        return super().side(plan) if isinstance(plan, Scan) else self._segment(plan, self.plan, (below, self.side(below)))
+
+    def _segment(self, part: Plan | Split, of: Plan | Split, below: tuple[Plan, Side] | None) -> Side:
+        """Operators that are one stage, over the rows of what lies below them, or over the delta's shares."""
+        relations, source, task, parts = self.relations, self.source, self.relations.task, self.relations.parts
+        block, columns = relations.block, relations.columns
+        given, timed = (below[0], below[1].timed) if below else (None, True)
+        kept = _columns(part, block, columns)
+        schema = [*(columns.of[v] for v in kept), "a", "z", "n", MARK]
+        filters = [x.name for x in block.filters]
+        first = len(self.operators)
+        last = first + sum(map(size, _plans(part))) - (size(given) if given is not None else 0)
+
+        def rows_in(batches: Batches) -> Iterator[Rows]:
+            for batch in batches:
+                rows = columns.rows(batch)
+                if not timed:
+                    rows = Rows(rows.columns, np.full(len(rows), BEFORE_TIME), np.full(len(rows), FOREVER), rows.n)
+                yield rows
+
+        def run(batches: Batches) -> Iterator[pa.RecordBatch]:
+            shares = [0] if given is not None else [int(i) for batch in batches for i in batch.column("id").to_numpy()]
+            for share in shares:
+                step = BlockStep(block, task.program.store, task.step, task.terms(), share, parts)
+                if isinstance(part, Split) or isinstance(of, Split):
+                    found = step.rows_of(source)
+                else:
+                    lower = None if given is None else (given, rows_in(batches))
+                    found = step.rows_of_part(source, part, of, lower, apart=names(part)[0] != source)
+                for rows in found:
+                    yield from _batches(rows, kept, schema)
+                seen = step.observed
+                counts = seen.operators.get(source, [])[first:last]
+                yield _counts([*counts, *(n for name in filters for n in seen.filters.get(name, (0, 0)))], schema)
+
+        frame = below[1].frame if below else relations.spark.range(0, parts, 1, parts)
+        frame = frame.mapInArrow(run, ", ".join(f"{c} long" for c in schema))
+        metric, many = f"{self.prefix}:{first}", last - first + 2 * len(filters)
+        sums = [f.coalesce(f.sum(f.expr(f"IF({MARK} = {i}, n, 0L)")), f.lit(0)).alias(f"c{i}") for i in range(many)]
+        frame = frame.observe(metric, *sums).where(f"{MARK} < 0").drop(MARK)
+        self.operators += [(metric, i) for i in range(last - first)]
+        self.filters += [(name, (metric, i), (metric, i + 1)) for name, i in zip(filters, range(last - first, many, 2))]
+        ranks = frozenset(c for c in kept if c.startswith(RANK))
+        rows = below[1].rows if below else relations.get(source, source, False).rows
+        return Side(frame, frozenset(kept) - ranks, ranks, timed=True, counted=True, rows=rows)
+
+
+def _plans(part: Plan | Split) -> tuple[Plan, ...]:
+    return (part.few, part.many) if isinstance(part, Split) else (part,)
+
+
+def _columns(part: Plan | Split, block: Block, columns: Columns) -> list[str]:
+    """The variables, and then the ranks, that a part binds; of a split plan, which is a whole one, those that the block puts out."""
+    inside = {name for plan in _plans(part) for name in names(plan)}
+    occurrences = [o for o in block.occurrences if o.name in inside]
+    bound = {v for o in occurrences for v in o.variables} | {v for s in block.statics if s.name in inside for v in s.binds}
+    ranks = {RANK + o.window.stream for o in occurrences if o.window.kind == "last"}
+    if isinstance(part, Split):
+        bound = set(block.output)
+    return [*sorted(bound & columns.of.keys()), *sorted(ranks)]
+
+
+def _batches(rows: Rows, kept: Sequence[str], schema: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    missing = np.zeros(len(rows), np.int64)
+    arrays = [*(rows.columns.get(v, missing) for v in kept), rows.start, rows.end, rows.n, missing - 1]
+    for at in range(0, len(rows), BATCH):
+        yield pa.RecordBatch.from_arrays([pa.array(a[at : at + BATCH], pa.int64()) for a in arrays], names=[*schema])
+
+
+def _counts(counts: Sequence[int], schema: Sequence[str]) -> pa.RecordBatch:
+    """What a task has counted, as rows that are none."""
+    nothing = np.zeros(len(counts), np.int64)
+    arrays = [*(nothing for _ in schema[:-2]), np.array(counts, np.int64), np.arange(len(counts))]
+    return pa.RecordBatch.from_arrays([pa.array(a, pa.int64()) for a in arrays], names=[*schema])
+
+
+class MixedRunner(JoinRunner):
+    """Runs the second stage as the optimizer says: fused from end to end, or with other operators in between."""
+
+    order = MixedOrder
+
+    def joins(self, tasks: Sequence[EvaluateTask]) -> bool:
+        """See :meth:`JoinRunner.joins`: whether there are any."""
+        return any(task.step.joins for task in tasks)
+
+    def evaluate(self, tasks: Sequence[EvaluateTask], parts: int) -> Evaluated:
+        """See :meth:`JoinRunner.evaluate`; an index that is shared out by key is so between two tasks at least."""
+        used = {by for task in tasks for block in task.step.joins.values() for by_source in block.values() for by in by_source}
+        return super().evaluate(tasks, max(parts, min(2, self.parallelism)) if By.PARTITIONED in used else parts)
+
+
+def machine_of(spark: SparkSession) -> Machine:
+    """The task slots and executors of a session, and the bytes of indexes that an executor has room for.
+
+    That is its memory as the session sets it; the tasks of a local session share the machine's, half of which is left to others.
+    """
+    context = spark.sparkContext
+    if str(context.master).startswith("local["):
+        return Machine(context.defaultParallelism, 1, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2)
+    executors = max(1, context._jsc.sc().getExecutorMemoryStatus().size() - 1)
+    return Machine(context.defaultParallelism, executors, float(context._jsc.sc().executorMemory() << 20))

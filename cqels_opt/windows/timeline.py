@@ -1,0 +1,50 @@
+"""The distinct times of a stream's elements, as the driver keeps them: 8 bytes an instant that a window still needs."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cqels_opt.windows.intervals import Times
+
+
+class Timeline:
+    """Rising times. New ones mostly come behind the last, old ones go from the front; neither copies the rest."""
+
+    def __init__(self) -> None:
+        self._room: Times = np.empty(1024, np.int64)
+        self._first = self._end = 0
+
+    @property
+    def times(self) -> Times:
+        """The times, in order."""
+        return self._room[self._first : self._end]
+
+    @property
+    def nbytes(self) -> int:
+        """What is held: at most four times what the times need, and 8 kB."""
+        return self._room.nbytes
+
+    def add(self, times: Times) -> None:
+        """Further times, rising."""
+        if not len(times):
+            return
+        kept = int(np.searchsorted(self.times, times[0]))
+        if self._first + kept < self._end:
+            times = np.union1d(self.times[kept:], times)
+        if self._first + kept + len(times) > len(self._room):
+            self._move(kept, len(times))
+        at = self._first + kept
+        self._end = at + len(times)
+        self._room[at : self._end] = times
+
+    def forget(self, before: int) -> None:
+        """The times before an instant go."""
+        self._first += int(np.searchsorted(self.times, before))
+        if 4 * (self._end - self._first) < len(self._room) - 1024:
+            self._move(self._end - self._first, 0)
+
+    def _move(self, kept: int, more: int) -> None:
+        """The first ``kept`` times to another place with room for ``more``, and for as many again."""
+        room = np.empty(max(2 * (kept + more), 1024), np.int64)
+        room[:kept] = self.times[:kept]
+        self._room, self._first, self._end = room, 0, kept

@@ -1,0 +1,232 @@
+"""Stores in object stores, on a filesystem of this process: what is fetched, kept, shared, and what a failure leaves."""
+
+from __future__ import annotations
+
+import io
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyarrow import fs
+
+from cqels_opt.errors import InputError, StoreError
+from cqels_opt.lod import places, remote
+from cqels_opt.lod.build import build_store
+from cqels_opt.lod.check import check, info
+from cqels_opt.lod.store import StaticPattern, Store
+from cqels_opt.operators import cache
+from cqels_opt.rdf.ids import encode_one
+
+OLD = [(f"<http://old/{i}>", "<http://p>", "<http://o>", None) for i in range(3)]
+NEW = [(f"<http://new/{i}>", f"<http://p/{i % 2}>", f'"text {i}"', None) for i in range(5)]
+URI = "test://bucket/deep/store"
+KNOWN = StaticPattern("s", encode_one("<http://p/1>"), "o")
+
+
+class Bucket:
+    """A local folder as a remote filesystem: it notes what is read, and breaks off where it is told to."""
+
+    type_name = "test"
+
+    def __init__(self, folder: Path) -> None:
+        self.local = fs.SubTreeFileSystem(str(folder), fs.LocalFileSystem())
+        self.read: list[str] = []
+        self.break_off: str | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.local, name)
+
+    def open_input_stream(self, path: str) -> Any:
+        self.read.append(path.rpartition("/")[2])
+        with self.local.open_input_stream(path) as file:
+            content = file.read()
+        if self.break_off is not None and path.endswith(self.break_off):
+            return Broken(content)
+        return pa.BufferReader(content)
+
+
+class Broken(io.BytesIO):
+    """Half of what was asked for, and then an error."""
+
+    def read(self, size: int | None = -1) -> bytes:
+        if self.tell():
+            raise OSError("AWS Error NETWORK_CONNECTION during GetObject operation: curlCode: 56")
+        return super().read(len(self.getvalue()) // 2)
+
+
+@pytest.fixture
+def bucket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bucket:
+    (tmp_path / "remote").mkdir()
+    found = Bucket(tmp_path / "remote")
+    monkeypatch.setattr(remote, "filesystem", lambda uri: (found, uri.removeprefix("test://").rstrip("/")))
+    monkeypatch.setenv(places.CACHE_VARIABLE, str(tmp_path / "cache"))
+    return found
+
+
+def put(folder: Path, quads: list[Any], uri: str = URI) -> Store:
+    """Build a store and upload it, as a load does."""
+    store = build_store(folder, quads)
+    remote.check_remote_target(uri)
+    names = [file.relative_to(store.data).as_posix() for file in store.data.rglob("*") if file.is_file()]
+    remote.upload(store.data, names, uri, store.fingerprint)
+    remote.publish(folder / "store.json", uri, store.fingerprint)
+    return store
+
+
+def rows(store: Store) -> list[tuple[str | None, ...]]:
+    found = store.match(StaticPattern("s", "p", "o"))
+    return sorted(zip(*(store.decode(found.columns[v]) for v in "spo")))
+
+
+def test_what_was_uploaded_is_what_is_opened(bucket: Bucket, tmp_path: Path) -> None:
+    local = put(tmp_path / "s", NEW)
+    store = Store.open(URI)
+    assert (store.triples, store.fingerprint, store.terms) == (5, local.fingerprint, local.terms)
+    assert rows(store) == rows(local)
+    assert check(URI) == []
+    assert info(URI).predicates == info(tmp_path / "s").predicates
+
+
+def test_files_are_fetched_when_they_are_used_and_once(bucket: Bucket, tmp_path: Path) -> None:
+    put(tmp_path / "s", NEW)
+    bucket.read.clear()
+    store = Store.open(URI)
+    assert bucket.read == ["store.json"]
+    assert store.match(KNOWN).rows == 2
+    assert sorted(bucket.read[2:]) == ["c0.npy", "c1.npy", "i0.keys.npy", "i0.starts.npy", "i1.keys.npy", "i1.starts.npy"]
+    assert Store.open(URI).match(KNOWN).rows == 2
+    assert bucket.read[8:] == ["store.json"]
+
+
+def test_a_pinned_store_that_is_here_needs_no_server(bucket: Bucket, tmp_path: Path) -> None:
+    put(tmp_path / "s", NEW)
+    place = remote.pinned(URI)
+    rows(Store.open(place))
+    bucket.read.clear()
+    assert rows(Store.open(place)) == rows(cache.store(place))
+    assert bucket.read == []
+
+
+def test_a_store_that_is_replaced_is_another_one(bucket: Bucket, tmp_path: Path) -> None:
+    put(tmp_path / "old", OLD)
+    place = remote.pinned(URI)
+    used = Store.open(place)
+    assert used.match(StaticPattern("s", encode_one("<http://p>"), "o")).rows == 3
+    put(tmp_path / "new", NEW)
+    assert Store.open(URI).triples == 5
+    assert Store.open(place).match(StaticPattern("s", encode_one("<http://p>"), "o")).rows == 3
+    assert [info.base_name for info in bucket.get_file_info(fs.FileSelector("bucket/deep/store"))].count("store.json") == 1
+    assert len(bucket.get_file_info(fs.FileSelector("bucket/deep/store"))) == 2
+    for file in sorted((tmp_path / "cache").rglob("*"), reverse=True):
+        file.unlink() if file.is_file() else file.rmdir()
+    with pytest.raises(StoreError, match="was replaced by another one"):
+        Store.open(place)
+
+
+def test_a_download_that_breaks_off_is_no_file(bucket: Bucket, tmp_path: Path) -> None:
+    put(tmp_path / "s", NEW)
+    bucket.break_off = "c1.npy"
+    store = Store.open(URI)
+    with pytest.raises(StoreError, match=r"test://bucket/deep/store: the server does not answer") as caught:
+        store.match(KNOWN)
+    assert "\n" not in str(caught.value)
+    assert not list((tmp_path / "cache").rglob("c1.npy"))
+    bucket.break_off = None
+    assert store.match(KNOWN).rows == 2
+    assert not list((tmp_path / "cache").rglob("*.part"))
+
+
+@pytest.mark.parametrize("name", ["c0.npy", "relation.json", "0.text.npy", "store.json"])
+def test_what_was_changed_over_there_is_not_taken(bucket: Bucket, tmp_path: Path, name: str) -> None:
+    put(tmp_path / "s", NEW)
+    for file in (tmp_path / "remote").rglob(name):
+        content = bytearray(file.read_bytes())
+        content[len(content) // 2] ^= 1
+        file.write_bytes(content)
+    with pytest.raises(StoreError, match="damaged") as caught:
+        rows(Store.open(URI))
+    assert "\n" not in str(caught.value) and "test://bucket" in str(caught.value)
+    assert not list((tmp_path / "cache").rglob(name))
+
+
+def test_what_is_missing_is_said(bucket: Bucket, tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match=r"^test://bucket/deep/store: there is no store"):
+        Store.open(URI)
+    put(tmp_path / "s", NEW)
+    next((tmp_path / "remote").rglob("c0.npy")).unlink()
+    with pytest.raises(StoreError, match=r"c0\.npy is missing"):
+        rows(Store.open(URI))
+
+
+def test_many_at_once_fetch_a_file_once(bucket: Bucket, tmp_path: Path) -> None:
+    put(tmp_path / "s", NEW)
+    place = remote.pinned(URI)
+    bucket.read.clear()
+    together = threading.Barrier(8)
+
+    def one(_: int) -> list[tuple[str | None, ...]]:
+        together.wait()
+        return rows(Store.open(place))
+
+    with ThreadPoolExecutor(8) as pool:
+        assert len({tuple(found) for found in pool.map(one, range(8))}) == 1
+    assert bucket.read.count("c0.npy") == 2  # of two predicates
+    assert bucket.read.count("0.text.npy") == 1
+
+
+def test_where_a_store_may_be_written(bucket: Bucket, tmp_path: Path) -> None:
+    remote.check_remote_target(URI)
+    put(tmp_path / "s", NEW)
+    remote.check_remote_target(URI)
+    with pytest.raises(StoreError, match="other files lie there"):
+        remote.check_remote_target("test://bucket/deep")
+    with pytest.raises(StoreError, match="name a place in the bucket"):
+        remote.check_remote_target("test://bucket")
+
+
+def test_an_upload_that_was_killed_leaves_the_old_store(bucket: Bucket, tmp_path: Path) -> None:
+    """Its files stay for a day, for nobody can tell them from those of an upload that is under way."""
+    put(tmp_path / "old", OLD)
+    half = build_store(tmp_path / "half", NEW)
+    remote.upload(half.data, ["dictionary/0.text.npy"], URI, half.fingerprint)
+    assert Store.open(URI).triples == 3
+    put(tmp_path / "third", OLD[:1])
+    assert len(list((tmp_path / "remote").rglob("0.text.npy"))) == 2
+    assert Store.open(URI).triples == 1
+
+
+@pytest.mark.parametrize(
+    ("said", "sentence"),
+    [
+        ("When reading information for key 'x': AWS Error NO_SUCH_BUCKET during GetObject", "there is no such bucket"),
+        ("AWS Error ACCESS_DENIED during GetObject operation: Access Denied.", "access is denied; check the credentials"),
+        ("AWS Error NETWORK_CONNECTION during HeadObject operation: curlCode: 7", "the server does not answer"),
+        ("Something\nelse", "Something else"),
+    ],
+)
+def test_errors_are_one_sentence(bucket: Bucket, monkeypatch: pytest.MonkeyPatch, said: str, sentence: str) -> None:
+    def fails(path: str) -> Any:
+        raise OSError(said)
+
+    monkeypatch.setattr(bucket, "open_input_stream", fails, raising=False)
+    with pytest.raises(StoreError, match=f"^test://bucket/deep/store: {sentence}") as caught:
+        Store.open("test://key:secret@bucket/deep/store?scheme=http")
+    assert "secret" not in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_a_scheme_that_nobody_knows() -> None:
+    with pytest.raises(StoreError, match=r"^nowhere://bucket/x: "):
+        Store.open("nowhere://bucket/x")
+
+
+def test_places() -> None:
+    assert places.is_uri("s3://bucket/x") and places.is_uri("gs://bucket/x")
+    assert not places.is_uri("folder/x") and not places.is_uri("/a/b") and not places.is_uri(Path("s3://bucket/x"))
+    assert places.shown("s3://key:secret@bucket/x?region=here") == "s3://bucket/x"
+    assert places.place_of("file:///mnt/a%20store") == Path("/mnt/a store")
+    assert places.place_of("s3://bucket/x") == "s3://bucket/x"
+    with pytest.raises(InputError, match=r"^--checkpoint: s3://bucket/x: the state of a run needs a folder"):
+        places.state_folder("s3://key:secret@bucket/x", "--checkpoint")

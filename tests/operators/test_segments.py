@@ -1,0 +1,293 @@
+"""Windows on segments: by definition at every instant, whatever was merged when; what is mapped, probed and held, in numbers."""
+
+from __future__ import annotations
+
+import random
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cqels_opt.errors import RunError
+from cqels_opt.operators.content import Content
+from cqels_opt.operators.merging import MergeTask, Merging, merge
+from cqels_opt.operators.program import Block, Occurrence, Program, Static
+from cqels_opt.operators.rows import Rows, concat, empty
+from cqels_opt.operators.runs import Run, relation_of
+from cqels_opt.operators.segments import Layout, layouts, read_segment, write_segment
+from cqels_opt.operators.step import Step
+from cqels_opt.operators.terms import Page, write_page
+from cqels_opt.operators.workshop import Start, at_once
+from cqels_opt.query.algebra import Window
+from cqels_opt.windows.columns import write_columns
+from cqels_opt.windows.instants import Policy, Report
+from cqels_opt.windows.intervals import validity
+from cqels_opt.windows.slots import Shape, SlotFile
+from cqels_opt.windows.tiers import Tiers
+
+S = "<http://ex.org/S>"
+WINDOWS = [
+    Window("w", S, "range", width=7),
+    Window("w", S, "now"),
+    Window("w", S, "all"),
+    Window("w", S, "grid", width=6, slide=4),
+    Window("w", S, "closed-open", width=3, slide=5),
+    Window("w", S, "past", width=9, slide=4),
+]
+"""One has gaps, in which elements are in no window."""
+
+
+def occurrence(window: Window, width: int, distinct: bool, t0: int = 0) -> Occurrence:
+    shape = Shape(S, (0, 0, 0), tuple(range(width)) + (-1,) * (3 - width))  # type: ignore[arg-type]
+    return Occurrence("w", window, t0, shape, tuple("abc"[:width]), distinct)
+
+
+def program(*occurrences: Occurrence, static: Sequence[str] = ("a", "b")) -> Program:
+    statics = (Static("s", tuple(static), "nowhere", 0),)
+    block = Block("b", occurrences, statics, (), ())
+    return Program("q", (), (block,), None, (), Report(Policy()), "istream", "", 0)  # type: ignore[arg-type]
+
+
+def run_merges(tasks: Sequence[MergeTask]) -> list[SlotFile]:
+    return [merge(task) for task in tasks]
+
+
+class Stream:
+    """A stream in a folder: its slots, what merges have made of them, and its rows for brute force."""
+
+    def __init__(self, folder: Path, of: Occurrence, tiers: Tiers, start: Start = at_once) -> None:
+        self.folder, self.of, self.files = folder, of, list[SlotFile]()
+        self.merging = Merging(folder, [program(of)], tiers, run_merges, start)
+        self.rows: list[tuple[int, tuple[int, ...]]] = []
+        self.frontier, self.batch = -1000, 0
+
+    def put(self, rows: Sequence[tuple[int, tuple[int, ...]]], upto: int) -> Step:
+        """A batch: its rows that are not late, in a slot; the step to ``upto``."""
+        fresh = sorted(row for row in rows if row[0] > self.frontier)
+        if fresh:
+            path = f"slots/slot-{self.batch}.arrow"
+            columns = {"t": [t for t, _ in fresh], "e": range(len(fresh))}
+            columns |= {f"v{i}": [values[i] for _, values in fresh] for i in range(self.of.shape.width)}
+            write_columns(self.folder / path, {name: np.array(column, np.int64) for name, column in columns.items()})
+            self.files.append(SlotFile("slot", path, S, self.of.shape.key, len(fresh), fresh[0][0], fresh[-1][0]))
+        self.rows += fresh
+        after, self.frontier, self.batch = self.frontier, max(upto, self.frontier), self.batch + 1
+        none = np.empty(0, np.int64)
+        return Step(str(self.folder), "r", self.batch, after, self.frontier, none, tuple(self.files), {})
+
+    def commit(self) -> None:
+        self.files = self.merging.settled(self.files, self.batch, self.frontier)
+
+    def valid_at(self, instant: int, known: int) -> Counter[tuple[int, ...]]:
+        """What the window has at an instant, of elements with t <= known."""
+        found: Counter[tuple[int, ...]] = Counter()
+        for t, values in self.rows:
+            start, end = validity(self.of.window, np.array([t]), self.of.t0)
+            if t <= known and start[0] <= instant < end[0]:
+                found[values] = 1 if self.of.distinct else found[values] + 1
+        return found
+
+
+def at(rows: Rows, instant: int) -> Counter[tuple[int, ...]]:
+    alive = rows.take((rows.start <= instant) & (instant < rows.end))
+    return (
+        Counter(zip(*(c.tolist() for c in alive.columns.values())))
+        if alive.columns
+        else Counter({(): len(alive)} if len(alive) else {})
+    )
+
+
+def check(stream: Stream, content: Content, step: Step) -> None:
+    """Scans and probes, of the old part and of both, at every instant that the step can ask about."""
+    content.advance(step)
+    width = stream.of.shape.width
+    some = list({values for _, values in stream.rows} | {(99,) * width})
+    columns = {v: np.array([values[i] for values in some], np.int64) for i, v in enumerate(stream.of.variables)}
+    low, high = np.full(len(some), step.after + 1), np.full(len(some), step.upto + 30)
+    probe = Rows(columns, low, high, np.ones(len(some), np.int64))
+    for with_new in (False, True):
+        known = step.upto if with_new else step.after
+        sides = content.indexed(with_new)
+        scanned = content.rows(with_new)
+        for on in ([], ["a"], ["b"], ["b", "a"], ["a", "b"]):
+            if set(on) <= set(columns):
+                left = probe if set(on) == set(columns) else probe.only(on)
+                left = left if set(on) == set(columns) or on else Rows({}, low[:1], high[:1], np.ones(1, np.int64))
+                left = _once(left)
+                found = concat([empty(stream.of.variables), *(rows for side in sides for rows in side.probe(left, on))])
+                found = Rows({v: found.columns[v] for v in stream.of.variables}, found.start, found.end, found.n)
+                for instant in range(step.after + 1, step.upto + 12):
+                    assert at(found, instant) == stream.valid_at(instant, known), (on, instant)
+        for instant in range(step.after + 1, step.upto + 12):
+            assert at(scanned, instant) == stream.valid_at(instant, known), instant
+
+
+def _once(rows: Rows) -> Rows:
+    """Equal probes once."""
+    if not rows.columns:
+        return rows
+    keys = np.unique(np.stack(list(rows.columns.values())), axis=1, return_index=True)[1]
+    return rows.take(keys)
+
+
+CASES = st.tuples(
+    st.integers(0, 1 << 30), st.sampled_from(WINDOWS), st.integers(0, 2), st.booleans(), st.sampled_from([-3, 0, 5])
+)
+
+
+@given(CASES)
+@settings(max_examples=120, deadline=None)
+def test_a_window_by_definition_whatever_was_merged(case: tuple[int, Window, int, bool, int]) -> None:
+    """Merges end at once, late, or never; a worker goes on, starts anew, or is told of an earlier state again."""
+    seed, window, width, distinct, t0 = case
+    rng = random.Random(seed)
+    waiting: list[Callable[[], None]] = []
+    start: Start = at_once if rng.random() < 0.5 else waiting.append
+    of = occurrence(window, width, distinct, t0)
+    with tempfile.TemporaryDirectory() as name:
+        (Path(name) / "slots").mkdir()
+        stream = Stream(Path(name), of, Tiers(rng.choice([1, 2, 3]), rng.choice([4, 100]), rng.choice([2, 4])), start)
+        content, t = Content(of), rng.choice([-6, 0])
+        for _ in range(12):
+            t += rng.randint(0, 4)
+            rows = [
+                (t + rng.randint(-2, 3), tuple(rng.randint(1, 3) for _ in range(width))) for _ in range(rng.choice([0, 1, 4]))
+            ]
+            before = (list(stream.files), stream.frontier, len(stream.rows), stream.batch)
+            step = stream.put(rows, t - rng.randint(0, 2))
+            check(stream, content, step)
+            if rng.random() < 0.15:  # killed before the commit: the batch comes again
+                stream.files, stream.frontier = before[0], before[1]
+                stream.batch = before[3]
+                del stream.rows[before[2] :]
+                stream.merging.forget()
+                content = content if rng.random() < 0.5 else Content(of)
+                check(stream, content, stream.put(rows, step.upto))
+            if waiting and rng.random() < 0.5:
+                waiting.pop(0)()
+            stream.commit()
+            content = Content(of) if rng.random() < 0.2 else content
+
+
+def test_a_set_window_over_segments_that_were_not_merged_with_each_other(tmp_path: Path) -> None:
+    """What repeats a row lies in an earlier segment, and the worker has seen none of it being written."""
+    (tmp_path / "slots").mkdir()
+    of = occurrence(WINDOWS[0], 1, True)
+    stream = Stream(tmp_path, of, Tiers(files=2, rows=4, share=4))
+    for t in range(2, 30, 2):
+        check(stream, Content(of), stream.put([(t + 1, (value,)) for value in (1, 2, 3)], t))
+        stream.commit()
+    assert sum(f.kind == "segment" for f in stream.files) > 3
+
+
+def test_a_segment_is_what_was_written(tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    columns = {"v0": rng.integers(0, 5, 400), "v1": rng.integers(0, 300, 400), "v2": rng.integers(0, 3, 400)}
+    t = np.sort(rng.integers(-50, 90, 400))
+    write_segment(tmp_path / "s", Run(relation_of(columns, 400), 0, t, t - 1), [(0,), (1,), (0, 1), (0, 2)])
+    found = read_segment(tmp_path / "s")
+    assert {name: column.tolist() for name, column in found.relation.columns.items()} == {
+        n: c.tolist() for n, c in columns.items()
+    }
+    assert found.times().tolist() == t.tolist()
+    assert found.before is not None and (found.before == t - 1).all()
+    assert set(found.relation.indexes) == {("v0",), ("v1",), ("v0", "v1"), ("v0", "v2")}
+    for on in found.relation.indexes:
+        probe, rows = found.relation.index(on).lookup(*(columns[v] for v in on))
+        keys = list(zip(*(columns[v].tolist() for v in on)))
+        assert sorted(zip(probe.tolist(), rows.tolist())) == [
+            (i, j) for i in range(400) for j in range(400) if keys[i] == keys[j]
+        ]
+    composite = found.relation.index(("v0", "v1"))
+    assert composite.keys is found.relation.index(("v1",)).keys  # the selective column serves both, and is stored once
+    assert found.relation.index(("v0", "v2")).by is None  # neither is selective: a key of its own
+
+
+def test_times_that_are_far_apart(tmp_path: Path) -> None:
+    t = np.array([-(1 << 40), 0, 1 << 41])
+    write_segment(tmp_path / "s", Run(relation_of({}, 3), 0, t), [])
+    assert read_segment(tmp_path / "s").times().tolist() == t.tolist()
+
+
+def test_which_keys_segments_have() -> None:
+    one, other = occurrence(WINDOWS[0], 2, False), occurrence(WINDOWS[2], 1, True)
+    assert layouts([program(one, static=("b", "z"))]) == (Layout(one.shape, ((1,),), False),)
+    assert layouts([program(one, other)]) == (
+        Layout(one.shape, ((0,), (0, 1), (1,)), False),
+        Layout(other.shape, ((0,),), True),
+    )
+    last = Occurrence("l", Window("l", S, "last", count=3), 0, one.shape, ("a", "b"))
+    assert layouts([program(one, last)]) == ()
+
+
+# ------------------------------------------------------------------ many small slots
+def test_many_small_slots_are_few_runs_and_little_memory(tmp_path: Path) -> None:
+    """2,000 slots of 100 rows: what is probed stays logarithmic, and what a worker holds in memory does not grow with the window."""
+    (tmp_path / "slots").mkdir()
+    window = Window("w", S, "range", width=100_000)
+    of, tiers, rng = occurrence(window, 2, False), Tiers(files=8, rows=1_000, share=8), random.Random(1)
+    stream, content, most = Stream(tmp_path, of, tiers), Content(of), 0
+    for batch in range(2_000):
+        rows = [(100 * batch + i, (rng.randrange(50), rng.randrange(5_000))) for i in range(100)]
+        content.advance(stream.put(rows, 100 * batch + 99))
+        for side in content.indexed(True):
+            side.relation.index(("v0",))
+        most = max(most, content.nbytes)
+        assert len(content.old) <= tiers.most(101_000) + tiers.files.bit_length() + 1
+        assert len(stream.files) <= tiers.most(101_000) + tiers.files
+        stream.commit()
+        stream.files = [f for f in stream.files if f.greatest > 100 * batch + 99 - 100_000]
+    held = sum(f.rows for f in stream.files)
+    assert 100_000 <= held <= 100_000 * (1 + 2 / tiers.share)  # whole files expire
+    # in memory: two thousand rows that are not merged yet, and of the segment that is about to expire half at most
+    rows_in_memory = 2 * tiers.rows + tiers.cap(held) // 2
+    assert most <= rows_in_memory * 8 * 8
+    mapped = sum((tmp_path / f.path).stat().st_size for f in stream.files)
+    assert mapped <= held * 48 + 20_000  # 4 for the time, 8 a column, 4 a key and row, 12 a key and distinct value
+
+
+def test_a_short_window_maps_none_of_what_a_long_one_keeps(tmp_path: Path) -> None:
+    (tmp_path / "slots").mkdir()
+    long, short = occurrence(Window("w", S, "range", width=1 << 30), 1, False), occurrence(WINDOWS[1], 1, False)
+    stream, content = Stream(tmp_path, long, Tiers(files=2, rows=50)), Content(short)
+    for batch in range(50):
+        content.advance(stream.put([(batch * 10 + i, (i,)) for i in range(10)], batch * 10 + 9))
+        stream.commit()
+        assert len(content.old) == 0
+        assert len(content.new) == 10
+
+
+def test_pages_of_terms_are_merged(tmp_path: Path) -> None:
+    files = []
+    for number in range(5):
+        ids = np.array([1, 10 + number, 5], np.int64)
+        write_page(tmp_path / f"p{number}", ids, ["<one>", f"<{number}>", "<five>"])
+        files.append(SlotFile("terms", f"p{number}", rows=3, least=number, greatest=number))
+    merging = Merging(tmp_path, [], Tiers(files=4), run_merges, at_once)
+    assert merging.settled(files[:3], 0, 9) == files[:3]
+    (page,) = merging.settled(files, 1, 9)
+    assert (page.rows, page.greatest) == (7, 4)
+    found, terms = Page(tmp_path / page.path).find(np.array([14, 2, 1, 5]))
+    assert found.tolist() == [True, False, True, True]
+    assert terms == ["<4>", "<one>", "<five>"]
+
+
+def test_a_merge_that_fails_is_tried_again_and_then_said(tmp_path: Path) -> None:
+    def fail(tasks: Sequence[MergeTask]) -> list[SlotFile]:
+        raise OSError("the disk is full")
+
+    of = occurrence(WINDOWS[2], 1, False)
+    stream = Stream(tmp_path, of, Tiers(files=1))
+    stream.merging = Merging(tmp_path, [program(of)], Tiers(files=1), fail, at_once)
+    stream.put([(1, (1,))], 1)
+    before = stream.files
+    for _ in range(2):
+        stream.commit()
+        assert stream.files == before
+    with pytest.raises(RunError, match="cannot be merged: the disk is full"):
+        stream.commit()

@@ -1,0 +1,76 @@
+"""Servers that tests start themselves, on loopback: an S3-compatible one that ``make test-services`` has built."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+#: The program of the server; `make test-services` sets it.
+PROGRAM = "CQELS_OPT_S3_SERVER"
+STARTS_WITHIN = 30.0
+"""Seconds."""
+
+
+@dataclass(frozen=True)
+class S3:
+    """A server, and the folder in which its buckets are folders."""
+
+    address: str
+    folder: Path
+    process: subprocess.Popen[bytes]
+
+    def bucket(self, name: str) -> str:
+        """The URI of a new bucket."""
+        (self.folder / name).mkdir()
+        return f"s3://{name}"
+
+
+def _answers(port: int) -> bool:
+    with socket.socket() as client:
+        return client.connect_ex(("127.0.0.1", port)) == 0
+
+
+def _free_port() -> int:
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        return int(server.getsockname()[1])
+
+
+@pytest.fixture(scope="session", autouse=True)
+def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3]:
+    """The server; credentials, region and address are in the environment, where Spark's workers find them too."""
+    program = os.environ.get(PROGRAM)
+    if not program:
+        pytest.fail(f"{PROGRAM} names no server: run these tests with make test-services", pytrace=False)
+    folder, port = tmp_path_factory.mktemp("s3"), _free_port()
+    given = {
+        "AWS_ACCESS_KEY_ID": "loopback",
+        "AWS_SECRET_ACCESS_KEY": "only-for-tests",
+        "AWS_DEFAULT_REGION": "us-east-1",
+        "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}",
+        "AWS_EC2_METADATA_DISABLED": "true",
+        "CQELS_OPT_CACHE": str(tmp_path_factory.mktemp("cache")),
+    }
+    words = [program, "--access", given["AWS_ACCESS_KEY_ID"], "--secret", given["AWS_SECRET_ACCESS_KEY"], "--quiet"]
+    with pytest.MonkeyPatch.context() as patch, (folder.with_suffix(".log")).open("wb") as log:
+        for name, value in given.items():
+            patch.setenv(name, value)
+        process = subprocess.Popen([*words, "--port", f"127.0.0.1:{port}", "posix", str(folder)], stdout=log, stderr=log)
+        try:
+            waited = threading.Event()
+            for _ in range(int(STARTS_WITHIN / 0.1)):
+                if process.poll() is not None or _answers(port):
+                    break
+                waited.wait(0.1)
+            assert process.poll() is None and _answers(port), Path(log.name).read_text()
+            yield S3(given["AWS_ENDPOINT_URL"], folder, process)
+        finally:
+            process.terminate()
+            process.wait()

@@ -1,0 +1,36 @@
+"""Chunks of a replay in shares: every row once, and no more tasks than pay. Needs no session."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as parquet
+import pytest
+
+from cqels_opt.operators.ingest import ROW_SCHEMA
+from cqels_opt.spark.chunks import SHARE, read, shares
+
+
+def _chunk(folder: Path, rows: int, group: int) -> Path:
+    numbers = pa.array(range(rows), pa.int64())
+    columns = [numbers.cast(f.type) if pa.types.is_integer(f.type) else pa.nulls(rows, f.type) for f in ROW_SCHEMA]
+    path = folder / "chunk.parquet"
+    parquet.write_table(pa.Table.from_arrays(columns, schema=ROW_SCHEMA), path, row_group_size=group)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("rows", "group", "most", "wanted"),
+    [
+        (10, 4, 8, 1),  # too few rows for two tasks
+        (2 * SHARE, SHARE, 8, 2),
+        (2 * SHARE, 2 * SHARE, 8, 1),  # a row group is not cut
+        (6 * SHARE, SHARE // 2, 4, 4),  # no more tasks than slots
+        (5 * SHARE, SHARE, 3, 3),
+    ],
+)
+def test_shares(tmp_path: Path, rows: int, group: int, most: int, wanted: int) -> None:
+    found = shares(_chunk(tmp_path, rows, group), most)
+    assert len(found) == wanted
+    assert [n for piece in found for batch in read(piece) for n in batch.column("offset").to_pylist()] == list(range(rows))

@@ -1,0 +1,176 @@
+"""Plans whose joins are done by different operators give the answers, and the counts, of plans of one stage; in as many jobs."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from local_run import Cut, Outcome, Registered, force_plans, register
+from pyspark.sql import SparkSession
+
+from cqels_opt.operators.driver import Driver
+from cqels_opt.operators.ingest import IngestReport, IngestTask, ingest
+from cqels_opt.operators.local import LocalSink
+from cqels_opt.operators.planner import BlockPlanner
+from cqels_opt.plans import Join, Plan, Scan, operators
+from cqels_opt.plans.physical import By, Machine
+from cqels_opt.spark.mixed import MixedRunner, machine_of
+
+from .test_joins import BODIES, PREFIXES, QUERIES, WINDOW, people
+
+PROBED = (By.REPLICATED, By.PARTITIONED, By.SHUFFLE_HASH, By.SORT_MERGE)
+BUILT = (By.REPLICATED, By.SHUFFLE_HASH, By.SORT_MERGE)
+OPTIONAL = (
+    "GRAPH ?u {?a loc:at ?l} GRAPH ?z {?b loc:at ?l} OPTIONAL {?b foaf:name ?n FILTER(?n != 'P2')} FILTER(STRLEN(STR(?b)) > 3)"
+)
+
+
+class Mixed(MixedRunner):
+    """Rows of a batch come as a table, and this process writes the slots: the second stage alone is Spark's."""
+
+    def ingest(self, rows: pa.Table, task: IngestTask) -> list[IngestReport]:  # type: ignore[override]
+        return [ingest(rows, task, "t")]
+
+
+def by_lot(plan: Plan, op: Callable[[], str], rng: random.Random, inside: bool = False) -> tuple[By | None, ...]:
+    """Operators for a plan; ``op`` says in turn what its operators are, ``inside`` that a task makes it for itself."""
+    if isinstance(plan, Scan):
+        op()
+        return (None,)
+    left = by_lot(plan.input, op, rng, inside)
+    held = inside or rng.random() < 0.5
+    built = by_lot(plan.build, op, rng, held) if isinstance(plan, Join) else ()
+    kind = op()
+    if kind not in ("probe", "hash"):
+        mine: By | None = By.LOOP if kind == "cross" else None
+        if isinstance(plan, Join) and not held:  # a product is made in the task: so is its right side
+            built = tuple(None if by is None else By.LOOP if by is By.LOOP else By.REPLICATED for by in built)
+    elif isinstance(plan, Join):
+        mine = By.REPLICATED if held else rng.choice(BUILT[1:])
+    else:
+        mine = By.REPLICATED if inside else rng.choice(PROBED)
+    return (*left, *built, mine)
+
+
+def force_joins(driver: Driver, rng: random.Random) -> None:
+    """Operators by lot, for whole plans now and then."""
+
+    def physical(block: BlockPlanner) -> Callable[[int], dict[str, tuple[By | None, ...]]]:
+        def choose(tasks: int) -> dict[str, tuple[By | None, ...]]:
+            found = {}
+            for source, decision in block.decisions.items():
+                if decision.split is None and rng.random() < 0.9:
+                    kinds = iter([step.op for step in operators(decision.whole.plan, block.optimizer.graph)])
+                    found[source] = by_lot(decision.whole.plan, lambda kinds=kinds: next(kinds), rng)  # type: ignore[misc]
+                    if len(found[source]) == len(decision.whole.operators):  # else the trace tells of the optimizer's own plan
+                        block.decisions[source] = replace(decision, by=found[source])
+            return found
+
+        return choose
+
+    for planner in driver.planners.values():
+        for block in planner.blocks.values():
+            block.physical = physical(block)  # type: ignore[method-assign]
+
+
+def ran(spark: SparkSession, query: Registered, how: Cut, prepare: Callable[[Driver, random.Random], None]) -> Outcome:
+    sink, rng = LocalSink(), random.Random(how.seed)
+    driver = query.driver(how, runner=Mixed(spark, 2), sink=sink)
+    records = []
+    for number, rows in enumerate(query.chunks(how)):
+        if how.plan == "random":
+            force_plans(driver, rng)
+        prepare(driver, rng)
+        records += driver.batch(number, rows)
+    return Outcome(query.answers(sink.lines), records, driver, sink.lines)
+
+
+def used(outcome: Outcome) -> set[str]:
+    return {operator.by for record in outcome.records for delta in record.deltas for operator in delta.operators if operator.by}
+
+
+CASES = {
+    **{name: (QUERIES / f"{name}.rq").read_text(encoding="utf-8") for name in ("q2", "q4")},
+    **{
+        name: f"{PREFIXES}SELECT *\n{WINDOW.format(u, 'u')}\n{WINDOW.format(z, 'z')}\nWHERE {{ {body} }}"
+        for name, (u, z, body) in {
+            **{name: BODIES[name] for name in ("last-n", "filters")},
+            "optional": ("NOW", "RANGE 20 seconds", OPTIONAL),
+        }.items()
+    },
+}
+
+
+def same(spark: SparkSession, query: Registered, how: Cut) -> Outcome:
+    expected = query.run(Cut("7")).answers
+    assert expected
+    got = ran(spark, query, how, force_joins)
+    assert got.answers == expected
+    assert all(record.jobs <= 1 for record in got.records)
+    return got
+
+
+@pytest.mark.parametrize("name", ["q2", "last-n", "optional"])
+def test_operators_by_lot(spark: SparkSession, tmp_path: Path, name: str) -> None:
+    """In plans by lot, left-deep and bushy."""
+    same(spark, register(CASES[name], people(), tmp_path), Cut("100", plan="random", parts=2, seed=len(name)))
+
+
+def test_what_operators_put_out_is_counted(spark: SparkSession, tmp_path: Path) -> None:
+    query, how = register(CASES["filters"], people(), tmp_path), Cut("100", plan="first", seed=3)
+    plain, got = query.run(how).records, same(spark, query, how).records
+    counted = [
+        [[(o.op, o.relation, o.observed) for d in r.deltas for o in d.operators] for r in records] for records in (plain, got)
+    ]
+    assert counted[0] == counted[1]
+
+
+def of_machine(machine: Machine, joins: tuple[By, ...] | None = None) -> Callable[[Driver, random.Random], None]:
+    def prepare(driver: Driver, rng: random.Random) -> None:
+        for planner in driver.planners.values():
+            for block in planner.blocks.values():
+                block.mode = replace(block.mode, machine=machine, joins=joins or block.mode.joins)
+
+    return prepare
+
+
+def test_indexes_that_do_not_fit_are_shared_out(spark: SparkSession, tmp_path: Path) -> None:
+    """What the optimizer chooses by itself where an executor has no room, and where it has."""
+    query = register(CASES["q2"], people(), tmp_path)
+    how = Cut("100", parts=2)
+    expected = query.run(how).answers
+    tight = Machine(slots=2, executors=1000, memory=1.0)
+    prices = {"stage": 1e-9, "shuffle": 1e-9, "operator": 0.0}
+
+    def prepare(driver: Driver, rng: random.Random) -> None:
+        of_machine(tight)(driver, rng)
+        for planner in driver.planners.values():
+            for block in planner.blocks.values():
+                model = block.optimizer.model
+                block.optimizer.model = replace(model, constants=replace(model.constants, **prices))  # type: ignore[type-var, attr-defined]
+
+    got = ran(spark, query, how, prepare)
+    assert got.answers == expected
+    assert By.PARTITIONED.value in used(got)
+    assert all(record.jobs <= 1 for record in got.records)
+    assert used(ran(spark, query, how, of_machine(Machine(2, 1, 1e12)))) == set()
+
+
+def test_a_broadcast_is_a_job_and_only_made_where_it_is_asked_for(spark: SparkSession, tmp_path: Path) -> None:
+    query = register(CASES["q4"], people(), tmp_path)
+    how = Cut("100")
+    got = ran(spark, query, how, of_machine(Machine(2), (By.BROADCAST,)))
+    assert got.answers == query.run(how).answers
+    assert used(got) == {By.BROADCAST.value}
+    assert max(record.jobs for record in got.records) > 1
+
+
+def test_the_machine_of_a_session(spark: SparkSession) -> None:
+    machine = machine_of(spark)
+    assert (machine.slots, machine.executors) == (spark.sparkContext.defaultParallelism, 1)
+    assert machine.memory is not None
+    assert machine.memory > 1 << 20
