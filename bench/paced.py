@@ -41,7 +41,8 @@ CONTENDERS = ("adaptive", "tuned", "noop")
 PIECE = 100  # milliseconds of the stream: a file
 FIRST = START + SECOND  # what is before fills the window, see Scenario
 PERCENTILES = (50, 90, 99, 100)
-PATIENCE = 2  # times the length of the stream: how long the rest may take after its last element
+PATIENCE = 2  # times the length of the stream: how long the rest may take after its last element,
+AT_LEAST = 120  # but no fewer seconds than these
 AT_ONCE = "0 seconds"
 
 
@@ -105,7 +106,7 @@ class Course:
         self.pace.join()
         rest = threading.Thread(target=query.processAllAvailable, daemon=True)
         rest.start()
-        rest.join(PATIENCE * seconds)
+        rest.join(max(AT_LEAST, PATIENCE * seconds))
         query.stop()
         if query.exception() is not None:
             raise RunError(f"the paced run failed: {query.exception()}")

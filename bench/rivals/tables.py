@@ -8,7 +8,7 @@ from cqels_opt.bench.social import CREATOR, NAME, PLACE_NAME, REFERENCES
 from cqels_opt.spark.session import SparkSession
 
 TRIPLES = "triples"
-_LINE = r"^(\S+) (\S+) (.*) \.$"
+_LINE = "^([^ ]+) ([^ ]+) (.*) [.]$"  # without backslashes, which Spark's SQL takes for its own
 
 VIEWS = {
     "names": f"SELECT s AS person, trim(BOTH '\"' FROM o) AS name FROM {TRIPLES} WHERE p = '<{NAME}>'",
