@@ -13,23 +13,26 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 
 from cqels_opt.bench import (
     calibration,
     drift,
     incremental,
     long_window,
+    paced,
     physical_joins,
+    profile,
     q_errors,
+    recovery,
     skew,
     soak,
     stores,
     sub_results,
+    throughput,
 )
 from cqels_opt.bench.contenders import CONTENDERS, Task, Timing, empty_folder, median
 from cqels_opt.bench.scenarios import SCENARIOS, Scenario
-from cqels_opt.bench.screen import console
+from cqels_opt.bench.screen import console, table
 from cqels_opt.errors import InputError, RunError
 from cqels_opt.options import BenchOptions
 from cqels_opt.spark.session import make_session
@@ -39,7 +42,7 @@ JOIN_ORDERS = "join-orders"
 
 @dataclass(frozen=True, slots=True)
 class Study:
-    """What brings its own measurements, without contenders."""
+    """What brings its own measurements, and its own way to show them."""
 
     title: str
     study: Callable[[bool], dict[str, Any]]
@@ -66,6 +69,10 @@ STUDIES = {
     "calibration": Study(
         "Estimated next to measured seconds, with default and with measured constants", _calibrated, calibration.show
     ),
+    "paced": Study("Latencies and batches while elements come in real time, next to a tuned Spark job", paced.study, paced.show),
+    "throughput": Study("Elements a second of large batches, on one core and on two", throughput.study, throughput.show),
+    "recovery": Study("Seconds from a restart after kill -9 to the first batch", recovery.study, recovery.show),
+    "profile": Study("Where the milliseconds of a batch go", profile.study, profile.show),
 }
 
 
@@ -131,7 +138,7 @@ def _run(scenario: Scenario, quick: bool) -> dict[str, Any]:
             progress.print(f"{scenario.name}: making its data")
             world = scenario.prepare(spark, folder / "world", quick)
             for name, query in scenario.queries.items():
-                task = Task(query, world.streams, (), world.store, world.batch)
+                task = Task(query, world.streams, world.store, world.batch, world.folder)
                 for contender in scenario.contenders:
                     progress.print(f"{scenario.name}: {name} by {contender}")
                     timing = CONTENDERS[contender](spark, task, empty_folder(folder / "run"))
@@ -157,19 +164,19 @@ def _check(query: str, results: list[Result]) -> None:
 
 
 def _show(scenario: Scenario, description: str, results: list[Result]) -> None:
-    table = Table(title=f"{scenario.title}\n{description}\nmedian milliseconds a batch (and relative to adaptive)")
-    table.add_column("query")
+    shown = table(title=f"{scenario.title}\n{description}\nmedian milliseconds a batch (and relative to adaptive)")
+    shown.add_column("query")
     for contender in scenario.contenders:
-        table.add_column(contender, justify="right")
-    table.add_column("answers", justify="right")
+        shown.add_column(contender, justify="right")
+    shown.add_column("answers", justify="right")
     for query in scenario.queries:
         mine = {r.contender: r for r in results if r.query == query}
         base = median(mine[scenario.contenders[0]].counted)
         cells = [f"{median(mine[c].counted):,.0f} ({median(mine[c].counted) / base:.2f}×)" for c in scenario.contenders]
-        table.add_row(query, *cells, f"{mine[scenario.contenders[0]].timing.answers:,}")
-    console().print(table)
-    for name, value in next((r.timing.settings for r in results if r.timing.settings), ()):
-        print(f"spark contender: {name} = {value}")
+        shown.add_row(query, *cells, f"{mine[scenario.contenders[0]].timing.answers:,}")
+    console().print(shown)
+    for contender, settings in {r.contender: r.timing.settings for r in results if r.timing.settings}.items():
+        print(f"{contender}: {', '.join(f'{name} = {value}' for name, value in settings)}")
 
 
 def _circumstances(*packages: str) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as parquet
 
-from cqels_opt.bench.contenders import bag_digest
+from cqels_opt.bench.contenders import digest_of_answers
 from cqels_opt.bench.social import PLACES_GRAPH, Phase, social
 from cqels_opt.errors import RunError
 from cqels_opt.lod.build import build_store
@@ -86,7 +86,7 @@ class Prepared:
             records = [record for number, rows in enumerate(self.chunks()) for record in driver.batch(number, rows)]
             out = Path(scratch) / "answers.jsonl"
             out.write_text("".join(line + "\n" for line in sink.lines), encoding="utf-8")
-            return Ran(name, tuple(records), len(sink.lines), bag_digest(out))
+            return Ran(name, tuple(records), len(sink.lines), digest_of_answers(out))
 
     def driver(self, state: Path, sink: Sink, trace: TraceLog | None = None, mode: PlanMode = ADAPTIVE) -> Driver:
         """A driver over a folder for its state."""

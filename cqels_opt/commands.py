@@ -61,10 +61,14 @@ def run(options: RunOptions, watch: Watcher | None = None) -> Summary:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """A run at its end: its summary, Spark's milliseconds of each batch as far as it still knows them, settings that mattered."""
+    """A run at its end: its summary, Spark's milliseconds of each batch as far as it still knows them, settings that mattered.
+
+    ``durations`` are those milliseconds by Spark's phases.
+    """
 
     summary: Summary
     milliseconds: tuple[float, ...]
+    durations: tuple[dict[str, float], ...]
     settings: tuple[tuple[str, str], ...]
 
 
@@ -90,7 +94,7 @@ def in_session(spark: SparkSession, options: RunOptions, folder: Path, watch: Wa
         )
     handle, stopped, unread = (_follow if live else _replay)(spark, query, options, used, folder, watch)
     summary = _summary(handle, options, stopped, unread, time.monotonic() - began)
-    return Done(summary, handle.milliseconds(), tuple(handle.runner.settings.items()))
+    return Done(summary, handle.milliseconds(), handle.durations(), tuple(handle.runner.settings.items()))
 
 
 def _replay(

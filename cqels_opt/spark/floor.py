@@ -11,9 +11,11 @@ from cqels_opt.spark.stream import chunk_stream, trigger_milliseconds
 from cqels_opt.windows.replay import BatchSize, ReplaySource, cut
 
 
-def noop_milliseconds(spark: SparkSession, streams: Sequence[tuple[str, Path]], batch: int, folder: Path) -> tuple[float, ...]:
+def noop_milliseconds(
+    spark: SparkSession, streams: Sequence[tuple[str, Path]], batch: BatchSize, folder: Path
+) -> tuple[float, ...]:
     """Milliseconds of each batch's trigger."""
-    plan = cut([ReplaySource(iri, (path,)) for iri, path in streams], folder / "replay", BatchSize(duration=batch))
+    plan = cut([ReplaySource(iri, (path,)) for iri, path in streams], folder / "replay", batch)
     query = (
         chunk_stream(spark, plan.chunk_folder)
         .writeStream.format("noop")

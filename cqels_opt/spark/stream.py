@@ -163,6 +163,12 @@ class StreamRun:
                 raise self._failure from None
             raise RunError(f"the run failed: {str(error).splitlines()[0]}") from error
 
+    @property
+    def streaming_query(self) -> StreamingQuery:
+        """Spark's own handle, once the run has begun."""
+        assert self._query is not None
+        return self._query
+
     def stop(self) -> None:
         """Stops after, or in the middle of, a batch: what was not committed is done again by the next start."""
         if self._query is not None:
@@ -181,6 +187,10 @@ class StreamRun:
     def milliseconds(self) -> tuple[float, ...]:
         """Spark's ``triggerExecution`` of the batches that its progress reports still name, in order."""
         return trigger_milliseconds(self._query) if self._query is not None else ()
+
+    def durations(self) -> tuple[dict[str, float], ...]:
+        """Spark's milliseconds of the same batches by its phases."""
+        return durations(self._query) if self._query is not None else ()
 
     @property
     def switches(self) -> int:
@@ -208,5 +218,10 @@ class StreamRun:
 
 def trigger_milliseconds(query: StreamingQuery) -> tuple[float, ...]:
     """The ``triggerExecution`` of each batch that a streaming query's progress reports still name, in order."""
-    progress = {p["batchId"]: float(p["durationMs"]["triggerExecution"]) for p in query.recentProgress}
-    return tuple(progress[batch] for batch in sorted(progress))
+    return tuple(found["triggerExecution"] for found in durations(query))
+
+
+def durations(query: StreamingQuery) -> tuple[dict[str, float], ...]:
+    """The milliseconds of each batch by Spark's phases, as far as a streaming query's progress reports still name it, in order."""
+    found = {p["batchId"]: {phase: float(ms) for phase, ms in p["durationMs"].items()} for p in query.recentProgress}
+    return tuple(found[batch] for batch in sorted(found))

@@ -1,0 +1,252 @@
+"""``cqels-opt bench paced``: the report's queries while elements come in real time: latencies, and milliseconds a micro-batch.
+
+A micro-batch begins when the one before it is done, and takes what has come by then. An element is done when the answers that it
+brings are in the sink: for the engine when the frontier has passed it and the batch is committed, for a Spark job when its answers
+are written, for ``noop`` when the trigger ends.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as parquet
+from rich.console import Console
+
+from cqels_opt.bench.contenders import digest_of_answers, digest_of_folders, empty_folder, settings_kept
+from cqels_opt.bench.pace import Commits, Pace, Times, files_by_batch
+from cqels_opt.bench.rivals import tuned
+from cqels_opt.bench.rivals.jobs import PLANNER, Job, StreamingQuery
+from cqels_opt.bench.scenarios import SCENARIOS, SECOND, WARM_UP, Scenario, World
+from cqels_opt.bench.screen import console, table
+from cqels_opt.bench.social import START
+from cqels_opt.engine import Engine, make_driver, plan_mode
+from cqels_opt.errors import RunError
+from cqels_opt.operators.driver import DriverOptions
+from cqels_opt.spark.runner import SparkRunner
+from cqels_opt.spark.session import SparkSession, make_session
+from cqels_opt.spark.sinks import FileSink
+from cqels_opt.spark.stream import CHUNK_SCHEMA, StreamRun
+from cqels_opt.windows.frontier import Frontier, Partition
+from cqels_opt.windows.replay import BatchSize, ReplaySource, cut
+
+RATES = (1_000, 5_000)
+CONTENDERS = ("adaptive", "tuned", "noop")
+PIECE = 100  # milliseconds of the stream: a file
+FIRST = START + SECOND  # what is before fills the window, see Scenario
+PERCENTILES = (50, 90, 99, 100)
+PATIENCE = 2  # times the length of the stream: how long the rest may take after its last element,
+AT_LEAST = 120  # but no fewer seconds than these
+AT_ONCE = "0 seconds"
+
+
+@dataclass(frozen=True, slots=True)
+class Length:
+    """Seconds of the stream that are not counted, and that are."""
+
+    warm: int
+    counted: int
+
+
+@dataclass(frozen=True, slots=True)
+class Paced:
+    """A run: latencies in milliseconds by percentile, milliseconds and elements a counted micro-batch, elements never done."""
+
+    query: str
+    rate: int
+    contender: str
+    latencies: dict[int, float]
+    batches: int
+    milliseconds: float
+    elements: float
+    behind: int
+    delay: float  # of the pace itself, at most
+    answers: int | None
+    digest: str | None
+
+    def as_json(self) -> dict[str, Any]:
+        """For ``--json``."""
+        latencies = {f"p{p}": ms for p, ms in self.latencies.items()}
+        return {
+            "contender": self.contender,
+            "parameters": {"query": self.query, "rate": self.rate},
+            "latency ms": latencies,
+            "milliseconds": {"median": self.milliseconds, "batches": self.batches},
+            "elements a batch": self.elements,
+            "behind": self.behind,
+            "pace late by ms": self.delay,
+            "answers": self.answers,
+            "verified": self.digest is not None,
+        }
+
+
+class Course:
+    """A stream that is ready to be released, and a folder for a run over it."""
+
+    def __init__(self, spark: SparkSession, world: World, folder: Path) -> None:
+        self.world, self.folder = world, folder
+        self.plan = cut(
+            [ReplaySource(iri, (path,)) for iri, path in world.streams], world.folder / "pieces", BatchSize(duration=PIECE)
+        )
+        self.pace = Pace(self.plan, folder / "live", FIRST)
+        self.frame = spark.readStream.schema(CHUNK_SCHEMA).parquet(str(self.pace.folder))
+        self.commits = Commits()
+
+    def run(self, query: StreamingQuery, seconds: int) -> None:
+        """Lets the stream go, and waits until all of it is done, or the patience is at an end."""
+        self.pace.fill()
+        query.processAllAvailable()
+        self.pace.begin()
+        self.pace.join()
+        rest = threading.Thread(target=query.processAllAvailable, daemon=True)
+        rest.start()
+        rest.join(max(AT_LEAST, PATIENCE * seconds))
+        query.stop()
+        if query.exception() is not None:
+            raise RunError(f"the paced run failed: {query.exception()}")
+
+
+def study(quick: bool) -> dict[str, Any]:
+    """All queries at all rates; ``quick`` is one query at a tenth of the rates, for some seconds."""
+    length = Length(2, 4) if quick else Length(10, 30)
+    queries = ("Q2",) if quick else tuple(SCENARIOS["report"].queries)
+    results: list[Paced] = []
+    with tempfile.TemporaryDirectory(prefix="cqels-opt-bench-") as scratch:
+        spark = make_session(None, Path(scratch))
+        try:
+            for rate in RATES:
+                scenario = replace(SCENARIOS["report"], rate=rate)
+                results += paced(spark, Path(scratch) / str(rate), scenario, queries, length, quick)
+        finally:
+            spark.stop()
+    return {"results": [r.as_json() for r in results]}
+
+
+def paced(
+    spark: SparkSession, folder: Path, scenario: Scenario, queries: Sequence[str], length: Length, quick: bool = False
+) -> list[Paced]:
+    """Queries of a scenario at its rate, by each contender."""
+    progress = Console(stderr=True)
+    world = replace(scenario, counted=length.warm + length.counted - WARM_UP + 1).prepare(spark, folder / "world", quick)
+    results = []
+    for name in queries:
+        mine = []
+        for contender in CONTENDERS:
+            progress.print(f"paced: {name} by {contender} at {scenario.batch(quick):,} elements/s")
+            mine.append(_run(spark, contender, name, scenario, world, length, empty_folder(folder / "run"), quick))
+        answered = {m.digest for m in mine if m.digest is not None and not m.behind}
+        if len(answered) > 1:
+            raise RunError(f"{name}: contenders give other answers: {[(m.contender, m.answers) for m in mine]}")
+        results += mine
+    return results
+
+
+def _run(
+    spark: SparkSession, contender: str, name: str, scenario: Scenario, world: World, length: Length, folder: Path, quick: bool
+) -> Paced:
+    course, seconds = Course(spark, world, folder), length.warm + length.counted
+    kept = {"spark.sql.streaming.numRecentProgressUpdates": "100000"}
+    with settings_kept(spark, (*PLANNER, *kept)):
+        for key, value in kept.items():
+            spark.conf.set(key, value)
+        runs = {"adaptive": _adaptive, "tuned": _tuned, "noop": _noop}
+        query, answers, digest = runs[contender](spark, scenario.queries[name], course, seconds)
+    t = _times(course)
+    counted = t[t >= FIRST + length.warm * SECOND]
+    late = 1000 * course.commits.latencies(counted, course.pace.origin, FIRST)
+    batches = _batches(course, query, int(counted[0]))
+    return Paced(
+        name,
+        scenario.batch(quick),
+        contender,
+        {p: float(np.percentile(late, p, method="inverted_cdf")) for p in PERCENTILES},
+        len(batches),
+        float(np.median([ms for ms, _ in batches])) if batches else float("nan"),
+        float(np.median([n for _, n in batches])) if batches else float("nan"),
+        int(np.isinf(late).sum()),
+        1000 * course.pace.greatest_delay,
+        answers,
+        digest,
+    )
+
+
+def _times(course: Course) -> Times:
+    return np.concatenate([parquet.read_table(path).column("t").to_numpy() for _, path in course.world.streams])
+
+
+def _batches(course: Course, query: StreamingQuery, since: int) -> list[tuple[float, int]]:
+    """Milliseconds and elements of the micro-batches that hold nothing before a time."""
+    took = {p["batchId"]: float(p["durationMs"]["triggerExecution"]) for p in query.recentProgress}
+    pieces = {chunk.file: (span[0], chunk.elements) for chunk, span in zip(course.plan.chunks, course.pace.times)}
+    found = []
+    for batch, files in files_by_batch(course.folder / "spark").items():
+        if batch in took and min(pieces[f][0] for f in files) >= since:
+            found.append((took[batch], sum(pieces[f][1] for f in files)))
+    return found
+
+
+# ------------------------------------------------------------------ contenders
+Outcome = tuple[StreamingQuery, int | None, str | None]
+
+
+def _adaptive(spark: SparkSession, text: Path, course: Course, seconds: int) -> Outcome:
+    folder, plan = course.folder, course.plan
+    query = Engine(spark, store=course.world.store, folder=folder / "registered").register(text.read_text(encoding="utf-8"))
+    frontier = Frontier(query.program.streams, finite=True)
+    for p in plan.partitions:
+        frontier.partitions[p.partition] = Partition(plan.streams[p.stream], first_known=p.first, elements=p.elements)
+    runner, out = SparkRunner(spark), folder / "answers.jsonl"
+    driver = make_driver([query], folder, runner, FileSink(out), frontier, DriverOptions(plan=plan_mode("adaptive")), None)
+    handle = StreamRun(driver, runner, lambda records: course.commits.note(driver.frontier.value))
+    handle.start(course.frame, folder / "spark", trigger=AT_ONCE)
+    course.run(handle.streaming_query, seconds)
+    return handle.streaming_query, driver.state.totals.get("answers", 0), digest_of_answers(out)
+
+
+def _tuned(spark: SparkSession, text: Path, course: Course, seconds: int) -> Outcome:
+    def written(number: int) -> None:
+        course.commits.note(course.pace.greatest(files_by_batch(course.folder / "spark")[number]))
+
+    job = Job(text.stem, course.frame, course.world.folder, course.folder, trigger=AT_ONCE, after=written)
+    query = tuned.start(spark, job)
+    course.run(query, seconds)
+    spark.catalog.clearCache()
+    return query, *digest_of_folders(job.answers)
+
+
+def _noop(spark: SparkSession, text: Path, course: Course, seconds: int) -> Outcome:
+    checkpoint = course.folder / "spark"
+    writer = course.frame.writeStream.format("noop").option("checkpointLocation", str(checkpoint))
+    query = writer.trigger(processingTime=AT_ONCE).start()
+    course.run(query, seconds)
+    files = files_by_batch(checkpoint)
+    for p in query.recentProgress:
+        if p["batchId"] in files:
+            began = datetime.fromisoformat(p["timestamp"].replace("Z", "+00:00")).timestamp()
+            course.commits.add(course.pace.greatest(files[p["batchId"]]), began + p["durationMs"]["triggerExecution"] / 1000)
+    return query, None, None
+
+
+# ------------------------------------------------------------------ the table
+def show(found: Mapping[str, Any]) -> None:
+    """A table: a line a query, rate and contender."""
+    latency = [f"p{p}" if p < 100 else "greatest" for p in PERCENTILES]
+    shown = table(
+        title="Milliseconds from the intended time of an element to its answers in the sink; and a micro-batch (medians)"
+    )
+    for head in ("query", "elements/s", "contender"):
+        shown.add_column(head)
+    for head in (*latency, "batches", "ms a batch", "elements a batch", "never done"):
+        shown.add_column(head, justify="right")
+    for r in found["results"]:
+        cells = [f"{r['latency ms'][f'p{p}']:,.0f}" for p in PERCENTILES]
+        batch = [f"{r['milliseconds']['batches']:,}", f"{r['milliseconds']['median']:,.0f}", f"{r['elements a batch']:,.0f}"]
+        where = (r["parameters"]["query"], f"{r['parameters']['rate']:,}", r["contender"])
+        shown.add_row(*where, *cells, *batch, f"{r['behind']:,}")
+    console().print(shown)

@@ -1,0 +1,82 @@
+"""``cqels-opt bench profile``: where the milliseconds of a micro-batch go, from Spark's progress reports and our own trace.
+
+Spark's phases are those of its trigger; ``addBatch`` is the call of our function. Our phases are those of the trace record. What is
+left of ``addBatch`` is the way between Spark's JVM and Python, and our commit record.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from cqels_opt.bench.contenders import empty_folder, median
+from cqels_opt.bench.scenarios import SCENARIOS, World
+from cqels_opt.bench.screen import console, table
+from cqels_opt.commands import in_session
+from cqels_opt.options import Batch, RunOptions
+from cqels_opt.spark.session import SparkSession, make_session
+from cqels_opt.trace.records import read_trace
+
+SPARK = ("latestOffset", "walCommit", "getBatch", "queryPlanning", "addBatch", "commitOffsets")
+OURS = ("ingest", "statistics", "optimize", "execute", "commit")
+COUNTED = 12
+
+
+def study(quick: bool) -> dict[str, Any]:
+    """The phases of Q1 and Q2 in batches of a second."""
+    progress, results = Console(stderr=True), []
+    scenario = replace(SCENARIOS["report"], counted=COUNTED)
+    with tempfile.TemporaryDirectory(prefix="cqels-opt-bench-") as scratch:
+        spark = make_session(None, Path(scratch))
+        try:
+            world = scenario.prepare(spark, Path(scratch) / "world", quick)
+            for name in ("Q1", "Q2"):
+                progress.print(f"profile: {name}")
+                results.append(
+                    {"query": name, **_phases(spark, scenario.queries[name], world, empty_folder(Path(scratch) / "run"))}
+                )
+        finally:
+            spark.stop()
+    return {"results": results}
+
+
+def _phases(spark: SparkSession, text: Path, world: World, folder: Path) -> dict[str, Any]:
+    options = RunOptions(
+        query=text,
+        streams=world.streams,
+        store=world.store,
+        batch=Batch(world.batch.count or None, world.batch.duration or None),
+        out=folder / "answers.jsonl",
+        trace=folder / "trace.jsonl",
+    )
+    durations = in_session(spark, options, folder).durations[world.warm_up :]
+    records = list(read_trace(folder / "trace.jsonl"))[world.warm_up :]
+    return {
+        "batches": len(durations),
+        "jobs": max(r.jobs for r in records),
+        "trigger": median([ms["triggerExecution"] for ms in durations]),
+        "spark": {phase: median([ms.get(phase, 0.0) for ms in durations]) for phase in SPARK},
+        "ours": {phase: median([getattr(r.ms, phase) for r in records]) for phase in OURS},
+    }
+
+
+def show(found: Mapping[str, Any]) -> None:
+    """A column a query; our phases are parts of ``addBatch``."""
+    results = found["results"]
+    shown = table("phase", title="Milliseconds of a micro-batch (medians)")
+    for r in results:
+        shown.add_column(f"{r['query']} ({r['jobs']} jobs)", justify="right")
+    shown.add_row("the whole trigger", *(f"{r['trigger']:,.0f}" for r in results))
+    for phase in SPARK:
+        shown.add_row(f"Spark: {phase}", *(f"{r['spark'][phase]:,.0f}" for r in results))
+        if phase == "addBatch":
+            for own in OURS:
+                shown.add_row(f"  ours: {own}", *(f"{r['ours'][own]:,.0f}" for r in results))
+            rest = [r["spark"][phase] - sum(r["ours"].values()) for r in results]
+            shown.add_row("  the rest", *(f"{ms:,.0f}" for ms in rest))
+    console().print(shown)

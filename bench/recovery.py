@@ -1,0 +1,174 @@
+"""``cqels-opt bench recovery``: how long a run takes from its start after ``kill -9`` to the first batch that it commits.
+
+The query is Q2 with windows of growing length. There are the more places the longer the window is, so that a batch has the same
+number of answers, and what grows is the window's content.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from cqels_opt.bench import apart
+from cqels_opt.bench.scenarios import QUERIES
+from cqels_opt.bench.screen import console, table
+from cqels_opt.bench.social import PLACES_GRAPH, STREAM, social
+from cqels_opt.commands import in_session
+from cqels_opt.errors import RunError
+from cqels_opt.options import Batch, RunOptions
+from cqels_opt.rdf.static import StaticSource
+from cqels_opt.spark.load import load
+from cqels_opt.spark.session import make_session
+from cqels_opt.trace.records import TraceRecord
+
+WINDOWS = (30, 300, 900)  # seconds
+RATE = 5_000
+BATCH = 20  # seconds of the stream
+AFTER = 3  # batches after the window is full; the run is killed as soon as the last of them is committed
+WRITTEN = "RANGE 30 seconds"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A run to be killed: its folder, and the size of its world."""
+
+    folder: Path
+    window: int
+    rate: int
+    authors: int
+
+    @property
+    def batches(self) -> int:
+        """Micro-batches of the stream."""
+        return -(-self.window // BATCH) + AFTER + 2
+
+    @property
+    def marks(self) -> Path:
+        """Where a run notes when it has done what."""
+        return self.folder / "marks.jsonl"
+
+
+def study(quick: bool) -> dict[str, Any]:
+    """Seconds by length of the window; ``quick`` is a tenth of the rate and the shortest window."""
+    progress, results = Console(stderr=True), []
+    with tempfile.TemporaryDirectory(prefix="cqels-opt-bench-") as scratch:
+        for window in WINDOWS[:1] if quick else WINDOWS:
+            part = 10 if quick else 1
+            plan = Plan(Path(scratch) / str(window), window, RATE // part, 100_000 // part)
+            progress.print(f"recovery: a window of {window:,} s")
+            apart.wait(apart.start(make, plan))
+            results.append(_killed(plan))
+    return {"results": results}
+
+
+def make(plan: Plan) -> None:
+    """The world and the query."""
+    files = social(
+        plan.folder,
+        authors=plan.authors,
+        coauthor_pairs=10 * plan.authors,
+        places=max(2, plan.authors // 50) * plan.window // WINDOWS[0],
+        elements=plan.rate * BATCH * plan.batches,
+        rate=float(plan.rate),
+        stream_format="parquet",
+    )
+    spark = make_session(None, plan.folder)
+    try:
+        load(
+            spark,
+            [StaticSource(files.static, None), StaticSource(files.places, PLACES_GRAPH)],
+            plan.folder / "store",
+            durable=False,
+        )
+    finally:
+        spark.stop()
+    text = (QUERIES / "q2.rq").read_text(encoding="utf-8")
+    (plan.folder / "q2.rq").write_text(text.replace(WRITTEN, f"RANGE {plan.window} seconds"), encoding="utf-8")
+
+
+def run(plan: Plan, began: float) -> None:
+    """The query from where it was to its end; notes when the session is there, and when each batch is committed."""
+
+    def mark(what: str, batch: int | None = None) -> None:
+        with plan.marks.open("a", encoding="utf-8") as file:
+            file.write(json.dumps({"what": what, "batch": batch, "seconds": time.time() - began}) + "\n")
+
+    def watch(records: Sequence[TraceRecord]) -> None:
+        mark("batch", records[0].batch)
+
+    options = RunOptions(
+        query=plan.folder / "q2.rq",
+        streams=((STREAM, plan.folder / "stream.parquet"),),
+        store=plan.folder / "store",
+        batch=Batch(elements=plan.rate * BATCH),
+        out=plan.folder / "answers.jsonl",
+    )
+    spark = make_session(None, plan.folder)
+    mark("session")
+    try:
+        in_session(spark, options, plan.folder / "state", watch)
+    finally:
+        spark.stop()
+
+
+def _killed(plan: Plan) -> dict[str, Any]:
+    last = plan.batches - AFTER  # of numbers from 0; two more batches follow
+    process = apart.start(run, plan, time.time())
+    while not any(m["what"] == "batch" and m["batch"] >= last for m in _marks(plan)):
+        if not process.is_alive():
+            raise RunError("the run ended before it could be killed")
+        time.sleep(0.02)
+    apart.kill(process)
+    undisturbed = [m["seconds"] for m in _marks(plan) if m["what"] == "batch"]
+    plan.marks.unlink()
+    apart.wait(apart.start(run, plan, time.time()))
+    marks = _marks(plan)
+    session, first = marks[0]["seconds"], marks[1]["seconds"]
+    state = sum(
+        f.stat().st_size
+        for part in ("slots", "results", "knowledge", "commits")
+        for f in (plan.folder / "state" / part).glob("*")
+    )
+    return {
+        "contender": "adaptive",
+        "parameters": {"window": plan.window, "rows": plan.window * plan.rate, "elements a batch": plan.rate * BATCH},
+        "process": session,
+        "first batch": first - session,
+        "usual batch": (undisturbed[-1] - undisturbed[0]) / (len(undisturbed) - 1),
+        "again from batch": marks[1]["batch"],
+        "state bytes": state,
+    }
+
+
+def _marks(plan: Plan) -> list[dict[str, Any]]:
+    if not plan.marks.exists():
+        return []
+    lines = plan.marks.read_text(encoding="utf-8").splitlines(keepends=True)
+    return [json.loads(line) for line in lines if line.endswith("\n")]
+
+
+def show(found: Mapping[str, Any]) -> None:
+    """A line a window."""
+    shown = table(title="Seconds from the start after kill -9 to the first committed batch")
+    for head in (
+        "window (s)",
+        "its rows",
+        "process and session",
+        "to the first commit",
+        "together",
+        "a batch otherwise",
+        "state (MB)",
+    ):
+        shown.add_column(head, justify="right")
+    for r in found["results"]:
+        took = (r["process"], r["first batch"], r["process"] + r["first batch"], r["usual batch"])
+        said = (f"{r['parameters']['window']:,}", f"{r['parameters']['rows']:,}")
+        shown.add_row(*said, *(f"{s:,.1f}" for s in took), f"{r['state bytes'] / 1e6:,.0f}")
+    console().print(shown)

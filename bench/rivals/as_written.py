@@ -1,0 +1,43 @@
+"""A query over a stream and static data, as one writes it first in Spark: ``foreachBatch``, and the query as SQL over views.
+
+The elements of each micro-batch are appended to a folder. The window is a DataFrame over that folder, made again in each batch; the
+static relations are views of the triples. The planner does the rest.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from cqels_opt.bench.rivals.jobs import Elements, Job, StreamingQuery, Written, located
+from cqels_opt.bench.rivals.tables import TRIPLES, VIEWS, triples
+from cqels_opt.spark.session import SparkSession
+from cqels_opt.spark.stream import DataFrame
+
+SQL = Path(__file__).parent / "as_written"
+
+
+def start(spark: SparkSession, job: Job) -> StreamingQuery:
+    """Begins the job."""
+    spark.read.parquet(str(triples(spark, job.world))).createOrReplaceTempView(TRIPLES)
+    for name, query in VIEWS.items():
+        spark.sql(query).createOrReplaceTempView(name)
+    text = (SQL / f"{job.query}.sql").read_text(encoding="utf-8")
+    kept = job.folder / "elements"
+    greatest: dict[int, int] = {}
+
+    def batch(delta: DataFrame, number: int) -> None:
+        session = delta.sparkSession
+        located(delta).write.mode("overwrite").parquet(str(kept / f"batch={number}"))
+        everything = session.read.schema(Elements.SCHEMA).parquet(str(kept))
+        now = everything.where(f"batch = {number}")
+        first, last = now.selectExpr("min(t)", "max(t)").collect()[0]
+        greatest[number] = last
+        now.createOrReplaceTempView("now")
+        everything.where(f"t > {first - job.window}").createOrReplaceTempView("window")
+        session.sql(text).write.mode("overwrite").json(str(job.answers / f"batch={number}"))
+        for old in [n for n, t in greatest.items() if t <= first - job.window]:
+            shutil.rmtree(kept / f"batch={old}")
+            del greatest[old]
+
+    return Written(job, batch).begin(spark)

@@ -1,0 +1,133 @@
+"""``cqels-opt bench throughput``: Q1 and Q2 in large micro-batches as fast as they go, on one core and on two.
+
+The stream's own rate and the windows stay as they are (5,000 elements/s of stream time, 30 seconds); a batch takes a longer stretch of
+it. Each run is a process of its own, pinned to its cores with all that it starts (``sched_setaffinity``), with as many task slots.
+From the runs on one core follows an estimate for a cluster (:mod:`cqels_opt.bench.cluster`).
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as parquet
+from rich.console import Console
+
+from cqels_opt.bench import apart, cluster
+from cqels_opt.bench.cluster import Cluster
+from cqels_opt.bench.contenders import empty_folder
+from cqels_opt.bench.scenarios import SCENARIOS
+from cqels_opt.bench.screen import console, table
+from cqels_opt.bench.social import STREAM
+from cqels_opt.commands import in_session
+from cqels_opt.operators import machine
+from cqels_opt.options import Batch, RunOptions
+from cqels_opt.spark.session import make_session
+from cqels_opt.trace.records import read_trace
+
+SIZES = {"Q1": (100_000, 500_000, 1_000_000), "Q2": (100_000, 500_000)}
+CORES = (1, 2)
+LARGE = (1_000_000, 10_000_000, 50_000_000)  # elements a batch of a cluster
+BATCHES = 4  # the first fills the window, and starts Python; it does not count
+ROW_GROUP = 1 << 16
+
+
+def study(quick: bool) -> dict[str, Any]:
+    """Elements a second by query, size of batches and cores; ``quick`` is the smallest size at a tenth of everything."""
+    progress, results = Console(stderr=True), []
+    part = 10 if quick else 1
+    sizes = {query: tuple(size // part for size in (given[:1] if quick else given)) for query, given in SIZES.items()}
+    with tempfile.TemporaryDirectory(prefix="cqels-opt-bench-") as scratch:
+        folder = Path(scratch)
+        longest = BATCHES * max(size for given in sizes.values() for size in given)
+        progress.print("throughput: making its data")
+        apart.wait(apart.start(make, folder, longest, quick))
+        for query, given in sizes.items():
+            for size in given:
+                for cores in CORES:
+                    progress.print(f"throughput: {query}, {size:,} elements a batch, {cores} cores")
+                    apart.wait(apart.start(run, folder, query, size, cores, cores=cores))
+                    results.append(json.loads((folder / "found.json").read_text(encoding="utf-8")))
+    return {"results": results, "cluster": [_estimated(query, results) for query in sizes]}
+
+
+def _estimated(query: str, results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Elements a second on a cluster, by size of batches, from the runs on one core."""
+    mine = [r for r in results if r["parameters"]["query"] == query and r["parameters"]["cores"] == CORES[0]]
+    runs = [
+        (r["parameters"]["elements a batch"], a / 1000, b / 1000) for r in mine for a, b in zip(r["milliseconds"], r["driver ms"])
+    ]
+    cost = cluster.fitted(*zip(*runs))
+    constants, many = machine.known().constants, Cluster()
+    speeds = {size: size / cluster.seconds(cost, size, many, constants, shuffled=size) for size in LARGE}
+    return {"query": query, "cost": asdict(cost), "nodes": many.nodes, "cores": many.cores, "elements_per_second": speeds}
+
+
+def make(folder: Path, elements: int, quick: bool) -> None:
+    """The report's world with so many elements after those that fill the window."""
+    spark = make_session("local[2]", folder)
+    try:
+        scenario = SCENARIOS["report"]
+        rate = scenario.batch(quick)
+        replace(scenario, counted=-(-elements // rate)).prepare(spark, folder / "world", quick)
+    finally:
+        spark.stop()
+
+
+def run(folder: Path, query: str, size: int, cores: int) -> None:
+    """One run; leaves what it found in ``found.json``."""
+    place, stream = empty_folder(folder / "run"), folder / "run" / "stream.parquet"
+    parquet.write_table(
+        parquet.read_table(folder / "world" / "stream.parquet").slice(0, BATCHES * size), stream, row_group_size=ROW_GROUP
+    )
+    options = RunOptions(
+        query=SCENARIOS["report"].queries[query],
+        streams=((STREAM, stream),),
+        store=folder / "world" / "store",
+        batch=Batch(elements=size),
+        out=place / "answers.jsonl",
+        trace=place / "trace.jsonl",
+    )
+    spark = make_session(f"local[{cores}]", folder)
+    try:
+        done = in_session(spark, options, place / "state")
+    finally:
+        spark.stop()
+    counted = done.milliseconds[1:BATCHES]
+    records = list(read_trace(place / "trace.jsonl"))[1:BATCHES]
+    found = {
+        "contender": "adaptive",
+        "parameters": {"query": query, "elements a batch": size, "cores": cores},
+        "milliseconds": list(counted),
+        "driver ms": [r.ms.statistics + r.ms.optimize for r in records],
+        "elements_per_second": 1000 * size * len(counted) / sum(counted),
+        "answers": done.summary.answers,
+    }
+    (folder / "found.json").write_text(json.dumps(found), encoding="utf-8")
+
+
+def show(found: Mapping[str, Any]) -> None:
+    """A line a query and size: elements a second on each number of cores."""
+    heads = [f"{cores} core{'s' * (cores > 1)}" for cores in CORES]
+    shown = table(
+        "query", "elements a batch", *heads, "gain", title="Elements a second of whole micro-batches, without the first"
+    )
+    lines: dict[tuple[str, int], dict[int, float]] = {}
+    for r in found["results"]:
+        said = r["parameters"]
+        lines.setdefault((said["query"], said["elements a batch"]), {})[said["cores"]] = r["elements_per_second"]
+    for (query, size), speed in lines.items():
+        gain = speed[CORES[-1]] / speed[CORES[0]]
+        shown.add_row(query, f"{size:,}", *(f"{speed[cores]:,.0f}" for cores in CORES), f"{gain:.2f}×")
+    console().print(shown)
+    shown = table("query", "seconds a batch", "µs a row", "µs a row on the driver", *(f"{size:,} a batch" for size in LARGE))
+    shown.title = "One core's costs, and elements a second on 50 nodes of 8 cores (estimated)"
+    for r in found["cluster"]:
+        cost, speeds = r["cost"], r["elements_per_second"].values()
+        costs = (f"{cost['fixed']:,.2f}", f"{1e6 * cost['row']:,.2f}", f"{1e6 * cost['driver']:,.2f}")
+        shown.add_row(r["query"], *costs, *(f"{speed:,.0f}" for speed in speeds))
+    console().print(shown)

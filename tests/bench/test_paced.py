@@ -1,0 +1,28 @@
+"""A paced run in small: every element is done, all answers are the same, and latencies are counted from the elements' own times."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import isfinite
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def test_all_contenders_finish_a_paced_stream(spark: SparkSession, tmp_path: Path) -> None:
+    from cqels_opt.bench import paced
+    from cqels_opt.bench.scenarios import SCENARIOS
+
+    scenario = replace(SCENARIOS["report"], authors=300, coauthor_pairs=1_000, places=40, rate=50, window=10)
+    found = paced.paced(spark, tmp_path, scenario, ("Q2",), paced.Length(warm=0, counted=1))
+    assert [run.contender for run in found] == list(paced.CONTENDERS)
+    for run in found:
+        assert run.behind == 0
+        assert list(run.latencies) == list(paced.PERCENTILES)
+        assert all(isfinite(ms) and ms > 0 for ms in run.latencies.values())
+    ours, rival, nothing = found
+    assert (ours.answers, ours.digest) == (rival.answers, rival.digest)
+    assert ours.answers
+    assert nothing.digest is None

@@ -1,0 +1,94 @@
+"""The jobs that others would write give the answers that the engine gives, so that comparing times means something."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import duckdb
+import pandas as pd
+import pytest
+
+from cqels_opt.bench import rivals
+from cqels_opt.bench.contenders import digest_of_folders, settings_kept
+from cqels_opt.bench.local import Prepared, Ran, prepare, small_world
+from cqels_opt.bench.rivals import as_written, tuned
+from cqels_opt.bench.rivals.jobs import PLANNER, Job
+from cqels_opt.bench.rivals.tables import TRIPLES, VIEWS
+from cqels_opt.bench.scenarios import QUERIES
+from cqels_opt.bench.social import STEADY, STREAM
+from cqels_opt.operators.planner import PlanMode
+from cqels_opt.spark.stream import chunk_stream
+from cqels_opt.windows.replay import BatchSize
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SPARKS, STANDARD = (
+    "LATERAL VIEW explode(sequence(1, c.n)) AS occurrence",
+    "CROSS JOIN UNNEST(range(c.n::BIGINT)) AS o(occurrence)",
+)
+NAMES = ("q1", "q2", "q3", "q4")
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A world whose stream takes a minute; its windows hold 30 seconds."""
+    folder = tmp_path_factory.mktemp("rivals")
+    small_world(folder, 5, places=60, elements=3_000, phases=STEADY, quick=True)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def prepared(world: Path) -> dict[str, tuple[Prepared, Ran]]:
+    """Each query, and what the engine answers, the stream cut into two batches."""
+    found = {}
+    for name in NAMES:
+        text, size = (QUERIES / f"{name}.rq").read_text(encoding="utf-8"), BatchSize(duration=30_000)
+        query = prepare(name, text, world / "store", {STREAM: world / "stream.ndjson"}, world / name, size)
+        found[name] = (query, query.run("adaptive", PlanMode("adaptive")))
+    return found
+
+
+@pytest.mark.parametrize("style", ["as_written", "tuned"])
+def test_the_sql_means_what_the_queries_mean(
+    world: Path, prepared: dict[str, tuple[Prepared, Ran]], tmp_path: Path, style: str
+) -> None:
+    """Its text in another engine, over the whole stream at once: then all elements are new, and the window is all of them."""
+    connection = duckdb.connect()
+    lines = [line for file in ("static.nt", "places.nt") for line in (world / file).read_text(encoding="utf-8").splitlines()]
+    static = pd.DataFrame([re.fullmatch(r"(\S+) (\S+) (.*) \.", line).groups() for line in lines], columns=list("spo"))  # type: ignore[union-attr]
+    elements = [json.loads(line) for line in (world / "stream.ndjson").read_text(encoding="utf-8").splitlines()]
+    connection.register(TRIPLES, static)
+    connection.register("now", pd.DataFrame([(e["s"], e["o"], e["t"]) for e in elements], columns=["person", "loc", "t"]))
+    for name, view in VIEWS.items():
+        connection.execute(f"CREATE VIEW {name} AS {view}")
+    for name, (_, ours) in prepared.items():
+        for table, made in tuned.TABLES[name].items():
+            connection.execute(f"CREATE OR REPLACE TABLE tuned_{table} AS {made}")
+        text = (Path(rivals.__file__).parent / style / f"{name}.sql").read_text(encoding="utf-8")
+        text = re.sub(r"\bwindow w\b", "now w", text).replace(SPARKS, STANDARD)
+        out = tmp_path / name / "batch=0"
+        out.mkdir(parents=True)
+        rows = connection.execute(text).fetchdf().to_dict("records")
+        (out / "answers.json").write_text("".join(json.dumps(row, default=int) + "\n" for row in rows), encoding="utf-8")
+        assert (name, *digest_of_folders(tmp_path / name)) == (name, ours.answers, ours.digest)
+        assert ours.answers > 1_000
+
+
+@pytest.mark.parametrize(("style", "name"), [("as_written", "q2"), ("tuned", "q3"), ("tuned", "q4")])
+def test_the_jobs_answer_as_the_engine_does(
+    spark: SparkSession, world: Path, prepared: dict[str, tuple[Prepared, Ran]], tmp_path: Path, style: str, name: str
+) -> None:
+    query, ours = prepared[name]
+    start = {"as_written": as_written.start, "tuned": tuned.start}[style]
+    with settings_kept(spark, PLANNER):
+        job = Job(name, chunk_stream(spark, query.replay.chunk_folder), world, tmp_path)
+        start(spark, job).awaitTermination()
+        spark.catalog.clearCache()
+    assert digest_of_folders(job.answers) == (ours.answers, ours.digest)
+    assert set(job.effective) == set(PLANNER)
+    if style == "tuned":
+        assert set(job.effective.values()) == {"true"}
