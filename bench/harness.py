@@ -15,7 +15,18 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from cqels_opt.bench import calibration, drift, long_window, physical_joins, q_errors, skew, soak, stores, sub_results
+from cqels_opt.bench import (
+    calibration,
+    drift,
+    incremental,
+    long_window,
+    physical_joins,
+    q_errors,
+    skew,
+    soak,
+    stores,
+    sub_results,
+)
 from cqels_opt.bench.contenders import CONTENDERS, Task, Timing, empty_folder, median
 from cqels_opt.bench.scenarios import SCENARIOS, Scenario
 from cqels_opt.bench.screen import console
@@ -46,6 +57,7 @@ STUDIES = {
     "skew": Study("Rows where one delta wants several plans", skew.study, skew.show),
     "sub-results": Study("A static join that pays for being made while a query runs", sub_results.study, sub_results.show),
     "soak": Study("Thousands of small batches: memory, containers and files over time", soak.study, soak.show),
+    "incremental": Study("Operators above the joins while the window grows", incremental.study, incremental.show),
     "long-window": Study(
         "A window of an hour as it grows: time, memory, disk, and restarts after a kill", long_window.study, long_window.show
     ),
