@@ -17,6 +17,7 @@ from rich.console import Console
 from cqels_opt.bench import (
     calibration,
     drift,
+    incremental,
     long_window,
     paced,
     physical_joins,
@@ -57,6 +58,7 @@ STUDIES = {
     "drift": Study("Rows under drift, next to the best plans of each phase with hindsight", drift.study, drift.show),
     "skew": Study("Rows where one delta wants several plans", skew.study, skew.show),
     "sub-results": Study("A static join that pays for being made while a query runs", sub_results.study, sub_results.show),
+    "incremental": Study("Operators above the joins while the window grows", incremental.study, incremental.show),
     "long-window": Study(
         "A window of an hour as it grows: time, memory, disk, and restarts after a kill", long_window.study, long_window.show
     ),

@@ -87,6 +87,7 @@ _REASONS: Final = (
         r"ACCESS_DENIED|INVALID_ACCESS_KEY_ID|SIGNATURE|InvalidAccessKeyId|HTTP response code: 403|[Cc]redentials",
         "access is denied; check the credentials, for S3 AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
     ),
+    (r"[Cc]hecksums? mismatch", "what came is not what was written: the store is damaged, load it again"),
     (r"NETWORK_CONNECTION|[Cc]ouldn.?t connect|[Tt]imed? ?out|resolve host", "the server does not answer"),
 )
 
@@ -252,7 +253,7 @@ def publish(header: Path, uri: str, fingerprint: str) -> None:
             files = system.get_file_info(fs.FileSelector(folder.path, recursive=True))
             latest = max((file.mtime_ns or 0 for file in files), default=0)
             if named == before or latest < time.time_ns() - _DAY:
-                system.delete_dir(folder.path)
+                _remove(system, folder.path)
 
 
 def _current(uri: str) -> str | None:
@@ -261,6 +262,17 @@ def _current(uri: str) -> str | None:
         return str(parse_header(HEADER, _read(uri, HEADER).decode("utf-8", "replace"), FORMAT, VERSION)["fingerprint"])
     except (StoreError, KeyError):
         return None
+
+
+def _remove(system: fs.FileSystem, folder: str) -> None:
+    """Remove a folder: first files, then the deepest folders, for some servers refuse to remove one that holds something."""
+    found = system.get_file_info(fs.FileSelector(folder, recursive=True))
+    for info in found:
+        if info.type == fs.FileType.File:
+            system.delete_file(info.path)
+    inner = [info.path for info in found if info.type == fs.FileType.Directory]
+    for path in [*sorted(inner, key=lambda path: -path.count("/")), folder]:
+        system.delete_dir(path)
 
 
 def _make_folder(system: fs.FileSystem, place: str) -> None:

@@ -48,19 +48,21 @@ def changing(tree: Tree, scope: Scope, share: Keys = EVERY) -> Rows:
         case BlockNode(block):
             return scope.blocks[block].changing(share.narrowed(scope.schema.variables(tree)))
         case StaticNode() | ValuesNode():
-            return empty(scope.schema.variables(tree))
+            return empty(sorted(scope.schema.variables(tree)))
         case JoinNode() | LeftJoinNode() | MinusNode() | ExistsNode():
             return unsteady(applied(tree, _touched_sides(tree, scope, share), scope), scope)
         case DistinctNode() | GroupNode() | OrderNode():
             (below,) = shares(tree, share, scope.schema)
             kept = scope.groups.get(tree) if isinstance(tree, GroupNode) else None
-            if kept is not None:
-                return unsteady(kept.rows(kept.touched), scope)
             touched = EVERY
-            if not whole_at_instants(tree):
+            if kept is not None:
+                touched = kept.touched
+            elif not whole_at_instants(tree):
                 touched = Keys.of(changing(tree.input, scope, below), touched_by(tree, scope.schema))
             if not touched.some:
-                return empty(scope.schema.variables(tree))
+                return empty(sorted(scope.schema.variables(tree)))
+            if kept is not None:
+                return unsteady(kept.rows(touched), scope)
             return unsteady(applied(tree, [touched.within(evaluate(tree.input, scope, touched))], scope), scope)
     if whole_at_instants(tree):
         return unsteady(applied(tree, [evaluate(inner, scope) for inner in children(tree)], scope), scope)

@@ -25,6 +25,7 @@ from cqels_opt.windows.columns import write_table
 from cqels_opt.windows.slots import SlotFile
 
 On = tuple[str, ...]
+MERGED = 4_000_000  # a file with so many rows is merged no more: a merge holds what it writes in memory
 START, END, N = "#start", "#end", "#n"
 
 
@@ -137,7 +138,7 @@ class ResultFiles:
         written: list[SlotFile] = []
         replaced: list[str] = []
         for waiting in (False, True):
-            files = [file for file in self.files(step) if (file.least > previous) == waiting]
+            files = [file for file in self.files(step) if (file.least > previous) == waiting and file.rows < MERGED]
             some = alike(sorted(files, key=lambda file: -file.rows))
             if len(some) > 1:
                 paths = {file.path for file in some}

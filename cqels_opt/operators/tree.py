@@ -85,7 +85,7 @@ class Scope:
 def evaluate(tree: Tree, scope: Scope, keys: Keys = EVERY) -> Rows:
     """The rows of a tree within the horizon: those that have one of the keys, perhaps with others."""
     if not keys.some:
-        return empty(scope.schema.variables(tree))
+        return empty(sorted(scope.schema.variables(tree)))
     match tree:
         case BlockNode(block):
             return scope.blocks[block].of(keys)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import shutil
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from local_run import Cut, Registered, register
+from local_run import Cut, Registered, World, register
 from random_cases import make
 
 from cqels_opt.errors import CheckpointError
@@ -24,6 +25,8 @@ from cqels_opt.operators.ingest import IngestReport, IngestTask
 from cqels_opt.operators.local import LocalRunner, LocalSink
 from cqels_opt.operators.program import Program
 from cqels_opt.trace.records import TraceRecord
+from cqels_opt.verify import Element
+from cqels_opt.windows.tiers import Tiers
 
 EX = "http://ex.org/"
 
@@ -270,3 +273,19 @@ def test_old_files_go(tmp_path: Path) -> None:
         most = max(most, sum(1 for path in (tmp_path / "state").rglob("*") if path.is_file()))
     assert number > 20
     assert most < 40
+
+
+def test_the_record_of_a_long_window_names_few_files(tmp_path: Path) -> None:
+    """Each batch has a slot, times and terms of its own; after two hundred of them a record names as many files as after fifty."""
+    elements = [Element(10 * i, ((f"<{EX}p{i}>", f"<{EX}at>", f"<{EX}x{i % 7}>"),)) for i in range(600)]
+    text = "PREFIX : <http://ex.org/> SELECT ?a FROM NAMED :S [RANGE 1 h] AS ?u WHERE { GRAPH ?u { ?a :at ?x } }"
+    query = register(text, World({EX + "S": [elements]}), tmp_path / "q")
+    how = Cut("3", tiers=Tiers(files=4, rows=32, share=8))
+    driver = query.driver(how, tmp_path / "state")
+    for number, rows in enumerate(query.chunks(how)):
+        driver.batch(number, rows)
+        files = Counter(f.kind for f in driver.state.files if f.kind != "result")
+        assert set(files) <= {"segment", "slot", "times", "terms"}
+        assert all(count <= how.tiers.most(600) + how.tiers.files for count in files.values()), number
+    assert number == 199
+    assert how.tiers.most(600) + how.tiers.files < 40

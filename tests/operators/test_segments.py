@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -190,7 +191,9 @@ def test_a_segment_is_what_was_written(tmp_path: Path) -> None:
     columns = {"v0": rng.integers(0, 5, 400), "v1": rng.integers(0, 300, 400), "v2": rng.integers(0, 3, 400)}
     t = np.sort(rng.integers(-50, 90, 400))
     write_segment(tmp_path / "s", Run(relation_of(columns, 400), 0, t, t - 1), [(0,), (1,), (0, 1), (0, 2)])
+    allocated = pa.total_allocated_bytes()
     found = read_segment(tmp_path / "s")
+    assert pa.total_allocated_bytes() - allocated < 1024  # it is mapped
     assert {name: column.tolist() for name, column in found.relation.columns.items()} == {
         n: c.tolist() for n, c in columns.items()
     }

@@ -129,6 +129,6 @@ def test_a_damaged_object_is_not_taken(tmp_path: Path, spark: SparkSession, s3: 
     content = bytearray(file.read_bytes())
     content[-1] ^= 1
     file.write_bytes(content)
-    with pytest.raises(StoreError, match=r"c0\.npy does not have its checksum: the store is damaged"):
+    with pytest.raises(StoreError, match=r"the store is damaged, load it again"):
         check(place)
     assert not list(cache_folder().rglob("c0.npy"))

@@ -1,0 +1,121 @@
+"""Operators above the joins while the window grows and what comes in stays: incrementally, and from all rows in every batch."""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as parquet
+from rich.table import Table
+
+from cqels_opt.bench.local import Prepared, Ran, check_same, load, prepare
+from cqels_opt.bench.screen import console
+from cqels_opt.bench.social import START
+from cqels_opt.operators import evaluate as stage
+from cqels_opt.operators.planner import PlanMode
+from cqels_opt.operators.tree import evaluate
+from cqels_opt.windows.replay import BatchSize
+
+SEED = 1
+EX = "http://example.org/"
+STREAM = f"{EX}S"
+SECOND = 1_000  # milliseconds, and a batch
+PLACES = 100
+MEASURED = 5  # batches at the end, when the window is full
+QUERIES = {
+    "OPTIONAL, COUNT a place": (
+        "?x (COUNT(?a) AS ?k) (COUNT(?v) AS ?m)",
+        "GRAPH ?w {?a :at ?x} OPTIONAL {GRAPH ?r {?a :val ?v}}",
+        "GROUP BY ?x",
+    ),
+    "MAX a person": ("?a (MAX(?v) AS ?m)", "GRAPH ?w {?a :val ?v}", "GROUP BY ?a"),
+    "COUNT and SUM of all": ("(COUNT(?a) AS ?k) (SUM(?v) AS ?s)", "GRAPH ?w {?a :val ?v}", ""),
+    "MINUS": ("?a ?x", "GRAPH ?w {?a :at ?x} MINUS {GRAPH ?r {?a :val ?v}}", ""),
+    "DISTINCT": ("DISTINCT ?a", "GRAPH ?w {?a :at ?x}", ""),
+}
+WAYS = ("incrementally", "from all rows")
+
+
+@contextmanager
+def from_all_rows() -> Iterator[None]:
+    """Everything above the joins is evaluated anew in each step."""
+    with patch.object(stage, "changing", evaluate), patch.object(stage, "additive_nodes", lambda tree: ()):
+        yield
+
+
+def write(folder: Path, seconds: int, rate: int) -> Path:
+    """A stream of people at places and, one element in five, with a value; ten instants a second."""
+    random, size = np.random.default_rng(SEED), seconds * rate
+    person, place, value = (random.integers(0, most, size) for most in (40 * rate, PLACES, 9))
+    valued = random.random(size) < 0.2
+    integer = "^^<http://www.w3.org/2001/XMLSchema#integer>"
+    objects = [f'"{v}"{integer}' if is_value else f"<{EX}x{x}>" for v, x, is_value in zip(value, place, valued)]
+    times = START + np.arange(size) * SECOND // rate // 100 * 100
+    columns: dict[str, Any] = {
+        "s": [f"<{EX}p{i}>" for i in person],
+        "p": [f"<{EX}val>" if is_value else f"<{EX}at>" for is_value in valued],
+        "o": objects,
+        "t": times,
+    }
+    parquet.write_table(pa.table(columns), path := folder / f"stream{seconds}.parquet")
+    return path
+
+
+def text(name: str, seconds: int) -> str:
+    """A query over windows of so many seconds."""
+    select, body, modifiers = QUERIES[name]
+    windows = " ".join(f"FROM NAMED <{STREAM}> [RANGE {seconds} s] AS ?{w}" for w in "wr" if f"GRAPH ?{w} " in body)
+    return f"PREFIX : <{EX}> SELECT {select} {windows} WHERE {{ {body} }} {modifiers}"
+
+
+def study(quick: bool) -> dict[str, Any]:
+    """Milliseconds of the joins and what is above them, and rows read, a batch, for windows of growing size."""
+    rate, sizes = (200, (3, 9)) if quick else (5_000, (10, 30))
+    found = []
+    with tempfile.TemporaryDirectory(prefix="cqels-opt-bench-") as scratch:
+        folder = Path(scratch)
+        store = load(folder / "store", [])
+        for seconds in sizes:
+            stream = write(folder, seconds + MEASURED + 1, rate)
+            for i, name in enumerate(QUERIES):
+                at = folder / f"q{i}-{seconds}"
+                query = prepare(f"q{i}", text(name, seconds), store, {STREAM: stream}, at, BatchSize(duration=SECOND))
+                runs = _both(query)
+                check_same(runs)
+                found.append({"query": name, "window": seconds * rate, **{run.name: _batch(run) for run in runs}})
+    return {"seed": SEED, "elements a batch": rate, "places": PLACES, "queries": found}
+
+
+def _both(query: Prepared) -> list[Ran]:
+    one = query.run(WAYS[0], PlanMode())
+    with from_all_rows():
+        return [one, query.run(WAYS[1], PlanMode())]
+
+
+def _batch(run: Ran) -> dict[str, float]:
+    """Medians of the last full batches (the last of all has what was left)."""
+    records = run.records[-MEASURED - 1 : -1]
+    return {
+        "rows": statistics.median(record.recomputed or 0 for record in records),
+        "ms": statistics.median(record.ms.execute for record in records),
+    }
+
+
+def show(found: Mapping[str, Any]) -> None:
+    """A study as a table."""
+    table = Table(title=f"{found['elements a batch']:,} elements a batch: rows read above the joins, and ms of joins and above")
+    for heading in ("query", "window", *(f"{what} {way}" for way in WAYS for what in ("rows", "ms")), "ratio of ms"):
+        table.add_column(heading, justify="left" if heading == "query" else "right")
+    for one in found["queries"]:
+        cells = [
+            f"{one[way][what]:,.0f}" if what == "rows" else f"{one[way][what]:.1f}" for way in WAYS for what in ("rows", "ms")
+        ]
+        table.add_row(one["query"], f"{one['window']:,}", *cells, f"{one[WAYS[1]]['ms'] / one[WAYS[0]]['ms']:.1f}")
+    console().print(table)

@@ -1,0 +1,17 @@
+"""The study of operators above the joins: incrementally the rows read follow the batch, and otherwise the window."""
+
+from __future__ import annotations
+
+from cqels_opt.bench import incremental
+
+
+def test_rows_read_follow_the_batch() -> None:
+    found = incremental.study(quick=True)
+    rate = found["elements a batch"]
+    for one in found["queries"]:
+        assert one["from all rows"]["rows"] > one["window"] / 10
+        if one["query"] != "DISTINCT":  # people come again, and their rows with them
+            assert one["incrementally"]["rows"] <= 6 * rate
+    small, large = (one for one in found["queries"] if one["query"] == "COUNT and SUM of all")
+    assert large["from all rows"]["rows"] > 2 * small["from all rows"]["rows"]
+    assert large["incrementally"]["rows"] < 1.5 * small["incrementally"]["rows"]
