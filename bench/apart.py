@@ -17,7 +17,7 @@ SPAWN = multiprocessing.get_context("spawn")
 
 def start(function: Callable[..., None], *arguments: Any, cores: int | None = None) -> BaseProcess:
     """Begins a function of a module in a new process, which leads a group of its own; ``cores`` are all that it may use."""
-    process = SPAWN.Process(target=_run, args=(function, arguments, cores))
+    process = SPAWN.Process(target=_run, args=(function, arguments, cores), daemon=True)  # ends with this one
     process.start()
     return process
 
