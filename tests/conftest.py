@@ -29,6 +29,7 @@ os.environ["XDG_CACHE_HOME"] = _CACHE.name
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist looks at the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """One of the two processes takes the tests of the one Spark session, and one those that start Spark in processes of their own.
 
