@@ -65,15 +65,18 @@ def test_another_query(copied: tuple[Files, Path], capsys: pytest.CaptureFixture
     assert line == f"{folder / 'checkpoint'}: the checkpoint belongs to another run: {why}"
 
 
-def test_a_changed_query_over_the_same_windows(copied: tuple[Files, Path], capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_changed_query_over_the_same_windows(
+    finished: tuple[Files, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """It goes on where its user says so; from then on the checkpoint is its own."""
-    files, folder = copied
-    changed = write_query(folder, MET.replace("?p :knows ?q", "?q :knows ?p FILTER(?p != ?q)"))
-    line = refused(words(folder, files, changed), folder, capsys)
+    files, _ = finished
+    assert main(words(tmp_path, files, write_query(tmp_path, MET))) == 0
+    changed = write_query(tmp_path, MET.replace("?p :knows ?q", "?q :knows ?p FILTER(?p != ?q)"))
+    line = refused(words(tmp_path, files, changed), tmp_path, capsys)
     assert "--continue-changed goes on with the changed one" in line
-    before = (folder / "out.jsonl").read_bytes()
-    assert main([*words(folder, files, changed), "--continue-changed"]) == 0
-    assert (folder / "out.jsonl").read_bytes() == before  # the input had ended
+    before = (tmp_path / "out.jsonl").read_bytes()
+    assert main([*words(tmp_path, files, changed), "--continue-changed"]) == 0
+    assert (tmp_path / "out.jsonl").read_bytes() == before  # the input had ended
 
 
 def test_another_drain(copied: tuple[Files, Path], capsys: pytest.CaptureFixture[str]) -> None:
