@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,8 +29,8 @@ os.environ["XDG_CACHE_HOME"] = _CACHE.name
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist looks at the groups
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+@pytest.hookimpl(wrapper=True)  # so that it is done before xdist looks for groups
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None]:
     """One of the two processes takes the tests of the one Spark session, and one those that start Spark in processes of their own.
 
     And the one skip there is: tests of the real data sets, where those are absent.
@@ -40,12 +40,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.xdist_group("spark"))
         elif item.path.parent.name in ("spark", "cluster"):
             item.add_marker(pytest.mark.xdist_group("processes"))
-    if SHARED_DATA.is_dir():
-        return
     absent = pytest.mark.skip(reason="the real data sets are not beside the project")
     for item in items:
-        if item.get_closest_marker("needs_shared_data"):
+        if item.get_closest_marker("needs_shared_data") and not SHARED_DATA.is_dir():
             item.add_marker(absent)
+    yield
 
 
 @pytest.fixture(scope="session")
