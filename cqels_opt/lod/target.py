@@ -21,7 +21,7 @@ from uuid import uuid4
 
 from cqels_opt.errors import StoreError
 from cqels_opt.lod.dictionary import DICTIONARY, PartEntry
-from cqels_opt.lod.files import FORMAT, HEADER, VERSION, read_header, text_checksum, write_header
+from cqels_opt.lod.files import FORMAT, HEADER, VERSION, read_header, sync, text_checksum, write_header
 from cqels_opt.lod.store import DEFAULT_GRAPH, GRAPHS, PartitionEntry, Store
 
 _OURS: Final = re.compile(r"(?:loading-|data-)([0-9a-f]{32})|([0-9a-f]{32})\.lock")
@@ -164,14 +164,6 @@ def finish(
     check_target(place.target)
     (place.folder / HEADER).replace(place.target / HEADER)
     if durable:
-        _sync_folder(place.target)
+        sync(place.target)
     clear(place.target)
     return Store.open(place.target)
-
-
-def _sync_folder(folder: Path) -> None:
-    opened = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(opened)
-    finally:
-        os.close(opened)

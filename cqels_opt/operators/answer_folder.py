@@ -6,7 +6,6 @@ the disk. So a batch is there whole or not at all, and one that runs again finds
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pa_parquet
 
 from cqels_opt.errors import InputError
+from cqels_opt.lod.files import sync
 from cqels_opt.operators.evaluate import FinishReport, Format
 from cqels_opt.operators.program import Program
 
@@ -62,7 +62,7 @@ class FolderSink:
                 self._place(self._made(files), target)
             elif target.exists():
                 self._away(target)
-            _sync(place)
+            sync(place)
         return {"batches": batch + 1}
 
     def _folders(self) -> list[Path]:
@@ -79,8 +79,8 @@ class FolderSink:
                 part.hardlink_to(file)
             except OSError:  # another file system, or one that has no links
                 shutil.copyfile(file, part)
-            _sync(part)
-        _sync(made)
+            sync(part)
+        sync(made)
         return made
 
     def _place(self, made: Path, target: Path) -> None:
@@ -102,15 +102,6 @@ class FolderSink:
 
 def _next(lengths: Mapping[str, int]) -> int:
     return lengths.get("batches", 0)
-
-
-def _sync(path: Path) -> None:
-    """Waits until a file, or the names in a folder, are on the disk."""
-    number = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(number)
-    finally:
-        os.close(number)
 
 
 def same_rows(one: Path, other: Path) -> bool:

@@ -37,7 +37,7 @@ from cqels_opt.windows.frontier import Frontier
 from cqels_opt.windows.instants import drained, instants
 from cqels_opt.windows.intervals import BEFORE_TIME
 from cqels_opt.windows.slots import SlotFile, rank_elements
-from cqels_opt.windows.tiers import Tiers, like_sized
+from cqels_opt.windows.tiers import Tiers
 from cqels_opt.windows.timeline import Timeline
 
 LARGE = 50_000  # delta rows a task; more are shared between tasks
@@ -287,17 +287,17 @@ class Driver:
 
     def _seen(self, reports: Sequence[IngestReport]) -> dict[str, Ints]:
         """Takes note of what came: partitions, the first time of all, and the times of each stream."""
-        found: dict[str, Ints] = {}
+        found: dict[str, Timeline] = {}
         for report in reports:
             for stream, seen in report.streams.items():
                 for partition, (last_time, last_offset) in seen.last.items():
                     self.frontier.seen(partition, stream, last_time, last_offset)
                 if seen.first is not None:
                     self.state.first = seen.first if self.state.first is None else min(self.state.first, seen.first)
-                found[stream] = _union(found.get(stream, np.empty(0, np.int64)), seen.times)
-        for stream, times in found.items():
-            self.times[stream].add(times)
-        return found
+                found.setdefault(stream, Timeline()).add(seen.times)
+        for stream, line in found.items():
+            self.times[stream].add(line.times)
+        return {stream: line.times for stream, line in found.items()}
 
     def _times_files(self, number: int, times: Mapping[str, Ints]) -> list[SlotFile]:
         files = []
@@ -313,12 +313,11 @@ class Driver:
         for i, (stream, line) in enumerate(self.times.items()):
             mine = sorted((f for f in files if f.kind == "times" and f.stream == stream), key=lambda f: f.least)
             small, merged = [f for f in mine if not f.shape], [f for f in mine if f.shape]
-            rows, tiers = sum(f.rows for f in small), self.options.tiers
-            arriving = rows if tiers.due(len(small), rows) else 0
-            found = like_sized([f.rows for f in merged], tiers.cap(rows + sum(f.rows for f in merged)), arriving)
-            if found is None:
+            group = self.options.tiers.group([f.rows for f in merged], [f.rows for f in small])
+            if group is None:
                 continue
-            inputs = [*merged[slice(*found)], *(small if arriving else [])]
+            some, all_small = group
+            inputs = [*merged[some], *(small if all_small else [])]
             bounds = [min(f.least for f in inputs), max(f.greatest for f in inputs) + 1]
             t = line.times[slice(*np.searchsorted(line.times, bounds))]
             path = f"slots/times-{number:08d}-{i}m.arrow"
@@ -476,11 +475,6 @@ class Driver:
         while self._doomed and self._doomed[0][0] <= number - 2:
             for path in self._doomed.pop(0)[1]:
                 (self.folder / path).unlink(missing_ok=True)
-
-
-def _union(some: Ints, more: Ints) -> Ints:
-    """Both, in order and without repetitions, as each of them is; times mostly follow on those before."""
-    return np.concatenate([some, more]) if not (len(some) and len(more)) or some[-1] < more[0] else np.union1d(some, more)
 
 
 class _Clock:

@@ -22,7 +22,7 @@ from cqels_opt.operators.segments import Layout, SegmentTask, layouts, merge_seg
 from cqels_opt.operators.terms import Page, write_page
 from cqels_opt.operators.workshop import Start
 from cqels_opt.windows.slots import SlotFile
-from cqels_opt.windows.tiers import Tiers, like_sized
+from cqels_opt.windows.tiers import Tiers
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,31 +119,24 @@ class Merging:
             found += [task] if task else []
         pages = [f for f in files if f.kind == "terms"]
         small, large = [f for f in pages if not f.shape], [f for f in pages if f.shape == MERGED]
-        group = self._group(large, small)
-        if group is not None:
-            found.append(PagesTask(str(self.folder), f"slots/terms-{name}-m.arrow", (*large[slice(*group[0])], *group[1])))
+        if group := self.tiers.group([f.rows for f in large], [f.rows for f in small]):
+            some, all_small = group
+            found.append(
+                PagesTask(str(self.folder), f"slots/terms-{name}-m.arrow", (*large[some], *(small if all_small else [])))
+            )
         return found
 
     def _segments(self, layout: Layout, files: Sequence[SlotFile], path: str, frontier: int) -> SegmentTask | None:
         """The merge of one shape."""
         segments = sorted((f for f in files if f.kind == "segment"), key=lambda f: f.least)
         slots = [f for f in files if f.kind == "slot"]
-        group = self._group(segments, [f for f in slots if f.greatest <= frontier])
+        group = self.tiers.group([f.rows for f in segments], [f.rows for f in slots if f.greatest <= frontier])
         if group is None:
             return None
-        (first, stop), passed = group
+        some, passed = group
         mine = [f for f in slots if f.least <= frontier] if passed else []
-        return SegmentTask(
-            str(self.folder), path, layout, tuple(segments[first:stop]), tuple(mine), frontier, tuple(segments[:first])
-        )
-
-    def _group(self, merged: Sequence[SlotFile], small: Sequence[SlotFile]) -> tuple[tuple[int, int], Sequence[SlotFile]] | None:
-        """Which of the merged files, and which small ones, become one."""
-        rows = sum(f.rows for f in small)
-        arriving = rows if self.tiers.due(len(small), rows) else 0
-        total = rows + sum(f.rows for f in merged)
-        found = like_sized([f.rows for f in merged], self.tiers.cap(total), arriving)
-        return None if found is None else (found, small if arriving else ())
+        earlier = tuple(segments[: some.start])
+        return SegmentTask(str(self.folder), path, layout, tuple(segments[some]), tuple(mine), frontier, earlier)
 
 
 def _replaced(file: SlotFile, task: MergeTask, merged: SlotFile) -> bool:

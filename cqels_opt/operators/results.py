@@ -11,17 +11,15 @@ import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from cqels_opt.lod.index import Index
 from cqels_opt.operators.cache import Recent, Stamp, stamp_in_state
 from cqels_opt.operators.keys import Keys
 from cqels_opt.operators.rows import Ints, Rows, concat, empty
 from cqels_opt.operators.step import Step
-from cqels_opt.windows.columns import read_table, write_table
+from cqels_opt.windows.columns import read_arrays, write_arrays
 from cqels_opt.windows.slots import SlotFile
 
 On = tuple[str, ...]
@@ -33,13 +31,12 @@ class Segment:
     """A file of result rows, mapped."""
 
     def __init__(self, path: Path) -> None:
-        table = read_table(path)
-        arrays = {name: _array(table.column(name)) for name in table.column_names}
-        variables = json.loads(table.schema.metadata[b"variables"])
+        arrays, said = read_arrays(path)
+        variables = json.loads(said["variables"])
         columns = {v: arrays[f"v{i}"] for i, v in enumerate(variables)}
         self.rows = Rows(columns, arrays[START], arrays[END], arrays[N])
         self.indexes: dict[On, Index] = {}
-        for i, (on, by) in enumerate(json.loads(table.schema.metadata[b"indexes"])):
+        for i, (on, by) in enumerate(json.loads(said["indexes"])):
             verified = tuple(columns[v] for v in on)
             keys, starts = arrays[f"keys{i}"], arrays[f"starts{i}"]
             self.indexes[tuple(on)] = Index(tuple(on), verified, by, keys, starts, arrays.get(f"rows{i}"))
@@ -72,12 +69,8 @@ def _slice(rows: Rows, first: int, stop: int) -> Rows:
     return Rows({v: c[part] for v, c in rows.columns.items()}, rows.start[part], rows.end[part], rows.n[part])
 
 
-def _array(column: Any) -> Ints:
-    return np.asarray(column.chunk(0).values.to_numpy(zero_copy_only=True))
-
-
 def write_segment(path: Path, rows: Rows, indexed: Iterable[On]) -> Rows:
-    """Writes rows as a segment, whose arrays are the lists of a table of one row; returns the rows in the order of the file."""
+    """Writes rows as a segment; returns them in the order of the file."""
     rows = rows.take(np.argsort(rows.end, kind="stable"))
     arrays: dict[str, np.ndarray] = {f"v{i}": column for i, column in enumerate(rows.columns.values())}
     arrays |= {START: rows.start, END: rows.end, N: rows.n}
@@ -88,9 +81,7 @@ def write_segment(path: Path, rows: Rows, indexed: Iterable[On]) -> Rows:
         if index.rows is not None:
             arrays[f"rows{i}"] = index.rows
         described.append((on, index.by))
-    columns = {name: pa.LargeListArray.from_arrays(pa.array([0, len(a)], pa.int64()), pa.array(a)) for name, a in arrays.items()}
-    metadata = {"variables": json.dumps([*rows.columns]), "indexes": json.dumps(described)}
-    write_table(path, pa.table(columns).replace_schema_metadata(metadata))
+    write_arrays(path, arrays, {"variables": json.dumps([*rows.columns]), "indexes": json.dumps(described)})
     return rows
 
 

@@ -17,7 +17,6 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from cqels_opt.lod.index import VERIFY_LIMIT, Index
@@ -25,13 +24,13 @@ from cqels_opt.lod.order import Ids
 from cqels_opt.lod.relation import Relation
 from cqels_opt.operators.cache import Stamp, stamp_in_state
 from cqels_opt.operators.program import Program
-from cqels_opt.operators.runs import Run, equal_before, relation_of
-from cqels_opt.windows.columns import read_table, write_table
+from cqels_opt.operators.runs import Run, joined, run_of
+from cqels_opt.windows.columns import read_arrays, write_arrays
 from cqels_opt.windows.intervals import BEFORE_TIME
 from cqels_opt.windows.slots import Shape, SlotFile, read_span
 
 Key = tuple[int, ...]
-_LAYOUT = b"cqels-opt segment"
+_LAYOUT = "cqels-opt segment"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +66,7 @@ def layouts(programs: Sequence[Program]) -> tuple[Layout, ...]:
 
 # ------------------------------------------------------------------ files
 def write_segment(path: Path, run: Run, keys: Sequence[Key]) -> None:
-    """Writes a run with its indexes: an Arrow file of one row, each column a list, for arrays have different lengths."""
+    """Writes a run with its indexes."""
     arrays: dict[str, NDArray[Any]] = {**run.relation.columns}
     narrow = run.last - run.first < 1 << 32  # seven weeks of milliseconds
     arrays["t"] = (run.times() - run.first).astype(np.uint32) if narrow else run.times() - run.first
@@ -86,20 +85,13 @@ def write_segment(path: Path, run: Run, keys: Sequence[Key]) -> None:
         if index.rows is not None:
             arrays[f"rows {at}"] = index.rows
         described.append({"on": list(key), "by": by if index is single[key[by],] else index.by, "at": at})
-    header = json.dumps({"base": run.first, "rows": len(run), "keys": described})
-    lists: dict[str, Any] = {name: _listed(array) for name, array in arrays.items()}
-    write_table(path, pa.table(lists).replace_schema_metadata({_LAYOUT: header.encode()}))
-
-
-def _listed(array: NDArray[Any]) -> pa.LargeListArray[Any]:
-    return pa.LargeListArray.from_arrays(pa.array([0, len(array)], pa.int64()), pa.array(array))
+    write_arrays(path, arrays, {_LAYOUT: json.dumps({"base": run.first, "rows": len(run), "keys": described})})
 
 
 def read_segment(path: Path) -> Run:
     """A segment, mapped."""
-    table: Any = read_table(path)
-    header = json.loads(table.schema.metadata[_LAYOUT])
-    arrays: Mapping[str, Ids] = {name: table.column(name).chunk(0).flatten().to_numpy() for name in table.column_names}
+    arrays, said = read_arrays(path)
+    header = json.loads(said[_LAYOUT])
     columns = {name: arrays[name] for name in sorted(arrays) if name.startswith("v")}
     indexes = [_index(described, arrays) for described in header["keys"]]
     return Run(Relation(columns, None, header["rows"], indexes), header["base"], arrays["t"], arrays.get("before"))
@@ -152,15 +144,9 @@ def merge_segments(task: SegmentTask) -> SlotFile:
     if task.slots:
         after = sealed((*task.earlier, *task.segments))
         columns = read_span(folder, list(task.slots), after, task.upto, shape.width)
-        relation = relation_of({f"v{i}": columns[f"v{i}"] for i in range(shape.width)}, len(columns["t"]))
-        before = None
-        if task.layout.repeats:
-            before = equal_before(relation, columns["t"], [*parts, *(read_segment(folder / s.path) for s in task.earlier)])
-        parts.append(Run(relation, 0, columns["t"], before))
-    names = [f"v{i}" for i in range(shape.width)]
-    columns = {name: np.concatenate([part.relation.columns[name] for part in parts]) for name in names}
-    t = np.concatenate([part.times() for part in parts])
-    before = np.concatenate([part.before for part in parts if part.before is not None]) if task.layout.repeats else None
-    run = Run(relation_of(columns, len(t)), 0, t, before)
+        earlier = [*parts, *(read_segment(folder / s.path) for s in task.earlier)] if task.layout.repeats else None
+        new = run_of(columns, shape.width, earlier)
+        parts += [new] if new is not None else []
+    run = joined(parts, 0)
     write_segment(folder / task.path, run, task.layout.keys)
-    return SlotFile("segment", task.path, shape.stream, shape.key, len(t), int(t[0]), int(t[-1]))
+    return SlotFile("segment", task.path, shape.stream, shape.key, len(run), run.first, run.last)

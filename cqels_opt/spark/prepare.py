@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-import pickle
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
-import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from cqels_opt.errors import CheckpointError, CqelsOptError, InputError
+from cqels_opt.errors import CheckpointError, InputError
 from cqels_opt.lod import remote
 from cqels_opt.lod.places import place_of
 from cqels_opt.lod.store import Store
@@ -25,7 +23,7 @@ from cqels_opt.operators.subresults import BYTES_BUDGET
 from cqels_opt.query.algebra import Query
 from cqels_opt.rdf.static import StaticSource
 from cqels_opt.spark.load import load
-from cqels_opt.spark.runner import REPORT, answering
+from cqels_opt.spark.tasks import run_tasks, slots
 from cqels_opt.windows.intervals import FOREVER
 from cqels_opt.windows.slots import SlotFile
 
@@ -80,20 +78,11 @@ def compiled(
     """
     folder.mkdir(parents=True, exist_ok=True)
 
-    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for _ in batches:
-            continue
+    def work() -> Iterator[Program]:
+        compiler = Compiler(query, str(store), folder, meaning.report, meaning.duplicates == "set", budget)
+        yield compiler.compile(identity, meaning.operator)
 
-        def work() -> Iterator[tuple[int, Any]]:
-            compiler = Compiler(query, str(store), folder, meaning.report, meaning.duplicates == "set", budget)
-            yield 0, compiler.compile(identity, meaning.operator)
-
-        return answering(work)
-
-    rows = spark.range(0, 1, 1, 1).mapInArrow(run, REPORT).collect()
-    program = pickle.loads(rows[0]["report"])
-    if isinstance(program, CqelsOptError):
-        raise program
+    (program,) = run_tasks(slots(spark.sparkContext, 1), [work])
     assert isinstance(program, Program)
     return program
 

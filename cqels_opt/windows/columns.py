@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -35,6 +36,22 @@ def read_table(path: Path) -> pa.Table:
 def write_columns(path: Path, columns: Mapping[str, NDArray[np.int64]]) -> None:
     """Writes int64 columns of equal length."""
     write_table(path, pa.table({name: pa.array(column, pa.int64()) for name, column in columns.items()}))
+
+
+def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]], said: Mapping[str, str]) -> None:
+    """Writes arrays of different lengths, and texts about them: each array is a list in a table of one row."""
+    lists: dict[str, Any] = {
+        name: pa.LargeListArray.from_arrays(pa.array([0, len(array)], pa.int64()), pa.array(array))
+        for name, array in arrays.items()
+    }
+    write_table(path, pa.table(lists).replace_schema_metadata(dict(said)))
+
+
+def read_arrays(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
+    """What :func:`write_arrays` wrote: the arrays, which are mapped, and the texts."""
+    table: Any = read_table(path)
+    arrays = {name: table.column(name).chunk(0).values.to_numpy(zero_copy_only=True) for name in table.column_names}
+    return arrays, {name.decode(): text.decode() for name, text in table.schema.metadata.items()}
 
 
 def read_columns(path: Path) -> Columns:

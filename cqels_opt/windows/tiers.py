@@ -27,6 +27,13 @@ class Tiers:
         """The most rows of a merged file, where there are ``total`` in all."""
         return max(self.rows, total // self.share)
 
+    def group(self, merged: Sequence[int], small: Sequence[int]) -> tuple[slice, bool] | None:
+        """What becomes one file now: of the ``merged`` ones these neighbours, and whether all ``small`` ones (rows each); None: nothing."""
+        rows = sum(small)
+        arriving = rows if self.due(len(small), rows) else 0
+        found = like_sized(merged, self.cap(rows + sum(merged)), arriving)
+        return None if found is None else (slice(*found), bool(arriving))
+
     def most(self, total: int) -> int:
         """The most merged files of ``total`` rows once nothing is due: two neighbours are above the cap, or one is twice the other."""
         return 2 * -(-total // self.cap(total)) + self.cap(total).bit_length() + 1

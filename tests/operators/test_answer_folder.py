@@ -103,7 +103,7 @@ def dying(monkeypatch: pytest.MonkeyPatch, after: int) -> None:
     for name in ("rename", "hardlink_to", "mkdir"):
         monkeypatch.setattr(Path, name, mortal(getattr(Path, name)))
     monkeypatch.setattr(answer_folder.shutil, "rmtree", mortal(shutil.rmtree))
-    monkeypatch.setattr(answer_folder.os, "fsync", mortal(os.fsync))
+    monkeypatch.setattr(os, "fsync", mortal(os.fsync))
 
 
 class KilledError(Exception):
