@@ -54,8 +54,11 @@ class CompiledQuery:
 
     @property
     def columns(self) -> dict[str, str]:
-        """The DataFrame column of each variable (they differ where names clash without regard to case)."""
-        return column_names(self.program.variables)
+        """The DataFrame column of each variable (they differ where names clash without regard to case).
+
+        Of a CONSTRUCT or DESCRIBE the columns are ``s``, ``p`` and ``o``, of an ASK ``boolean``.
+        """
+        return {name.removeprefix("."): column for name, column in column_names(self.program.variables).items()}
 
     def explain(self, format: Format = "text", alternatives: int = 0) -> str:
         """The plans of now: before anything ran, from what is known of the static data and documented assumptions."""

@@ -14,15 +14,18 @@ from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pa_parquet
 
 from cqels_opt.operators import cache
 from cqels_opt.operators.accumulators import added_up, amount_names
 from cqels_opt.operators.block import BlockStep, Observed
+from cqels_opt.operators.form_lines import lines
+from cqels_opt.operators.forms import TRUTH
 from cqels_opt.operators.incremental import accumulate, changing
 from cqels_opt.operators.join import RANK
 from cqels_opt.operators.keys import share
-from cqels_opt.operators.output import Answers, answers, column_names, columns_of, json_lines
+from cqels_opt.operators.output import Answers, answers, column_names, columns_of
 from cqels_opt.operators.program import GroupNode, Program
 from cqels_opt.operators.pushdown import Pushdown, additive_nodes
 from cqels_opt.operators.results import BlockRows, ResultFiles, Segment
@@ -254,6 +257,8 @@ def _put(task: EvaluateTask, found: Answers, terms: TermTable, path: str, report
         named = column_names(task.program.variables)
         instant: pa.DataType = pa.timestamp("ms", "UTC")
         terms_as: dict[str, pa.DataType] = dict.fromkeys(("op", *named.values()), pa.string())
+        if TRUTH in named:
+            terms_as[named[TRUTH]] = pa.bool_()
         shown = pa.schema({"time": instant, **terms_as})
         whole = folder / report.path
         made = whole.with_name(
@@ -261,14 +266,15 @@ def _put(task: EvaluateTask, found: Answers, terms: TermTable, path: str, report
         )  # a file of that name may be linked to where readers are: it is replaced, not written to
         with pa_parquet.ParquetWriter(made, shown) as file:
             for time, terms_of in columns_of(found, terms):
-                arrays = [pa.array(time, instant), [found.op] * len(time), *(terms_of[v] for v in named)]
+                cells = [pc.starts_with(terms_of[v], '"true"') if v == TRUTH else terms_of[v] for v in named]
+                arrays = [pa.array(time, instant), [found.op] * len(time), *cells]
                 file.write_batch(pa.record_batch(arrays, schema=shown))
         made.replace(whole)
         return
     report.path = f"{path}.jsonl"
     stretches = [report.times]
     with (folder / report.path).open("wb") as file:
-        for data, time, length in json_lines(found, terms):
+        for data, time, length in lines(found, terms):
             file.write(data)
             edges = np.flatnonzero(np.append(True, time[1:] != time[:-1]))
             stretches.append(np.stack([time[edges], np.add.reduceat(length, edges)], axis=1))

@@ -186,14 +186,16 @@ def _pieces(found: Answers, size: int) -> Iterator[Ints]:
 def column_names(variables: Sequence[str]) -> dict[str, str]:
     """The DataFrame column of each variable; a name that clashes without regard to case gets ``_2``, ``_3`` …
 
-    ``time``, ``op`` and ``query`` are taken, whether or not the answers of several queries come together.
+    ``time``, ``op`` and ``query`` are taken, whether or not the answers of several queries come together. Columns of answers that
+    are not variables of the query (``.s``) have their name without the full stop.
     """
     taken = {"time", "op", "query"}
     names = {}
     for variable in variables:
-        name, number = variable, 2
+        plain = variable.removeprefix(".")
+        name, number = plain, 2
         while name.lower() in taken:
-            name, number = f"{variable}_{number}", number + 1
+            name, number = f"{plain}_{number}", number + 1
         taken.add(name.lower())
         names[variable] = name
     return names

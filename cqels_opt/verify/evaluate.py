@@ -10,12 +10,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Literal
 
 from cqels_opt.errors import InputError
 from cqels_opt.query.algebra import Query, Window
 from cqels_opt.verify.bags import over_copies
 from cqels_opt.verify.contents import content
+from cqels_opt.verify.forms import maker
 from cqels_opt.verify.instants import instants, t0_of
 from cqels_opt.verify.model import Answers, Element, Inputs, Options, Row, Triple, bare
 from cqels_opt.verify.on_pyoxigraph import Oxigraph
@@ -43,7 +45,8 @@ def evaluate(query: Query, inputs: Inputs, options: Options, only: Iterable[int]
     operator = options.operator or query.operator or "istream"
     plain = plain_sparql(query)
     engine = Rdflib() if chosen(query, inputs, options) == "rdflib" else Oxigraph()
-    _load(engine, plain, inputs)
+    default = _load(engine, plain, inputs)
+    made = maker(plain.form, engine, plain.prologue, query)
     text = evaluated_once(engine, plain)
     held = [_Held(w, streams[bare(w.stream)], options.duplicates == "bag") for w in query.windows]
 
@@ -56,7 +59,8 @@ def evaluate(query: Query, inputs: Inputs, options: Options, only: Iterable[int]
             continue
         if before is None or at == every[0] or any(changed) or NOW_MARK in text:
             copies = {h.window.name: h.copies() for h in held}
-            now = engine.select(over_copies(at_instant(text, at), copies))
+            solutions = engine.select(over_copies(at_instant(text, at), copies))
+            now = made(solutions, chain(default, *(h.counts for h in held)))
         else:
             now = before
         if at in wanted:
@@ -86,16 +90,17 @@ def chosen(query: Query, inputs: Inputs, options: Options) -> Literal["pyoxigrap
     return "rdflib" if wrong else "pyoxigraph"
 
 
-def _load(engine: SparqlEngine, plain: Plain, inputs: Inputs) -> None:
-    """The static graphs. With FROM clauses the default graph is what is given under their names."""
+def _load(engine: SparqlEngine, plain: Plain, inputs: Inputs) -> list[Triple]:
+    """The static graphs; returns the default graph. With FROM clauses it is what is given under their names."""
     graphs = {bare(name): triples for name, triples in inputs.graphs.items()}
     for name, triples in graphs.items():
         engine.add(name, triples)
-    if not plain.default:
-        engine.add(None, inputs.default)
+    default = [] if plain.default else list(inputs.default)
     for written in plain.default:
         resolved = engine.select(f"{plain.prologue} SELECT ?g {{ BIND({written} AS ?g) }}")
-        engine.add(None, [t for row in resolved for _, iri in row for t in graphs.get(bare(iri), [])])
+        default += [t for row in resolved for _, iri in row for t in graphs.get(bare(iri), [])]
+    engine.add(None, default)
+    return default
 
 
 def _put_out(answers: Answers, at: int, operator: str, now: Counter[Row], before: Counter[Row]) -> None:

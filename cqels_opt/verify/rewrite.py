@@ -18,6 +18,7 @@ from datetime import UTC, datetime, timedelta
 
 from cqels_opt.errors import QueryError
 from cqels_opt.query.algebra import Query
+from cqels_opt.verify.heads import SELECT, Form, asked
 from cqels_opt.verify.ties import with_ties
 from cqels_opt.verify.tokens import Token, apply, closing, solid, tokens
 
@@ -41,12 +42,14 @@ class Plain:
     """Plain SPARQL 1.1: the text, and the IRIs of its FROM clauses as they are written in it.
 
     FROM clauses are taken out of the text, since beside them it could see no window: the evaluation makes their graphs the
-    default graph. FROM NAMED clauses of no window are taken out as well: all named graphs that are given can be seen.
+    default graph. FROM NAMED clauses of no window are taken out as well: all named graphs that are given can be seen. A query of
+    another form than SELECT asks for its solutions; ``form`` says what it was.
     """
 
     text: str
     prologue: str
     default: tuple[str, ...]
+    form: Form = SELECT
 
 
 def plain_sparql(query: Query) -> Plain:
@@ -56,9 +59,14 @@ def plain_sparql(query: Query) -> Plain:
     found = solid(tokens(text))
     edits: list[tuple[int, int, str]] = []
     default: list[str] = []
-    form = next(p for p, t in enumerate(found) if t.word() in _FORMS)
+    place_of_form = next(p for p, t in enumerate(found) if t.word() in _FORMS)
+    form, edit = asked(found, place_of_form, query)
+    made = (edit[0], edit[1]) if edit is not None else (0, 0)  # what the edit covers: nothing else is to be changed in it
+    edits += [edit] if edit is not None else []
     for place, token in enumerate(found):
         after = found[place + 1] if place + 1 < len(found) else token
+        if made[0] <= token.start < made[1]:
+            continue
         if token.word() == "GRAPH":
             edits += _graph_edits(found, place, windows)
         elif token.word() == "FROM":
@@ -71,7 +79,7 @@ def plain_sparql(query: Query) -> Plain:
             edits.append((token.start, token.end, "MIN"))
         elif token.word() in _SEEDED and after.text == "(":
             raise QueryError(f"verify cannot check {token.word()}(): its values are the run's own", query.text, 1, 1)
-    return Plain(with_ties(apply(text, edits)), text[: found[form].start], tuple(default))
+    return Plain(with_ties(apply(text, edits)), text[: found[place_of_form].start], tuple(default), form)
 
 
 def concatenations(query: Query) -> dict[str, str]:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from cqels_opt.verify.bags import PREFIX
+from cqels_opt.verify.heads import PREFIX
 from cqels_opt.verify.model import Triple
 from cqels_opt.verify.rewrite import NOW_MARK, WINDOW, Plain
 from cqels_opt.verify.sparql_engine import SparqlEngine
