@@ -109,6 +109,7 @@ class Compiler:
             operator,
             self.store_folder,
             self.store.seed,
+            f"<{self.query.output.strip('<>')}>" if self.query.output else None,
         )
 
     def _graph_of_triples(self, pattern: a.Algebra) -> p.Tree:

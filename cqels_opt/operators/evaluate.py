@@ -25,6 +25,7 @@ from cqels_opt.operators.forms import TRUTH
 from cqels_opt.operators.incremental import accumulate, changing
 from cqels_opt.operators.join import RANK
 from cqels_opt.operators.keys import share
+from cqels_opt.operators.network import write_elements
 from cqels_opt.operators.output import Answers, answers, column_names, columns_of
 from cqels_opt.operators.program import GroupNode, Program
 from cqels_opt.operators.pushdown import Pushdown, additive_nodes
@@ -50,6 +51,8 @@ class EvaluateTask:
     program: Program
     step: Step
     format: Format
+    named: bool = False  # lines say which query they are answers of
+    feeds: int | None = None  # the number of the stream whose elements the answers are
 
     @property
     def quiet(self) -> bool:
@@ -102,6 +105,7 @@ class FinishReport:
     times: Ints = field(default_factory=lambda: np.empty((0, 2), np.int64))
     kept: list[SlotFile] = field(default_factory=list)
     replaced: list[str] = field(default_factory=list)
+    fed: str = ""  # the file of the answers as elements
     read: int = 0  # rows of blocks that the operators above them were given
 
 
@@ -242,6 +246,9 @@ def _put(task: EvaluateTask, found: Answers, terms: TermTable, path: str, report
     folder = task.step.path
     (folder / "answers").mkdir(exist_ok=True)
     report.answers = found.total
+    if task.feeds is not None:
+        report.fed = f"{path}.fed.parquet"
+        write_elements(folder / report.fed, found, terms, task.feeds)
     if task.format == "arrow":
         report.path = f"{path}.arrow"
         variables = task.program.variables
@@ -274,7 +281,7 @@ def _put(task: EvaluateTask, found: Answers, terms: TermTable, path: str, report
     report.path = f"{path}.jsonl"
     stretches = [report.times]
     with (folder / report.path).open("wb") as file:
-        for data, time, length in lines(found, terms):
+        for data, time, length in lines(found, terms, task.program.id if task.named else None):
             file.write(data)
             edges = np.flatnonzero(np.append(True, time[1:] != time[:-1]))
             stretches.append(np.stack([time[edges], np.add.reduceat(length, edges)], axis=1))

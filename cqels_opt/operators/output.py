@@ -146,8 +146,14 @@ def _tagged(texts: Any, pattern: str, tag: str) -> Any:
     return pc.replace_substring_regex(texts, pattern, rf'{{"type": "literal", "value": \1, "{tag}": "\2"}}')
 
 
-def json_lines(found: Answers, terms: TermTable, size: int = PIECE) -> Iterator[tuple[pa.Buffer, Ints, Ints]]:
-    """The answers as lines of JSON, a line an occurrence, some at a time: the bytes, and the time and the length of each line."""
+def json_lines(
+    found: Answers, terms: TermTable, size: int = PIECE, said: str | None = None
+) -> Iterator[tuple[pa.Buffer, Ints, Ints]]:
+    """The answers as lines of JSON, a line an occurrence, some at a time: the bytes, and the time and the length of each line.
+
+    ``said`` is the operator as JSON, and what else stands between the time and the bindings.
+    """
+    said = f'"{found.op}"' if said is None else said
     columns: list[tuple[Any, Ints]] = []
     for variable, ids in found.columns.items():
         distinct, inverse = np.unique(ids, return_inverse=True)
@@ -160,7 +166,7 @@ def json_lines(found: Answers, terms: TermTable, size: int = PIECE) -> Iterator[
             bindings = pc.utf8_slice_codeunits(_joined(*(pc.fill_null(_joined(", ", pair), "") for pair in pairs)), 2)
         else:
             bindings = _joined(*pairs, between=", ") if pairs else ""
-        lines = _joined('{"time": ', pa.array(time).cast(_LINE), f', "op": "{found.op}", "bindings": {{', bindings, "}}\n")
+        lines = _joined('{"time": ', pa.array(time).cast(_LINE), f', "op": {said}, "bindings": {{', bindings, "}}\n")
         _, offsets, data = lines.buffers()
         edges = np.frombuffer(offsets, np.int64)[lines.offset : lines.offset + len(lines) + 1]
         yield data.slice(int(edges[0]), int(edges[-1] - edges[0])), time, np.diff(edges)

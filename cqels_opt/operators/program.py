@@ -301,6 +301,7 @@ class Program:
     operator: Operator
     store: str
     seed: int
+    output: str | None = None  # the stream that its answers are, in angle brackets, where its text names it
 
     @property
     def streams(self) -> tuple[str, ...]:
