@@ -142,7 +142,7 @@ class Driver:
         self.run = self.log.claim(identity, options.continue_changed)
         self.query, self._changed = identity.digest, False
         self.frontier, self.pages, self.trace = frontier, list(pages), trace
-        self._counted = 0
+        self._counted, self._reached = 0, int(BEFORE_TIME)
         self._doomed: list[tuple[int, set[str]]] = []
         self._fresh_frontier = frontier.state()
         self.network = network(self.programs)
@@ -222,7 +222,7 @@ class Driver:
             raise DataError(self._said(min(rejected, key=lambda r: (r.partition, r.line))))
         files = [*self.state.files, *(f for report in reports for f in report.files)]
         files += self._times_files(number, self._seen(reports))
-        self.frontier.advance()
+        self._reached = self.frontier.advance()
         new: dict[str, list[SlotCounts]] = {}
         steps: dict[str, Step] = {}
         done = Evaluated()
@@ -232,16 +232,17 @@ class Driver:
                 files += [f for report in fed for f in report.files]
                 files += self._times_files(number, self._seen(fed), f"n{place}-")
                 reports += fed
-            upto = self._upto(stage)
+            upto = {p.id: self._upto(p) for p in stage}
+            self.frontier.value = max(self.frontier.value, *upto.values())
             clock.lap("ingest")
-            new |= self._released(fed, upto)
+            new |= self._released(fed, self.frontier.value)
             self._tell_elements(files)
-            for program in stage:
-                self.planners[program.id].advance(new, after, upto)
+            for name, end in upto.items():
+                self.planners[name].advance(new, after, end)
             clock.lap("statistics")
-            mine = {p.id: self._step(p, number, after, upto, files) for p in stage}
+            mine = {p.id: self._step(p, number, after, upto[p.id], files) for p in stage}
             clock.lap("optimize")
-            if upto > after:
+            if max(upto.values()) > after:
                 size = sum(c.total for parts in new.values() for c in parts)
                 parts = self.options.parts or self._shares(size)
                 mine = {name: replace(step, joins=self.planners[name].physical(parts)) for name, step in mine.items()}
@@ -280,18 +281,16 @@ class Driver:
         self._commit(number, files, done, steps, rejected, reports, lengths)
         return records
 
-    def _upto(self, stage: Sequence[Program]) -> int:
-        """Up to where the queries of a stage are looked at: the frontier, or at the end with ``--drain`` until their windows are empty."""
+    def _upto(self, program: Program) -> int:
+        """Up to where a query is looked at: the frontier, or at the end with ``--drain`` until its windows are empty."""
         if self.options.drain and self.frontier.ended and (greatest := self.frontier.greatest) is not None:
             last = {
                 **self.frontier.last(),
                 **{s: int(self.times[s].times[-1]) for s in self.network.fed if len(self.times[s].times)},
             }
-            greatest = max(greatest, *last.values())
-            upto = max(drained(p.windows, p.report, last, greatest) for p in stage)
-            self.frontier.value = max(self.frontier.value, upto)
-            return upto
-        return self.frontier.value
+            greatest = max([greatest, *(last[s] for s in program.streams if s in last)])
+            return max(self._reached, drained(program.windows, program.report, last, greatest))
+        return self._reached
 
     def _fed(self, task: IngestTask, stage: Sequence[Program], done: Evaluated, place: int) -> list[IngestReport]:
         """Takes in what queries of earlier stages have put out in this batch and queries of a stage are the first to read."""

@@ -85,8 +85,11 @@ def report(differences: Iterable[Difference], limit: int = 10) -> str:
     return "\n".join(lines)
 
 
-def read_answers(path: Path) -> Answers:
-    """The answers of a file as INTERFACE describes it: one JSON object a line, in order of time."""
+def read_answers(path: Path, query: str | None = None) -> Answers:
+    """The answers of a file as INTERFACE describes it: one JSON object a line, in order of time.
+
+    With ``query`` those of one query, where the lines say of which they are.
+    """
     answers: Answers = Counter()
     last = None
     with path.open(encoding="utf-8") as lines:
@@ -95,7 +98,7 @@ def read_answers(path: Path) -> Answers:
                 continue
             try:
                 record = json.loads(line)
-                rows = list(_rows(record))
+                rows = list(_rows(record)) if query is None or record.get("query") == query else []
                 time, op = record["time"], record["op"]
             except (ValueError, KeyError, TypeError, AttributeError) as error:
                 raise DataError(f"{path}:{number}: not an answer: {error}") from error

@@ -45,8 +45,9 @@ class Options:
     """How answers are put out (SEMANTICS §3, §4).
 
     ``policy`` is a list of ``cc``, ``wc``, ``nc`` and ``p:MILLISECONDS`` with commas, ``policies`` has the exceptions by window
-    name; ``t0`` and ``t0s`` likewise; ``until`` is where the input ends, if not with the query's last element. Without ``operator`` the query's own counts, and ISTREAM where it has none. Late elements
-    are dropped before (:func:`cqels_opt.verify.inputs.drop_late`), file by file.
+    name; ``t0`` and ``t0s`` likewise. ``until`` is where the input ends, if not with the last element that the query reads. Without
+    ``operator`` the query's own counts, and ISTREAM where it has none. Late elements are dropped before
+    (:func:`cqels_opt.verify.inputs.drop_late`), file by file.
     """
 
     policy: str = "cc"

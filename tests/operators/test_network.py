@@ -138,9 +138,9 @@ def test_what_is_no_network(tmp_path: Path) -> None:
     window = replace(first.windows[0], stream=f"<{EX}crowds>")
     with pytest.raises(InputError, match="the queries q0, q1 wait for each other: a network has no circles"):
         network([replace(first, windows=(window,)), second])
-    with pytest.raises(InputError, match="the queries q0 and q2 both make the stream <http://ex.org/pairs>"):
+    with pytest.raises(InputError, match=r"the queries q0 and q2 both make the stream <http://ex.org/pairs>"):
         network([first, second, replace(first, id="q2")])
     with pytest.raises(
-        InputError, match="the query q2 makes the stream <http://ex.org/S>, which others read: it must be a CONSTRUCT"
+        InputError, match=r"the query q2 makes the stream <http://ex.org/S>, which others read: it must be a CONSTRUCT"
     ):
         network([first, replace(third, output=f"<{EX}S>")])
