@@ -9,9 +9,11 @@ from __future__ import annotations
 import numpy as np
 
 from cqels_opt.operators.cache import Recent
-from cqels_opt.operators.join import RANK, Indexed
+from cqels_opt.operators.cache import relation as static_relation
+from cqels_opt.operators.join import Indexed
+from cqels_opt.operators.merged import MergedContent
 from cqels_opt.operators.program import Occurrence
-from cqels_opt.operators.rows import Rows, concat
+from cqels_opt.operators.rows import RANK, Rows, concat
 from cqels_opt.operators.runs import Run, ends_at, joined, run_of
 from cqels_opt.operators.segments import sealed, segment
 from cqels_opt.operators.step import Step
@@ -172,12 +174,20 @@ def _span(occurrence: Occurrence, step: Step, after: int, upto: int) -> Columns:
     return read_span(step.path, slots, after, upto, occurrence.shape.width)
 
 
-_CONTENTS: Recent[Key, Content | LastContent] = Recent(512)
+_CONTENTS: Recent[Key, Content | LastContent | MergedContent] = Recent(512)
 
 
-def content(occurrence: Occurrence, step: Step) -> Content | LastContent:
-    """The content of an occurrence's window at a step. Occurrences that differ in their variables' names have one each."""
-    make = LastContent if occurrence.window.kind == "last" else Content
-    found = _CONTENTS.get((step.run, occurrence.shape.key, occurrence.window.stream, occurrence), lambda: make(occurrence))
-    found.advance(step)
+def content(occurrence: Occurrence, step: Step) -> Content | LastContent | MergedContent:
+    """The content of an occurrence's windows at a step. Occurrences that differ in their variables' names have one each."""
+    found = _CONTENTS.get((step.run, occurrence.shape.key, occurrence.window.stream, occurrence), lambda: _made(occurrence))
+    if isinstance(found, MergedContent):
+        static = occurrence.static
+        found.advance(step, None if static is None else static_relation(occurrence.store, static.at))
+    else:
+        found.advance(step)
     return found
+
+
+def _made(occurrence: Occurrence) -> Content | LastContent | MergedContent:
+    parts = [(LastContent if part.window.kind == "last" else Content)(part) for part in occurrence.parts]
+    return MergedContent(occurrence, parts) if occurrence.merged else parts[0]

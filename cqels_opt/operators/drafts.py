@@ -63,7 +63,7 @@ class Draft:
     @property
     def moving(self) -> bool:
         """Whether a window is read."""
-        return any(isinstance(source, a.InWindow) for _, source in self.patterns)
+        return any(isinstance(source, a.InWindow | a.Merged) for _, source in self.patterns)
 
 
 Normal: TypeAlias = "Draft | p.Tree | Above"
@@ -83,6 +83,11 @@ def pattern_variables(pattern: a.TriplePattern, source: a.Source) -> list[str]:
     if isinstance(source, a.NamedGraph):
         nodes.append(source.name)
     return list(dict.fromkeys(n.name for n in nodes if isinstance(n, a.Variable)))
+
+
+def windows_of(source: a.InWindow | a.Merged) -> tuple[str, ...]:
+    """The windows in which patterns of a source are matched."""
+    return (source.window,) if isinstance(source, a.InWindow) else source.windows
 
 
 def branches(normal: Normal) -> list[Normal]:

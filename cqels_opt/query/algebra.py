@@ -46,9 +46,13 @@ class InWindow:
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """The contents of windows and the static default graph, merged: what C-SPARQL and its relatives match outside GRAPH."""
+    """The contents of windows and the default graph, merged: what C-SPARQL and its relatives match outside GRAPH.
+
+    ``default`` is the static default graph, or the graph that a FROM clause makes it.
+    """
 
     windows: tuple[str, ...]
+    default: DefaultGraph | NamedGraph = DefaultGraph()
 
 
 Source: TypeAlias = DefaultGraph | NamedGraph | InWindow | Merged
