@@ -8,7 +8,7 @@ from typing import Any
 from local_run import Settings, World
 from random_cases import EX, FIXED, GRAPHS, MOVING, NAMED, PREFIXES, Case, Group, Maker, Nested, Part
 
-from cqels_opt.query.algebra import Query
+from cqels_opt.query.algebra import Query, Window
 from cqels_opt.query.parser import parse
 from cqels_opt.verify import Element
 
@@ -116,3 +116,20 @@ class MergedMaker(Maker):
         return MergedCase(
             select, tuple(windows), body, modifiers, self.world(lateness), settings, dialect=self.dialect, head=head
         )
+
+
+class SetMaker(Maker):
+    """Cases in RSP-QL's manner: named windows that are sets, among them element windows that move by several elements."""
+
+    def other_window(self, name: str, stream: str) -> Window:
+        """A window of another dialect than the text's."""
+        if self.rng.random() < 0.6:
+            return super().other_window(name, stream)
+        return Window(name, stream, "last", count=self.rng.choice([1, 2, 3, 7]), every=self.rng.choice([0, 1, 2, 3, 5]))
+
+    def case(self) -> Case:
+        case, rng = super().case(), self.rng
+        streams = {name: EX + stream for name, stream, _ in case.windows}
+        replaced = {name: self.other_window(name, f"<{stream}>") for name, stream in streams.items() if rng.random() < 0.7}
+        drain = case.settings.drain and not any(w.kind == "last" for w in replaced.values())
+        return replace(case, replaced=replaced, settings=replace(case.settings, duplicates="set", drain=drain))

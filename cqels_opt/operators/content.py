@@ -118,7 +118,10 @@ def _behind(run: Run, t: int) -> int:
 
 
 class LastContent:
-    """The content of a last-n window: small, and read anew, for its ends hang on later elements."""
+    """The content of a last-n window: small, and read anew, for its ends hang on later elements.
+
+    With a step of m elements its beginnings do too: a row is new in the step in which the window moves over its element.
+    """
 
     def __init__(self, occurrence: Occurrence) -> None:
         self.occurrence = occurrence
@@ -142,12 +145,13 @@ class LastContent:
             mine = columns["task"] == number
             rank[mine] = table[columns["e"][mine]]
         bound = {variable: columns[f"v{i}"] for i, variable in enumerate(occurrence.variables)}
-        expiry = rank + occurrence.window.count
-        end = ranks.time_of(expiry, int(FOREVER))
-        rows = Rows({**bound, RANK + stream: expiry}, columns["t"], end, np.ones(len(end), np.int64))
-        alive = (rows.start < rows.end) & (rows.end > step.after + 1)
-        rows, t = rows.take(alive), columns["t"][alive]
-        self._old, self.new = rows.take(t <= step.after), rows.take(t > step.after)
+        every = occurrence.window.every or 1  # the window moves with each m-th element
+        entry = (rank + every) // every * every - 1
+        expiry = (rank + occurrence.window.count + every) // every * every - 1
+        start, end = (ranks.time_of(at, int(FOREVER)) for at in (entry, expiry))
+        rows = Rows({**bound, RANK + stream: expiry}, start, end, np.ones(len(end), np.int64))
+        rows = rows.take((start < end) & (end > step.after + 1))
+        self._old, self.new = rows.take(rows.start <= step.after), rows.take(rows.start > step.after)
         self._sides = {False: [Indexed.of_rows(self._old)], True: [Indexed.of_rows(self._old), Indexed.of_rows(self.new)]}
 
     def indexed(self, with_new: bool) -> list[Indexed]:

@@ -30,6 +30,7 @@ from cqels_opt.operators.retention import Retention
 from cqels_opt.operators.rows import Ints
 from cqels_opt.operators.step import NOWHEN, Step
 from cqels_opt.operators.workshop import Start, Workshop, at_once
+from cqels_opt.query.algebra import Window
 from cqels_opt.stats import SlotCounts
 from cqels_opt.trace.records import Lag, Milliseconds, TraceRecord
 from cqels_opt.windows.columns import read_columns, write_columns
@@ -358,9 +359,17 @@ class Driver:
         found = np.empty(0, np.int64)
         if self.state.first is not None and upto > after:
             times = {stream: line.times for stream, line in self.times.items()}
-            found = instants(program.windows, program.report, times, self.state.first, after, upto)
+            moves = {w.name: self._moves(w, files, upto) for w in program.windows if w.every}
+            found = instants(program.windows, program.report, times, self.state.first, after, upto, moves)
         step = self._bare(program, number, after, upto, np.concatenate([np.array([previous], np.int64), found]), files)
         return self._planned(program, step, walk=upto > after)
+
+    def _moves(self, window: Window, files: Sequence[SlotFile], upto: int) -> Ints:
+        """When a window of n elements that moves with each m-th one does so."""
+        dropped = self.state.dropped.get(window.stream, 0)
+        tables = [f for f in files if f.kind == "elements" and f.stream == window.stream]
+        times = rank_elements(self.folder, tables, dropped, upto).times
+        return np.unique(times[-(dropped + 1) % window.every :: window.every])
 
     def _bare(self, program: Program, number: int, after: int, upto: int, looked_at: Ints, files: Sequence[SlotFile]) -> Step:
         run, dropped = f"{self.run}-{program.id}", dict(self.state.dropped)

@@ -148,10 +148,10 @@ def _around(found: list[Token], at: int, names: dict[str, str]) -> tuple[int, bo
 def _named(found: list[Token], names: dict[str, str], query: Query) -> Iterator[tuple[int, int, str]]:
     """``GRAPH <stream>`` and ``WINDOW <w>`` of a window: its graph."""
     iri_of = _Iris(found)
-    keyword = "WINDOW" if query.dialect == "rspql" else "GRAPH"
+    keywords = ("WINDOW", "GRAPH") if query.dialect == "rspql" else ("GRAPH",)
     for place, token in enumerate(found[:-2]):
         name = found[place + 1]
-        if token.word() == keyword and found[place + 2].text == "{" and name.kind in ("iri", "name") and iri_of(name) in names:
+        if token.word() in keywords and found[place + 2].text == "{" and name.kind in ("iri", "name") and iri_of(name) in names:
             yield token.start, name.end, f"GRAPH <{window_graph(names[iri_of(name)])}>"
 
 

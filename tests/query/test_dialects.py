@@ -119,10 +119,16 @@ def test_csparql_merges_windows_and_static_data() -> None:
     assert sources(query.body) == [Merged(("S", "T", "S2")), NamedGraph("<http://ex.org/places>")]
 
 
-def test_csparql_cannot_merge_a_default_graph_of_from() -> None:
+def test_csparql_merges_a_default_graph_of_from() -> None:
     for order in (f"FROM <http://g> FROM STREAM {S} [RANGE 5s STEP 1s]", f"FROM STREAM {S} [RANGE 5s STEP 1s] FROM <http://g>"):
-        with pytest.raises(QueryError, match="not supported yet: load it with --static"):
-            parse(f"SELECT * {order} {BODY}", "csparql")
+        query = parse(f"SELECT * {order} {BODY}", "csparql")
+        assert sources(query.body) == [Merged(("S",), NamedGraph("<http://g>"))]
+
+
+def test_one_default_graph_of_from_is_merged() -> None:
+    clauses = f"FROM <http://g> FROM STREAM {S} [RANGE 5s STEP 1s] FROM <http://h>"
+    with pytest.raises(QueryError, match="several FROM clauses is not supported yet: load it with --static"):
+        parse(f"SELECT * {clauses} {BODY}", "csparql")
 
 
 # ---------------------------------------------------------------- SPARQLstream
