@@ -139,6 +139,8 @@ class Compiler:
         match node:
             case a.Bgp((), a.NamedGraph(name)):
                 return Draft(statics=[self._named_graphs(name)])
+            case a.Bgp((), a.InWindow(_, name) as source) if name is not None:
+                return self._element_graphs(name, source)
             case a.Bgp(patterns, source):
                 return self._matched(patterns, source)
             case a.Join(left, right):
@@ -364,6 +366,13 @@ class Compiler:
         rows = int((np.asarray(there) == self._id(name)).any())
         return Part("graphs", Relation.build({}, np.ones(rows, np.int64)), None, 0)
 
+    def _element_graphs(self, name: a.Node, source: a.InWindow) -> Normal:
+        """``GRAPH name {}`` in a window: the names of its elements' graphs, each once at a time, or whether this one is there."""
+        self.fresh += 1
+        anything = a.TriplePattern(*(a.Variable(f"_:{place}~{self.fresh - 1}") for place in "spo"))
+        names = (name.name,) if isinstance(name, a.Variable) else ()
+        return Above(p.DistinctNode(_HOLE, names), [Draft([(anything, source)])])
+
     def _id(self, node: a.Node) -> int | str:
         return node.name if isinstance(node, a.Variable) else int(term_ids.encode([node], self.store.seed)[0])
 
@@ -419,17 +428,17 @@ class Compiler:
     def _occurrence(self, pattern: a.TriplePattern, source: a.InWindow | a.Merged, several: bool) -> p.Occurrence:
         name = self._unique("+".join(windows_of(source)), several)
         as_set = self.distinct and all(self.windows[window].kind != "last" for window in windows_of(source))
-        first, *others = (self._in_window(pattern, window, name, as_set) for window in windows_of(source))
+        first, *others = (self._in_window(pattern, window, name, as_set, a.graph_in(source)) for window in windows_of(source))
         if not isinstance(source, a.Merged):
             return first
         part = self._static_part(pattern, source.default)
         static = self._static(part, name_of(pattern.p)) if part.relation.rows else None
         return replace(first, others=tuple(others), static=static, store=self.store_folder if static else "")
 
-    def _in_window(self, pattern: a.TriplePattern, window: str, name: str, as_set: bool) -> p.Occurrence:
+    def _in_window(self, pattern: a.TriplePattern, window: str, name: str, as_set: bool, graph: a.Node | None) -> p.Occurrence:
         places: dict[str, int] = {}
         constants, where = [], []
-        for node in (pattern.s, pattern.p, pattern.o):
+        for node in (pattern.s, pattern.p, pattern.o, *([] if graph is None else [graph])):
             if isinstance(node, a.Variable):
                 constants.append(0)
                 where.append(places.setdefault(node.name, len(places)))
@@ -437,7 +446,7 @@ class Compiler:
                 constants.append(int(self._id(node)))
                 where.append(-1)
         declared = self.windows[window]
-        shape = Shape(declared.stream, (constants[0], constants[1], constants[2]), (where[0], where[1], where[2]))
+        shape = Shape(declared.stream, tuple(constants), tuple(where))
         t0 = self.report.origin(window)
         return p.Occurrence(name, declared, t0, shape, tuple(places), as_set)
 

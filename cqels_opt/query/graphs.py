@@ -19,7 +19,6 @@ from cqels_opt.query.algebra import (
     Join,
     LeftJoin,
     Minus,
-    NamedGraph,
     OrderBy,
     Project,
     Slice,
@@ -27,13 +26,14 @@ from cqels_opt.query.algebra import (
     Union,
     Values,
     Variable,
+    graph_in,
 )
 from cqels_opt.query.visible import visible
 
 
 def unit(source: Source) -> Bgp:
     """The pattern of ``{ }``: one row; in a named graph, one row if it exists."""
-    return Bgp((), source if isinstance(source, NamedGraph) else DefaultGraph())
+    return Bgp((), source if graph_in(source) is not None else DefaultGraph())
 
 
 def join(left: Algebra, right: Algebra) -> Algebra:
@@ -47,7 +47,7 @@ def join(left: Algebra, right: Algebra) -> Algebra:
 
 def _anchored(pattern: Algebra, source: Source) -> bool:
     """Whether each of the pattern's rows is a match in this source, so that a join with the source's unit changes nothing."""
-    if not isinstance(source, NamedGraph):
+    if graph_in(source) is None:
         return True
     match pattern:
         case Bgp(_, own):
@@ -64,11 +64,11 @@ def _anchored(pattern: Algebra, source: Source) -> bool:
             return False
 
 
-def over_graphs(pattern: Algebra, inner: Variable, name: Variable) -> Algebra:
-    """The pattern of a group, read with the graph variable ``inner``, as that of ``GRAPH ?name``."""
+def over_graphs(pattern: Algebra, source: Source, inner: Variable, name: Variable) -> Algebra:
+    """The pattern of a group, read in a source with the graph variable ``inner``, as that of ``GRAPH ?name``."""
     if not _mentions(pattern, name) or _only_joins(pattern):
         return cast(Algebra, _renamed(pattern, inner, name))
-    return Join(pattern, Extend(Bgp((), NamedGraph(inner)), name, inner))
+    return Join(pattern, Extend(Bgp((), source), name, inner))
 
 
 def _mentions(node: Any, variable: Variable) -> bool:

@@ -25,6 +25,7 @@ from cqels_opt.verify.tokens import Token, apply, closing, solid, tokens
 
 WINDOW = "urn:cqels-opt:window:"
 HERE = "urn:cqels-opt:here"
+NAME = "urn:cqels-opt:name"
 DEFAULT = WINDOW + "+0"
 """What the default graph is called where it has copies; copy 1 is the default graph itself."""
 
@@ -36,6 +37,11 @@ def window_graph(window: str, copy: int = 1) -> str:
     return graph_copy(WINDOW + re.sub(r"\W", lambda m: f"%{ord(m.group()):02X}", window.lstrip("?$")), copy)
 
 
+def element_graph(window: str, name: str = "") -> str:
+    """The IRI of the graph that holds those of a window's elements which have this name; without a name, of the one that lists them."""
+    return f"{window_graph(window)}/graph/{name.encode().hex()}"
+
+
 def graph_copy(graph: str, copy: int) -> str:
     """The name of a graph's copy."""
     return graph if copy == 1 else f"{graph}#{copy}"
@@ -43,10 +49,14 @@ def graph_copy(graph: str, copy: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Rewritten:
-    """A text without window clauses. ``merged`` has the windows that are merged with the static default graph, by the graph's name."""
+    """A text without window clauses. ``merged`` has the windows that are merged with the static default graph, by the graph's name.
+
+    ``element_graphs`` tells whether the graphs of elements are asked for by name.
+    """
 
     text: str
     merged: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    element_graphs: bool = False
 
 
 def rewritten(query: Query) -> Rewritten:
@@ -73,11 +83,15 @@ def rewritten(query: Query) -> Rewritten:
         if not within:
             groups[graph] = tuple(windows)
         edits.append((opening, opening, f" GRAPH <{HERE}> {{ }} GRAPH <{graph}> {{ }} "))
-    edits += _named(found, names, query)
     text = apply(query.text, edits)
     while (again := _over_windows(text, names)) is not None:
         text = again
-    return Rewritten(text, ({DEFAULT: tuple(merged)} if merged else {}) | groups)
+    found = solid(tokens(text))
+    inside = [*_element_graphs(found, names)] if query.dialect == "rspql" else []
+    inner = {start for start, _, _ in inside}
+    outside = [edit for edit in _named(found, names, query) if edit[0] not in inner]
+    text = apply(text, [*outside, *inside])
+    return Rewritten(text, ({DEFAULT: tuple(merged)} if merged else {}) | groups, bool(inside))
 
 
 def _header(found: list[Token]) -> Iterator[tuple[int, int, str]]:
@@ -155,6 +169,27 @@ def _named(found: list[Token], names: dict[str, str], query: Query) -> Iterator[
             yield token.start, name.end, f"GRAPH <{window_graph(names[iri_of(name)])}>"
 
 
+def _element_graphs(found: list[Token], names: dict[str, str]) -> Iterator[tuple[int, int, str]]:
+    """GRAPH inside WINDOW: the graphs of that window's elements. Which they are says a graph of names."""
+    iri_of = _Iris(found)
+    for place, token in enumerate(found[:-2]):
+        if token.word() != "WINDOW" or found[place + 2].text != "{" or iri_of(found[place + 1]) not in names:
+            continue
+        window = names[iri_of(found[place + 1])]
+        for p in range(place + 2, closing(found, place + 2)):
+            graph = found[p + 1]
+            if found[p].word() != "GRAPH":
+                continue
+            if graph.kind != "variable":
+                yield found[p].start, graph.end, f"GRAPH <{element_graph(window, iri_of(graph))}>"
+                continue
+            of = f"?_bag_graph{p}"
+            listed = f"GRAPH <{element_graph(window)}> {{ {of} <{NAME}> {graph.text} }}"
+            end = found[closing(found, p + 2)].end
+            yield found[p].start, graph.end, f"{{ {listed} GRAPH {of} "
+            yield end, end, " }"
+
+
 def _over_windows(text: str, names: dict[str, str]) -> str | None:
     """The last ``WINDOW ?w { … }`` as a UNION over the declared windows; None where there is none."""
     found = solid(tokens(text))
@@ -162,8 +197,6 @@ def _over_windows(text: str, names: dict[str, str]) -> str | None:
         if found[place].word() == "WINDOW" and found[place + 1].kind == "variable":
             end = found[closing(found, place + 2)].end
             group, variable = text[found[place + 2].start : end], found[place + 1].text
-            each = (
-                f"{{ VALUES {variable} {{ <{iri}> }} GRAPH <{window_graph(window)}> {group} }}" for iri, window in names.items()
-            )
+            each = (f"{{ VALUES {variable} {{ <{iri}> }} WINDOW <{iri}> {group} }}" for iri in names)
             return f"{text[: found[place].start]}{{ {' UNION '.join(each)} }}{text[end:]}"
     return None

@@ -12,11 +12,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
-from cqels_opt.errors import InputError
+from cqels_opt.errors import InputError, QueryError
 from cqels_opt.query.algebra import Query, Window
 from cqels_opt.verify.bags import over_copies
 from cqels_opt.verify.contents import content
-from cqels_opt.verify.dialects import DEFAULT, graph_copy, window_graph
+from cqels_opt.verify.dialects import DEFAULT, NAME, element_graph, graph_copy, window_graph
 from cqels_opt.verify.instants import instants, t0_of
 from cqels_opt.verify.model import Answers, Element, Inputs, Options, Row, Triple, bare
 from cqels_opt.verify.on_pyoxigraph import Oxigraph
@@ -53,9 +53,16 @@ def evaluate(query: Query, inputs: Inputs, options: Options, only: Iterable[int]
         for triple in dict.fromkeys(default):
             graph.count(triple, +1)
     held = [
-        _Held(w, streams[bare(w.stream)], [own[w.name], *(merged[g] for g, windows in plain.merged.items() if w.name in windows)])
+        _Held(
+            w,
+            streams[bare(w.stream)],
+            [own[w.name], *(merged[g] for g, windows in plain.merged.items() if w.name in windows)],
+            _ElementGraphs(engine, w.name) if plain.element_graphs else None,
+        )
         for w in query.windows
     ]
+    if plain.element_graphs and bag:
+        raise QueryError("verify cannot match the graphs of a window's elements as bags: give --duplicates set", query.text, 1, 1)
 
     answers: Answers = Counter()
     before: Counter[Row] | None = Counter()  # None: the instant was not looked at
@@ -176,12 +183,33 @@ class _Graph:
 
 
 @dataclass(slots=True)
+class _ElementGraphs:
+    """The graphs of a window's elements by name, as sets, and the graph that lists them."""
+
+    engine: SparqlEngine
+    window: str
+    graphs: dict[str, _Graph] = field(default_factory=dict)
+
+    def count(self, element: Element, change: int) -> None:
+        """An element comes (+1) or goes (-1)."""
+        if element.graph is None:
+            return
+        iri = element_graph(self.window, bare(element.graph))
+        listed = self.graphs.setdefault("", _Graph(self.engine, element_graph(self.window), False))
+        listed.count((f"<{iri}>", f"<{NAME}>", element.graph), change)
+        graph = self.graphs.setdefault(iri, _Graph(self.engine, iri, False))
+        for triple in dict.fromkeys(element.triples):
+            graph.count(triple, change)
+
+
+@dataclass(slots=True)
 class _Held:
     """The elements that a window holds now, and the graphs that have them."""
 
     window: Window
     elements: list[Element]
     graphs: list[_Graph]
+    of_elements: _ElementGraphs | None = None
     places: range = range(0)
 
     def move(self, places: range) -> bool:
@@ -191,6 +219,8 @@ class _Held:
                 for triple in dict.fromkeys(self.elements[place].triples):  # a graph is a set of triples
                     for graph in self.graphs:
                         graph.count(triple, change)
+                if self.of_elements is not None:
+                    self.of_elements.count(self.elements[place], change)
         changed, self.places = places != self.places, places
         return changed
 

@@ -36,13 +36,15 @@ class Plain:
 
     FROM clauses are taken out of the text, since beside them it could see no window: the evaluation makes their graphs the
     default graph. FROM NAMED clauses of no window are taken out as well: all named graphs that are given can be seen. ``merged``
-    has the windows that are merged with the default graph, by the name of the graph that holds both.
+    has the windows that are merged with the default graph, by the name of the graph that holds both; ``element_graphs`` says whether
+    the graphs of elements are asked for by name.
     """
 
     text: str
     prologue: str
     default: tuple[str, ...]
     merged: Mapping[str, tuple[str, ...]]
+    element_graphs: bool
 
 
 def plain_sparql(query: Query) -> Plain:
@@ -68,7 +70,7 @@ def plain_sparql(query: Query) -> Plain:
             edits.append((token.start, token.end, "MIN"))
         elif token.word() in _SEEDED and after.text == "(":
             raise QueryError(f"verify cannot check {token.word()}(): its values are the run's own", query.text, 1, 1)
-    return Plain(with_ties(apply(text, edits)), text[: found[form].start], tuple(default), changed.merged)
+    return Plain(with_ties(apply(text, edits)), text[: found[form].start], tuple(default), changed.merged, changed.element_graphs)
 
 
 def concatenations(query: Query) -> dict[str, str]:
@@ -100,7 +102,7 @@ def at_instant(plain: str, at: int) -> str:
 def _graph_edits(found: list[Token], place: int, windows: dict[str, str]) -> list[tuple[int, int, str]]:
     """``GRAPH ?w`` of a window: its graph. ``GRAPH ?g`` of no window: all named graphs but the windows' own."""
     keyword, name = found[place], found[place + 1]
-    if name.kind != "variable":
+    if name.kind != "variable" or name.text.startswith("?_bag_"):
         return []
     window = windows.get(name.text[1:])
     if window:

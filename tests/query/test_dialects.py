@@ -92,10 +92,6 @@ def test_a_window_variable_ranges_over_the_windows() -> None:
             "the window <w> is declared twice",
         ),
         (f"SELECT * FROM NAMED WINDOW <w> ON {S} [RANGE 5s] {{ }}", r"unexpected '\]'; expected SLIDE or STEP"),
-        (
-            f"SELECT * FROM NAMED WINDOW <w> ON {S} [RANGE 5s STEP 2s] {{ WINDOW <w> {{ GRAPH ?g {BODY} }} }}",
-            "GRAPH inside WINDOW.* is not supported yet",
-        ),
     ],
 )
 def test_rspql_mistakes(text: str, message: str) -> None:
