@@ -196,7 +196,7 @@ WHERE { ?x wtur:StrCnt ?y .
     stream = "<http://iec.org/61400-25/root/td.rdf>"
     assert query.windows == (Window("rdf", stream, "delta", 1_800_000, 60_000), Window("rdf2", stream, "last", count=1500))
     assert [text[c.start : c.end] for c in query.clauses][1] == "WINDOW ELEMS 1500"
-    assert "Merged(windows=('rdf2',))" in str(query.body)
+    assert "Merged(windows=('rdf2',)" in str(query.body)
 
 
 def test_a_named_stream_is_matched_by_graph_only() -> None:
