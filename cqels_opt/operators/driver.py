@@ -21,6 +21,7 @@ from cqels_opt.operators.block import Observed
 from cqels_opt.operators.changed import counted_again, is_result, taken_over, unsealed
 from cqels_opt.operators.commit import ANONYMOUS, Commit, CommitLog, Identity
 from cqels_opt.operators.evaluate import EvaluateReport, EvaluateTask, FinishReport, Format
+from cqels_opt.operators.idle import IdleStreams
 from cqels_opt.operators.ingest import COUNT_PARTS, IngestReport, IngestTask, Rejected
 from cqels_opt.operators.knowledge import read_knowledge, write_knowledge
 from cqels_opt.operators.merging import MERGED, MergeTask, Merging
@@ -111,6 +112,7 @@ class DriverOptions:
     refused: Path | None = None  # the same of what was refused before the run: it comes first
     waiting: Callable[[int, Sequence[IngestReport]], tuple[int | None, int | None]] | None = None
     """Of a batch's number and what was ingested: the newest time of all input and how much of it waits (:class:`Lag`), if known."""
+    idle_timeout: int | None = None  # milliseconds of wall clock after which a stream that brings nothing is let go; None: never
     continue_changed: bool = False  # another query may go on from the checkpoint, where its windows are the same
 
 
@@ -146,6 +148,7 @@ class Driver:
         self._fresh_frontier = frontier.state()
         self.streams = tuple(dict.fromkeys(s for p in self.programs for s in p.streams))
         self.shapes = tuple(dict.fromkeys(s for p in self.programs for s in p.shapes))
+        self.idle = None if options.idle_timeout is None else IdleStreams(options.idle_timeout, folder, self.streams)
         self.tables = frozenset(w.stream for p in self.programs for w in p.windows if w.kind == "last")
         self.state = Commit(-1)
         self.planners: dict[str, Planner] = {}
@@ -214,7 +217,8 @@ class Driver:
         files = [*self.state.files, *(f for report in reports for f in report.files)]
         times = self._seen(reports)
         files += self._times_files(number, times)
-        upto = self.frontier.advance()
+        brought = {stream for report in reports for stream in report.streams}
+        upto = self.frontier.advance(self.idle.decide(number, brought) if self.idle is not None else ())
         if self.options.drain and self.frontier.ended and (greatest := self.frontier.greatest) is not None:
             upto = max(drained(p.windows, p.report, self.frontier.last(), greatest) for p in self.programs)
             self.frontier.value = max(self.frontier.value, upto)
