@@ -113,6 +113,7 @@ class Compiler:
     # -------------------------------------------------------------- algebra -> drafts and operators above them
     def _top(self, body: a.Algebra) -> Normal:
         """The query's own projection hides no names from anyone: its draft stays as it is."""
+        self._in_static = not moves(body)  # a body that never moves has nothing around it: as one relation it would lose its order
         if isinstance(body, a.Project):
             inner, binds = peeled(self.normal(body.input))
             if isinstance(inner, Draft):
