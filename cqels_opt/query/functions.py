@@ -27,7 +27,8 @@ from cqels_opt.rdf.terms import RDF_LANG_STRING, XSD_DATETIME, XSD_DAYTIME_DURAT
 
 _LANGUAGE = re.compile(r"[A-Za-z]{1,8}(?:-[A-Za-z0-9]{1,8})*")
 _ABSOLUTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
-_MADE = "_:made"
+MADE: Final = "_:made"
+"""How the label of a blank node begins that BNODE() made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,13 +78,13 @@ def strlang(lexical: Item, tag: Item) -> Item:
 
 
 def make_iri(item: Item, base: Item) -> Item:
-    """IRI and URI: a string is resolved against the query's base (the term text of ``base`` is the bare IRI, or "")."""
+    """IRI and URI: a string is resolved against the query's base, a term; ``""`` if there is none."""
     written = term(item)
     if written.startswith("<"):
         return written
     reference = simple(item)
     if base:
-        reference = resolve(str(base), reference)
+        reference = resolve(str(base)[1:-1], reference)
     try:
         found = iri(reference)
     except TermError as error:
@@ -129,7 +130,7 @@ def tz(item: Item) -> Item:
 
 # ------------------------------------------------------------------ what comes from the context
 def _draw(context: Context, row: Mapping[str, str], *parts: object) -> bytes:
-    seen = sorted((name, text) for name, text in row.items() if not text.startswith(_MADE))
+    seen = sorted((name, text) for name, text in row.items() if not text.startswith(MADE))
     return hashlib.sha256(repr((context.seed, seen, parts)).encode()).digest()
 
 
@@ -147,7 +148,7 @@ def _uuid(context: Context, row: Mapping[str, str], site: str) -> str:
 
 def _bnode(context: Context, row: Mapping[str, str], site: str, label: Item | None = None) -> Item:
     drawn = _draw(context, row, site) if label is None else _draw(context, row, "label", simple(label))
-    return _MADE + drawn.hex()[:24]
+    return MADE + drawn.hex()[:24]
 
 
 CONTEXTUAL: Final[dict[str, Callable[..., Item]]] = {
@@ -158,6 +159,8 @@ CONTEXTUAL: Final[dict[str, Callable[..., Item]]] = {
     "BNODE": _bnode,
 }
 INSTANT_DEPENDENT: Final = frozenset({"NOW", "RAND", "UUID", "STRUUID"})
+SEEDED: Final = frozenset({"RAND", "UUID", "STRUUID", "BNODE"})
+"""Functions that hang on all that a row binds when they are evaluated."""
 
 
 # ------------------------------------------------------------------ the tables
@@ -241,6 +244,7 @@ ARITIES: Final[dict[str, tuple[int, int | None]]] = {
     "COALESCE": (0, None),
     "BOUND": (1, 1),
     "BNODE": (0, 1),
+    "IRI": (1, 2),  # the second is the query's base, which the parser adds
     "CONCAT": (0, None),
     "SUBSTR": (2, 3),
     "REGEX": (2, 3),
