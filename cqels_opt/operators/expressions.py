@@ -46,7 +46,7 @@ def truth(rows: Rows, condition: Expression, terms: TermTable, instants: Ints | 
 
 
 def values(rows: Rows, expression: Expression, terms: TermTable, instants: Ints | None = None, site: str = "") -> Ints:
-    """The id of the expression's value a row; 0 where it is an error. ``site``: the variable that it is for, see :mod:`~cqels_opt.query.evaluate`."""
+    """The id of the expression's value a row; 0 where it is an error. ``site``: the variable that it is for."""
     if isinstance(expression, Variable):
         return rows.columns.get(expression.name, np.zeros(len(rows), np.int64))
     texts = _each(rows, expression, terms, instants, _value(expression, site))

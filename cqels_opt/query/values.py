@@ -40,7 +40,6 @@ from cqels_opt.query.numeric import (
 )
 from cqels_opt.query.temporal import Temporal, parse_temporal
 from cqels_opt.rdf.terms import (
-    RDF_LANG_STRING,
     XSD,
     XSD_BOOLEAN,
     XSD_DATETIME,
@@ -186,8 +185,7 @@ def datatype(item: Item) -> str:
     written = term(item)
     if not written.startswith('"'):
         raise ExpressionError("not a literal")
-    _, found, language = literal_parts(written)
-    return RDF_LANG_STRING if language is not None else found
+    return literal_parts(written)[1]
 
 
 # ------------------------------------------------------------------ comparing
