@@ -21,6 +21,7 @@ from cqels_opt.operators.block import Observed
 from cqels_opt.operators.changed import counted_again, is_result, taken_over, unsealed
 from cqels_opt.operators.commit import ANONYMOUS, Commit, CommitLog, Identity
 from cqels_opt.operators.evaluate import EvaluateReport, EvaluateTask, FinishReport, Format
+from cqels_opt.operators.idle import IdleStreams
 from cqels_opt.operators.ingest import COUNT_PARTS, IngestReport, IngestTask, Rejected
 from cqels_opt.operators.knowledge import read_knowledge, write_knowledge
 from cqels_opt.operators.merging import MERGED, MergeTask, Merging
@@ -31,6 +32,7 @@ from cqels_opt.operators.retention import Retention
 from cqels_opt.operators.rows import Ints
 from cqels_opt.operators.step import NOWHEN, Step
 from cqels_opt.operators.workshop import Start, Workshop, at_once
+from cqels_opt.query.algebra import Window
 from cqels_opt.stats import SlotCounts
 from cqels_opt.trace.records import Lag, Milliseconds, TraceRecord
 from cqels_opt.windows.columns import read_columns, write_columns
@@ -112,6 +114,7 @@ class DriverOptions:
     refused: Path | None = None  # the same of what was refused before the run: it comes first
     waiting: Callable[[int, Sequence[IngestReport]], tuple[int | None, int | None]] | None = None
     """Of a batch's number and what was ingested: the newest time of all input and how much of it waits (:class:`Lag`), if known."""
+    idle_timeout: int | None = None  # milliseconds of wall clock after which a stream that brings nothing is let go; None: never
     continue_changed: bool = False  # another query may go on from the checkpoint, where its windows are the same
 
 
@@ -150,6 +153,7 @@ class Driver:
         self.streams = tuple(s for s in read if s not in self.network.fed)
         self.all_streams = (*self.streams, *(s for s in read if s in self.network.fed))
         self.shapes = tuple(dict.fromkeys(s for p in self.programs for s in p.shapes))
+        self.idle = None if options.idle_timeout is None else IdleStreams(options.idle_timeout, folder, self.streams)
         self.tables = frozenset(w.stream for p in self.programs for w in p.windows if w.kind == "last")
         self.state = Commit(-1)
         self.planners: dict[str, Planner] = {}
@@ -222,7 +226,8 @@ class Driver:
             raise DataError(self._said(min(rejected, key=lambda r: (r.partition, r.line))))
         files = [*self.state.files, *(f for report in reports for f in report.files)]
         files += self._times_files(number, self._seen(reports))
-        self._reached = self.frontier.advance()
+        brought = {stream for report in reports for stream in report.streams}
+        self._reached = self.frontier.advance(self.idle.decide(number, brought) if self.idle is not None else ())
         new: dict[str, list[SlotCounts]] = {}
         steps: dict[str, Step] = {}
         done = Evaluated()
@@ -405,9 +410,17 @@ class Driver:
         first = min((self.state.firsts[s] for s in program.streams if s in self.state.firsts), default=None)
         if first is not None and upto > after:
             times = {stream: line.times for stream, line in self.times.items()}
-            found = instants(program.windows, program.report, times, first, after, upto)
+            moves = {w.name: self._moves(w, files, upto) for w in program.windows if w.every}
+            found = instants(program.windows, program.report, times, first, after, upto, moves)
         step = self._bare(program, number, after, upto, np.concatenate([np.array([previous], np.int64), found]), files)
         return self._planned(program, step, walk=upto > after)
+
+    def _moves(self, window: Window, files: Sequence[SlotFile], upto: int) -> Ints:
+        """When a window of n elements that moves with each m-th one does so."""
+        dropped = self.state.dropped.get(window.stream, 0)
+        tables = [f for f in files if f.kind == "elements" and f.stream == window.stream]
+        times = rank_elements(self.folder, tables, dropped, upto).times
+        return np.unique(times[-(dropped + 1) % window.every :: window.every])
 
     def _bare(self, program: Program, number: int, after: int, upto: int, looked_at: Ints, files: Sequence[SlotFile]) -> Step:
         run, dropped = f"{self.run}-{program.id}", dict(self.state.dropped)

@@ -88,6 +88,7 @@ class Reading:
         self.operator: Operator | None = None
         self.output: str | None = None
         self.every = 0
+        self.any_function = False
         self.default: Source = DefaultGraph()
         self.from_graph = False
         self.labels: dict[str, int] = {}
