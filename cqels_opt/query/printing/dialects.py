@@ -61,6 +61,7 @@ def _cannot(writing: Writing, window: Window) -> str:
 # ------------------------------------------------------------------ where a pattern is matched
 def _graph(writing: Writing, source: Source) -> str:
     """GRAPH of static data; what other sources a dialect has comes before this."""
+    _no_elements(writing, source)
     match source:
         case NamedGraph(name):
             return f"GRAPH {writing.node(name)}"
@@ -70,6 +71,11 @@ def _graph(writing: Writing, source: Source) -> str:
             writing.fail(f"it has no name for the window {window}, in which a pattern is matched alone")
         case _:
             writing.fail("it matches no pattern in the static default graph alone")
+
+
+def _no_elements(writing: Writing, source: Source) -> None:
+    if isinstance(source, InWindow) and source.graph is not None:
+        writing.fail("it does not name the graphs of a window's elements")
 
 
 def _window_of(writing: Writing, name: str) -> Window:
@@ -86,12 +92,17 @@ def _none(query: Query) -> Source:
 
 
 def _all_merged(query: Query) -> Source:
-    return Merged(tuple(window.name for window in query.windows))
+    return Merged(tuple(window.name for window in query.windows), _from(query))
 
 
 def _unnamed_merged(query: Query) -> Source:
     merged = tuple(window.name for window in query.windows if window.name not in _used(query))
-    return Merged(merged) if merged else DefaultGraph()
+    return Merged(merged, _from(query)) if merged else _from(query)
+
+
+def _from(query: Query) -> DefaultGraph | NamedGraph:
+    """The default graph that a FROM clause names, where windows are merged with it; elsewhere GRAPH says the same."""
+    return next((source.default for source in found_in(query.body, Merged)), DefaultGraph())
 
 
 # ------------------------------------------------------------------ headers
@@ -143,6 +154,7 @@ def _cqels_window(writing: Writing, window: Window) -> str:
 
 
 def _cqels_opened(writing: Writing, source: Source) -> str:
+    _no_elements(writing, source)
     return f"GRAPH ?{_cqels_name(writing, source.window)}" if isinstance(source, InWindow) else _graph(writing, source)
 
 
@@ -212,6 +224,7 @@ def _sparqlstream_window(writing: Writing, window: Window) -> str:
 
 
 def _by_stream(writing: Writing, source: Source) -> str:
+    _no_elements(writing, source)
     return f"GRAPH {_window_of(writing, source.window).stream}" if isinstance(source, InWindow) else _graph(writing, source)
 
 

@@ -28,6 +28,8 @@ def expression(writing: Writing, node: Expression) -> str:
             return f"({f' {function} '.join(expression(writing, part) for part in _chain(node))})"
         case Call(function, (only,)) if function in _UNARY:
             return f"({_UNARY[function]}({expression(writing, only)}))"
+        case Call("IRI", (name, _)):  # the second is the base, which BASE says
+            return f"IRI({expression(writing, name)})"
         case Call(function, arguments):
             return f"{function}({_listed(writing, arguments)})"
 

@@ -11,16 +11,17 @@ from cqels_opt.query.algebra import (
     Extend,
     Filter,
     Group,
+    InWindow,
     Join,
     LeftJoin,
     Minus,
-    NamedGraph,
     OrderBy,
     Project,
     Slice,
     TriplePattern,
     Union,
     Values,
+    graph_in,
 )
 from cqels_opt.query.printing.formulas import constraint, expression
 from cqels_opt.query.printing.selects import select
@@ -40,9 +41,11 @@ def _elements(writing: Writing, node: Algebra) -> list[str]:
     """A node as elements of a group that are read one after the other; what ends a group, or begins one, gets braces of its own."""
     match node:
         case Bgp(patterns, source):
-            if not patterns and not isinstance(source, NamedGraph):
+            if not patterns and graph_in(source) is None:
                 return []
             text = triples(writing, patterns)
+            if isinstance(source, InWindow) and source.graph is not None:
+                text = f"GRAPH {writing.node(source.graph)} {{ {text} }}"
             return [text] if source == writing.default else [f"{writing.opened(writing, source)} {{ {text} }}"]
         case Join(left, right):
             return [*_elements(writing, left), *_joined(writing, left, right)]
@@ -63,8 +66,13 @@ def _elements(writing: Writing, node: Algebra) -> list[str]:
             return [values(writing, node)]
         case Filter() | Project() | Distinct() | Slice():
             return [_braced(writing, node)]
-        case OrderBy() | Group():
-            writing.fail(f"{type(node).__name__} stands where only a sub-select can")
+        case Group(_, keys, aggregates):  # that the parser has made, for groups within GRAPH ?g
+            named: Algebra = node
+            for variable, _ in aggregates:
+                named = Extend(named, variable, variable)
+            return [_braced(writing, Project(named, (*keys, *(variable for variable, _ in aggregates))))]
+        case OrderBy():
+            writing.fail("ORDER BY stands where only a sub-select can")
 
 
 def _joined(writing: Writing, left: Algebra, right: Algebra) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cqels_opt.errors import QueryError
-from cqels_opt.query.algebra import Ask, Construct, DefaultGraph, Describe, Query
+from cqels_opt.query.algebra import Ask, Construct, DefaultGraph, Describe, Merged, NamedGraph, Query
 from cqels_opt.query.mistakes import nearest
 from cqels_opt.query.printing.dialects import STYLES, Style
 from cqels_opt.query.printing.patterns import inside, triples
@@ -25,7 +25,9 @@ def to_text(query: Query, dialect: str) -> str:
     writing.default = style.default(query) if query.windows else DefaultGraph()
     lines = [f"BASE {_bracketed(query.base)}"] if query.base else []
     lines += filter(None, [style.header(writing)])
-    clauses = "".join(f"\n{style.window(writing, window)}" for window in query.windows)
+    default = writing.default.default if isinstance(writing.default, Merged) else None
+    clauses = f"\nFROM {writing.node(default.name)}" if isinstance(default, NamedGraph) else ""
+    clauses += "".join(f"\n{style.window(writing, window)}" for window in query.windows)
     lines.append(select(writing, query.body, _head(writing, style), f"{clauses}\n" if clauses else "", style.operator(writing)))
     return "\n".join(lines) + "\n"
 
