@@ -25,7 +25,6 @@ from cqels_opt.query.algebra import (
     Join,
     LeftJoin,
     Minus,
-    NamedGraph,
     OrderBy,
     Project,
     Slice,
@@ -33,13 +32,14 @@ from cqels_opt.query.algebra import (
     Union,
     Values,
     Variable,
+    graph_in,
 )
 from cqels_opt.query.visible import visible
 
 
 def unit(source: Source) -> Bgp:
     """The pattern of ``{ }``: one row; in a named graph, one row if it exists."""
-    return Bgp((), source if isinstance(source, NamedGraph) else DefaultGraph())
+    return Bgp((), source if graph_in(source) is not None else DefaultGraph())
 
 
 def join(left: Algebra, right: Algebra) -> Algebra:
@@ -53,7 +53,7 @@ def join(left: Algebra, right: Algebra) -> Algebra:
 
 def _anchored(pattern: Algebra, source: Source) -> bool:
     """Whether each of the pattern's rows is a match in this source, so that a join with the source's unit changes nothing."""
-    if not isinstance(source, NamedGraph):
+    if graph_in(source) is None:
         return True
     match pattern:
         case Bgp(_, own):
@@ -70,11 +70,11 @@ def _anchored(pattern: Algebra, source: Source) -> bool:
             return False
 
 
-def over_graphs(pattern: Algebra, inner: Variable, name: Variable) -> Algebra:
-    """The pattern of a group, read with the graph variable ``inner``, as that of ``GRAPH ?name``."""
+def over_graphs(pattern: Algebra, source: Source, inner: Variable, name: Variable) -> Algebra:
+    """The pattern of a group, read in a source with the graph variable ``inner``, as that of ``GRAPH ?name``."""
     if not _mentions(pattern, name) or _only_joins(pattern):
         return cast(Algebra, _renamed(pattern, inner, name))
-    return Join(pattern, Extend(Bgp((), NamedGraph(inner)), name, inner))
+    return Join(pattern, Extend(Bgp((), source), name, inner))
 
 
 def _mentions(node: Any, variable: Variable) -> bool:
@@ -115,13 +115,13 @@ def minus(left: Algebra, right: Algebra, graph: Variable) -> Algebra | None:
 
 
 def one_group_a_graph(
-    body: Algebra, graph: Variable, made: tuple[tuple[Variable, Aggregate], ...], fresh: Callable[[], Variable]
+    body: Algebra, source: Source, graph: Variable, made: tuple[tuple[Variable, Aggregate], ...], fresh: Callable[[], Variable]
 ) -> Algebra:
-    """One group of all within ``GRAPH ?g``: each named graph has its own, also one in which nothing matches."""
+    """One group of all within ``GRAPH ?g``: each graph of the source has its own, also one in which nothing matches."""
     inner = tuple((fresh(), aggregate) for _, aggregate in made)
     rows = fresh()
     grouped = Group(body, (graph,), (*inner, (rows, Aggregate("COUNT", None))))
-    found: Algebra = LeftJoin(Bgp((), NamedGraph(graph)), grouped)
+    found: Algebra = LeftJoin(unit(source), grouped)
     for (outer, aggregate), (variable, _) in zip(made, inner):
         of_none = aggregated(aggregate.function, aggregate.distinct, aggregate.separator)(())
         nothing: Expression = Call("COALESCE", ()) if of_none is None else Constant(of_none)

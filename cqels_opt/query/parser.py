@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from lark import Tree
 from lark.exceptions import UnexpectedInput
 
 from cqels_opt.errors import QueryError
-from cqels_opt.query.algebra import DefaultGraph, Distinct, NamedGraph, Project, Query, Slice, Variable
+from cqels_opt.query.algebra import Distinct, Merged, NamedGraph, Project, Query, Slice, Variable
 from cqels_opt.query.dialects import DIALECTS, recognise
 from cqels_opt.query.formulas import read_iri
 from cqels_opt.query.grammar import load
@@ -101,10 +103,11 @@ def _clause(reading: Reading, tree: Branch) -> None:
         reading.dialect.clauses[tree.data](reading, tree)
     elif tree.data == "from_default":
         # SPARQL's default graph is then what --graph loads under this name.
-        if reading.default != DefaultGraph():
+        if reading.from_graph:
             reading.fail(tree, "a default graph of several FROM clauses is not supported yet: load it with --static")
         reading.from_graph = True
-        reading.default = NamedGraph(read_iri(reading, branches(tree)[0]))
+        graph = NamedGraph(read_iri(reading, branches(tree)[0]))
+        reading.default = replace(reading.default, default=graph) if isinstance(reading.default, Merged) else graph
     elif tree.data == "from_named":
         read_iri(reading, branches(tree)[0])
 

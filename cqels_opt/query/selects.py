@@ -10,12 +10,12 @@ from cqels_opt.query.algebra import (
     Expression,
     Extend,
     Group,
-    NamedGraph,
     OrderBy,
     Project,
     Slice,
     Source,
     Variable,
+    graph_in,
 )
 from cqels_opt.query.formulas import read_expression, used
 from cqels_opt.query.graphs import join, one_group_a_graph
@@ -55,7 +55,8 @@ def read_select(reading: Reading, tree: Branch, source: Source) -> Algebra:
     grouped = group_clause is not None or having is not None or bool(aggregates.found)
     in_scope = set(visible(body))
     # Within GRAPH ?g a sub-select is evaluated in each graph by itself: the graph is part of its groups and rows.
-    graph = (source.name,) if isinstance(source, NamedGraph) and isinstance(source.name, Variable) else ()
+    named = graph_in(source)
+    graph = (named,) if isinstance(named, Variable) else ()
     if graph and only(modifiers, "slice_clause") is not None:
         reading.fail(head, "within GRAPH ?g, a sub-select with LIMIT or OFFSET is not supported yet")
     if grouped:
@@ -65,7 +66,7 @@ def read_select(reading: Reading, tree: Branch, source: Source) -> Algebra:
         in_scope = set(keys)
         made = tuple((variable, aggregate) for aggregate, variable in aggregates.found.items())
         if graph and group_clause is None:
-            body = one_group_a_graph(body, graph[0], made, lambda: reading.fresh("agg"))
+            body = one_group_a_graph(body, source, graph[0], made, lambda: reading.fresh("agg"))
         else:
             body = Group(body, (*keys, *graph), made, implicit=group_clause is None)
     _check_names(reading, items, in_scope)
