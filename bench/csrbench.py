@@ -11,7 +11,7 @@ number of seconds, since their clocks did not start with the stream.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -100,13 +100,15 @@ def run(query: Query, t0: int | None, stream: list[Element], file: Path, folder:
     return Run(language, 0, t0, answers, judge(query, Inputs({STREAM: stream}), options, answers))
 
 
-def runs(stream: list[Element], languages: tuple[Language, ...] = LANGUAGES, quick: bool = False) -> Iterator[Run]:
+def runs(
+    stream: list[Element], languages: tuple[Language, ...] = LANGUAGES, quick: bool = False, numbers: Iterable[int] = NUMBERS
+) -> Iterator[Run]:
     """Every query in every language at every t0; ``quick``: at the first and the last t0."""
     with tempfile.TemporaryDirectory(prefix="cqels-opt-bench-") as scratch:
         file = Path(scratch) / "stream.ndjson"
         write_elements(file, stream)
         for language in languages:
-            for number in NUMBERS:
+            for number in numbers:
                 query = read_query(language, number)
                 every: list[int | None] = [*origins(query)] or [None]
                 for t0 in sorted({every[0] or 0, every[-1] or 0}) if quick and every != [None] else every:
@@ -135,21 +137,22 @@ def study(quick: bool) -> dict[str, Any]:
     return {"results": checked, "engines": [c.as_json() for c in compared(folder, found)] if not quick else []}
 
 
-def compared(folder: Path, found: list[Run]) -> list[Compared]:
+def compared(folder: Path, found: list[Run], engines: tuple[str, ...] = ("csparql", "sparqlstream", "cqels")) -> list[Compared]:
     """What each real engine answered, next to our answers at all t0."""
     results = []
     for number in NUMBERS:
-        windows = _by_closing(r for r in found if (r.language, r.number) == ("csparql", number))
         (window,) = read_query("csparql", number).windows
-        slide = window.slide
-        for engine in ("csparql", "sparqlstream"):
-            results.append(compare_windows(engine, number, recorded(folder, engine, number), windows, slide))
-        ours = next(r for r in found if (r.language, r.number) == ("cqels", number))
-        results.append(compare_cqels(number, recorded(folder, "cqels", number), ours.answers))
+        windows = _by_closing(r for r in found if (r.language, r.number) == ("csparql", number))
+        for engine in engines:
+            if engine == "cqels":
+                mine = next(r for r in found if (r.language, r.number) == ("cqels", number))
+                results.append(compare_cqels(number, recorded(folder, engine, number), mine.answers))
+            else:
+                results.append(compare_windows(engine, number, recorded(folder, engine, number), windows, window.slide))
     return results
 
 
-def _by_closing(found: Iterator[Run] | Any) -> dict[int, Answers]:
+def _by_closing(found: Iterable[Run]) -> dict[int, Answers]:
     """The rows of the window that closes at each instant: whatever t0 it belongs to, its content is the same."""
     windows: dict[int, Answers] = {}
     for one in found:

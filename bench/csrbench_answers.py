@@ -29,8 +29,7 @@ NOTES = {
     (
         "cqels",
         4,
-    ): "it answers when a reading over 80 comes, also if the average stays, and never when one leaves; and a reading of just "
-    "4 s ago counts as its wall clock has it",
+    ): "it answers only when a reading over 80 comes, and one of 4 s ago is then still in its window: its clock is late",
     ("cqels", 6): "the others pair observations that are 6 s to 31 s apart: one of its two windows loses nothing",
     ("cqels", 7): "each of the 957 temperatures comes once, whatever it is: nothing is compared",
 }
