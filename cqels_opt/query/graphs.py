@@ -115,13 +115,17 @@ def minus(left: Algebra, right: Algebra, graph: Variable) -> Algebra | None:
 
 
 def one_group_a_graph(
-    body: Algebra, source: Source, graph: Variable, made: tuple[tuple[Variable, Aggregate], ...], fresh: Callable[[], Variable]
+    body: Algebra,
+    source: Source,
+    graph: Variable,
+    made: tuple[tuple[Variable, Aggregate], ...],
+    fresh: Callable[[], Variable],
 ) -> Algebra:
-    """One group of all within ``GRAPH ?g``: each graph of the source has its own, also one in which nothing matches."""
+    """One group of all within ``GRAPH ?g``, the source: each graph has its own, also one in which nothing matches."""
     inner = tuple((fresh(), aggregate) for _, aggregate in made)
     rows = fresh()
     grouped = Group(body, (graph,), (*inner, (rows, Aggregate("COUNT", None))))
-    found: Algebra = LeftJoin(unit(source), grouped)
+    found: Algebra = LeftJoin(Bgp((), source), grouped)
     for (outer, aggregate), (variable, _) in zip(made, inner):
         of_none = aggregated(aggregate.function, aggregate.distinct, aggregate.separator)(())
         nothing: Expression = Call("COALESCE", ()) if of_none is None else Constant(of_none)
