@@ -21,7 +21,7 @@ from cqels_opt.errors import QueryError
 from cqels_opt.lod.relation import Relation, restrict
 from cqels_opt.lod.store import StaticPattern, Store
 from cqels_opt.operators import program as p
-from cqels_opt.operators.binds import bound, certain, lifted, peeled, projected, seeded, stands_above, without
+from cqels_opt.operators.binds import bound, certain, lifted, peeled, projected, stands_above, without
 from cqels_opt.operators.drafts import (
     Above,
     Draft,
@@ -42,7 +42,7 @@ from cqels_opt.operators.expressions import truth
 from cqels_opt.operators.join import as_rows
 from cqels_opt.operators.mentions import conjunction, counts_whole_rows, exists_in, mentions, moves, written_in
 from cqels_opt.operators.pushdown import Schema
-from cqels_opt.operators.rows import HIDDEN, Rows
+from cqels_opt.operators.rows import HIDDEN, Rows, is_nameable
 from cqels_opt.operators.step import NOWHEN
 from cqels_opt.operators.subresults import BYTES_BUDGET, Part, choose_parts, join_all, name_of, numbered, restricted
 from cqels_opt.operators.terms import TermTable, write_page
@@ -51,7 +51,7 @@ from cqels_opt.operators.tree import Scope, evaluate
 from cqels_opt.plans import JoinKind
 from cqels_opt.query import algebra as a
 from cqels_opt.query.reading import line_and_column
-from cqels_opt.query.scope import uses_now
+from cqels_opt.query.scope import seeded, uses_now
 from cqels_opt.query.scope import variables as read_by
 from cqels_opt.query.visible import visible
 from cqels_opt.rdf import ids as term_ids
@@ -117,6 +117,9 @@ class Compiler:
     # -------------------------------------------------------------- algebra -> drafts and operators above them
     def _top(self, body: a.Algebra) -> Normal:
         """The query's own projection hides no names from anyone: its draft stays as it is."""
+        self._in_static = not moves(
+            body
+        )  # a body that never moves has nothing around it: as one relation it would lose its order
         if isinstance(body, a.Project):
             inner, binds = peeled(self.normal(body.input))
             if isinstance(inner, Draft):
@@ -351,7 +354,7 @@ class Compiler:
         inputs = []
         for i, part in enumerate(normal.inputs):
             others = set().union(*(mentioned(x) for j, x in enumerate(normal.inputs) if j != i))
-            inputs.append(self.finished(part, outside | others | read_by_node(normal.node)))
+            inputs.append(self.finished(part, outside | others | read_by_node(normal.node) | _whole_row(normal.node, part)))
         return filled(normal.node, inputs)
 
     def _finished_draft(self, draft: Draft, outside: set[str]) -> p.Tree:
@@ -540,6 +543,13 @@ def _opened(pattern: a.Algebra) -> tuple[a.Algebra, list[a.Expression]]:
         conditions.append(pattern.condition)
         pattern = pattern.input
     return pattern, conditions
+
+
+def _whole_row(node: p.Tree, below: Normal) -> set[str]:
+    """The variables that RAND(), BNODE() and their like hang on, if a BIND calls one: all that a query can write."""
+    if not isinstance(node, p.ExtendNode) or not seeded(node.expression):
+        return set()
+    return {v for v in mentioned(below) if is_nameable(v)}
 
 
 def _relation(rows: Rows, needed: set[str]) -> Relation:

@@ -8,7 +8,7 @@ from typing import Final
 
 from cqels_opt.errors import QueryError
 from cqels_opt.query.algebra import TIMESTAMP, Aggregate, Call, Constant, Exists, Expression, Variable
-from cqels_opt.query.functions import check_call
+from cqels_opt.query.functions import ARITIES, check_call
 from cqels_opt.query.names import UnresolvedError, literal_term, number_term, string_value
 from cqels_opt.query.reading import Aggregates, Branch, Reading, Scope, branches, only, span, tokens
 
@@ -94,12 +94,18 @@ def _function_call(reading: Reading, tree: Branch, scope: Scope) -> Expression:
         reading.fail(tree, f"timestamp() is a function of C-SPARQL, and this is read as {reading.dialect.name}")
     if call.function == TIMESTAMP and not all(isinstance(x, Variable | Constant) for x in call.arguments):
         reading.fail(tree, "timestamp() takes variables and terms: give what is computed a name with BIND")
-    return _checked(reading, tree, call)
+    return call if reading.any_function and call.function not in ARITIES else _checked(reading, tree, call)
 
 
 def _builtin_call(reading: Reading, tree: Branch, scope: Scope) -> Expression:
     name = tokens(tree)[0].upper()
-    return _checked(reading, tree, Call(_SAME.get(name, name), _all(reading, branches(tree), scope)))
+    call = _checked(reading, tree, Call(_SAME.get(name, name), _all(reading, branches(tree), scope)))
+    if call.function != "IRI":
+        return call
+    if len(call.arguments) > 1:
+        reading.fail(tree, f"{name} takes 1 argument, not {len(call.arguments)}")
+    base = reading.names.base
+    return call if base is None else Call("IRI", (*call.arguments, Constant(f"<{base}>")))
 
 
 def _checked(reading: Reading, tree: Branch, call: Call) -> Call:

@@ -5,14 +5,20 @@ The group is therefore read with a fresh graph variable, which takes the place o
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, cast
 
+from cqels_opt.query.aggregates import aggregate as aggregated
 from cqels_opt.query.algebra import (
+    Aggregate,
     Algebra,
     Bgp,
+    Call,
+    Constant,
     DefaultGraph,
     Distinct,
+    Expression,
     Extend,
     Filter,
     Group,
@@ -106,6 +112,25 @@ def minus(left: Algebra, right: Algebra, graph: Variable) -> Algebra | None:
     if not shared:
         return left
     return Minus(left, right) if shared & _certain(left) & _certain(right) else None
+
+
+def one_group_a_graph(
+    body: Algebra,
+    source: Source,
+    graph: Variable,
+    made: tuple[tuple[Variable, Aggregate], ...],
+    fresh: Callable[[], Variable],
+) -> Algebra:
+    """One group of all within ``GRAPH ?g``, the source: each graph has its own, also one in which nothing matches."""
+    inner = tuple((fresh(), aggregate) for _, aggregate in made)
+    rows = fresh()
+    grouped = Group(body, (graph,), (*inner, (rows, Aggregate("COUNT", None))))
+    found: Algebra = LeftJoin(Bgp((), source), grouped)
+    for (outer, aggregate), (variable, _) in zip(made, inner):
+        of_none = aggregated(aggregate.function, aggregate.distinct, aggregate.separator)(())
+        nothing: Expression = Call("COALESCE", ()) if of_none is None else Constant(of_none)
+        found = Extend(found, outer, Call("IF", (Call("BOUND", (rows,)), variable, nothing)))
+    return found
 
 
 def _certain(pattern: Algebra) -> set[Variable]:

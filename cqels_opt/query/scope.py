@@ -24,7 +24,7 @@ from cqels_opt.query.algebra import (
     Variable,
     graph_in,
 )
-from cqels_opt.query.functions import INSTANT_DEPENDENT
+from cqels_opt.query.functions import INSTANT_DEPENDENT, SEEDED
 
 
 def variables(expression: Expression) -> frozenset[str]:
@@ -45,6 +45,11 @@ def uses_now(expression: Expression) -> bool:
         for part in _parts(expression)
         if isinstance(part, (Call, Exists))
     )
+
+
+def seeded(expression: Expression) -> bool:
+    """Whether a function is called that hangs on all that a row binds: what calls it stays where it was written."""
+    return any(isinstance(part, Call) and part.function in SEEDED for part in _parts(expression))
 
 
 def _parts(expression: Expression) -> Iterator[Expression]:
