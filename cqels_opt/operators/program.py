@@ -29,9 +29,15 @@ class Occurrence:
     shape: Shape
     variables: tuple[str, ...]
     distinct: bool = False  # the content is a set of triples, not a bag of elements
+    time: str = ""  # the variable that takes the elements' times, if any
     others: tuple[Occurrence, ...] = ()  # the pattern in further windows
     static: Static | None = None  # the pattern in the static graph
     store: str = ""  # the folder of the static store, where there is a static part
+
+    @property
+    def binds(self) -> tuple[str, ...]:
+        """The variables that its rows have; joins are on those of the pattern alone."""
+        return (*self.variables, self.time) if self.time else self.variables
 
     @property
     def merged(self) -> bool:

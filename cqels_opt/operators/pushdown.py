@@ -44,7 +44,7 @@ TwoSided: TypeAlias = JoinNode | LeftJoinNode | MinusNode | ExistsNode
 
 def block_binds(block: Block) -> Names:
     """The variables that are bound on every row of a block."""
-    patterns = (*(o.variables for o in block.occurrences), *(s.variables for s in block.inner))
+    patterns = (*(o.binds for o in block.occurrences), *(s.variables for s in block.inner))
     return frozenset(v for names in patterns for v in names) & frozenset(block.output)
 
 

@@ -21,6 +21,8 @@ class Variable:
 
 
 Term: TypeAlias = str
+TIMESTAMP = "<http://larkc.eu/csparql/sparql/jena/ext#timestamp>"
+"""C-SPARQL's ``timestamp(s, p, o)``, as a function of a :class:`Call`."""
 Node: TypeAlias = "Variable | Term"
 
 
@@ -39,10 +41,14 @@ class NamedGraph:
 
 @dataclass(frozen=True, slots=True)
 class InWindow:
-    """The content of a declared window; with a ``graph`` that of its elements whose graph has this name, or of each in turn."""
+    """The content of a declared window; with a ``graph`` that of its elements whose graph has this name, or of each in turn.
+
+    ``time`` takes the element's time, of each occurrence of a triple.
+    """
 
     window: str
     graph: Node | None = None
+    time: Variable | None = None
 
 
 @dataclass(frozen=True, slots=True)

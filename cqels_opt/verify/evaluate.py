@@ -76,6 +76,9 @@ def evaluate(query: Query, inputs: Inputs, options: Options, only: Iterable[int]
             continue
         if before is None or at == every[0] or any(changed) or NOW_MARK in text:
             copies = {name: graph.copies() for name, graph in own.items()}
+            engine.times = {
+                t: e.t for e in sorted((e for h in held for e in h.elements_now()), key=lambda e: e.t) for t in e.triples
+            }
             spread = over_copies(at_instant(text, at), copies, {name: graph.copies() for name, graph in merged.items()})
             now = made(engine.select(spread), chain(default, *(graph.counts for graph in own.values())))
         else:
@@ -214,6 +217,10 @@ class _Held:
     graphs: list[_Graph]
     of_elements: _ElementGraphs | None = None
     places: range = range(0)
+
+    def elements_now(self) -> Iterator[Element]:
+        """What the window holds."""
+        return (self.elements[place] for place in self.places)
 
     def move(self, places: range) -> bool:
         """Takes out what has left and puts in what has entered; whether anything did."""
