@@ -87,6 +87,8 @@ def in_session(spark: SparkSession, options: RunOptions, folder: Path, watch: Wa
         for iri, path in options.streams
         if iri.strip("<>") in [s.strip("<>") for s in query.program.streams]
     ]
+    if options.follow and not query.program.streams:
+        raise InputError("the query reads no stream, and is answered once: leave --follow out")
     live = options.follow or any(path.is_dir() for _, path in used)
     if live and not all(path.is_dir() for _, path in used):
         raise InputError(
@@ -129,7 +131,10 @@ def _replay(
     with _progress(len(plan.chunks), driver.state.batch + 1) as advance:
         handle = StreamRun(driver, runner, _watching(advance, watch))
         handle.chunk = plan.path
-        stopped = _wait(handle.start(chunk_stream(spark, plan.chunk_folder), folder / "spark", to_the_end=True))
+        if driver.streams:
+            stopped = _wait(handle.start(chunk_stream(spark, plan.chunk_folder), folder / "spark", to_the_end=True))
+        else:
+            stopped = _wait(handle.once())
     if not stopped:
         check_ended(driver)
     return handle, stopped, plan.rejected

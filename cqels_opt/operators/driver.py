@@ -198,7 +198,10 @@ class Driver:
 
     # -------------------------------------------------------------- a batch
     def batch(self, number: int, rows: Any) -> list[TraceRecord]:
-        """Does a micro-batch, from its elements to its commit record; returns its trace records."""
+        """Does a micro-batch, from its elements to its commit record; returns its trace records.
+
+        Queries that read no stream are answered once, by their first batch, which has no rows.
+        """
         if number <= self.state.batch or self.log_ahead(number):
             self.restore(number)
         clock = _Clock()
@@ -210,7 +213,7 @@ class Driver:
         tables = frozenset(self.streams) & self.tables
         first = self.programs[0]
         task = IngestTask(str(self.folder), number, self.streams, self.shapes, first.store, first.seed, after, tables)
-        reports = self.runner.ingest(rows, task)
+        reports = self.runner.ingest(rows, task) if self.streams else []
         rejected = [r for report in reports for r in report.rejected]
         if rejected and not self.options.skip_bad:
             raise DataError(self._said(min(rejected, key=lambda r: (r.partition, r.line))))
@@ -222,6 +225,8 @@ class Driver:
         if self.options.drain and self.frontier.ended and (greatest := self.frontier.greatest) is not None:
             upto = max(drained(p.windows, p.report, self.frontier.last(), greatest) for p in self.programs)
             self.frontier.value = max(self.frontier.value, upto)
+        if not self.streams:
+            upto = self.frontier.value = max(after, *(p.report.origin("") for p in self.programs))
         clock.lap("ingest")
         new = self._released(reports, upto)
         self._tell_elements(files)
@@ -361,7 +366,9 @@ class Driver:
     def _step(self, program: Program, number: int, after: int, upto: int, files: Sequence[SlotFile]) -> Step:
         previous = self.state.reported.get(program.id, int(NOWHEN))
         found = np.empty(0, np.int64)
-        if self.state.first is not None and upto > after:
+        if not program.windows and after < program.report.origin("") <= upto:
+            found = np.array([program.report.origin("")], np.int64)
+        elif self.state.first is not None and upto > after:
             times = {stream: line.times for stream, line in self.times.items()}
             moves = {w.name: self._moves(w, files, upto) for w in program.windows if w.every}
             found = instants(program.windows, program.report, times, self.state.first, after, upto, moves)
