@@ -59,7 +59,7 @@ def _read(text: str, dialect: Dialect, file: str, any_function: bool) -> Query:
         elif part.data.endswith("_query"):
             query = part
         else:
-            dialect.clauses[part.data](reading, part)
+            _clause(reading, part)
     assert query is not None
     if query.data != "select_query":
         reading.fail(query, f"{query.data.removesuffix('_query').upper()} is not supported yet: write SELECT")
