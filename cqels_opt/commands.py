@@ -83,6 +83,8 @@ def in_session(spark: SparkSession, options: RunOptions, folder: Path, watch: Wa
                 f"the query does not read stream <{iri}>" if len(queries) == 1 else f"no query reads stream <{iri}> from outside"
             )
     used = [(iri.strip("<>"), path) for iri, path in options.streams if iri.strip("<>") in bare]
+    if options.follow and not needed:
+        raise InputError("the query reads no stream, and is answered once: leave --follow out")
     live = options.follow or any(path.is_dir() for _, path in used)
     if live and not all(path.is_dir() for _, path in used):
         raise InputError(
@@ -127,7 +129,10 @@ def _replay(
     with _progress(len(plan.chunks), driver.state.batch + 1) as advance:
         handle = StreamRun(driver, runner, _watching(advance, watch))
         handle.chunk = plan.path
-        stopped = _wait(handle.start(chunk_stream(spark, plan.chunk_folder), folder / "spark", to_the_end=True))
+        if driver.streams:
+            stopped = _wait(handle.start(chunk_stream(spark, plan.chunk_folder), folder / "spark", to_the_end=True))
+        else:
+            stopped = _wait(handle.once())
     if not stopped:
         check_ended(driver)
     return handle, stopped, plan.rejected

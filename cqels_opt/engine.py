@@ -208,9 +208,11 @@ class Engine:
             ),
             trace,
         )
+        run = StreamRun(driver, runner)
+        if not driver.streams:
+            return run.once()
         frames = {iri: given[iri.strip("<>")] for iri in driver.streams}
         frame = row_stream(frames, driver.streams, order)
-        run = StreamRun(driver, runner)
         run.ordered = order is not None
         return run.start(frame, folder / "spark", to_the_end=to_the_end, trigger=trigger)
 

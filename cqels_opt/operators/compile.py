@@ -89,6 +89,9 @@ class Compiler:
         self.fresh = 0
         self.names: dict[str, int] = {}
         self._in_static = False
+        self._static_relations: dict[
+            StaticPattern, Relation
+        ] = {}  # what patterns match, asked for more than once where sources are merged
         self._mentions = mentions(query.body)
         self._told: set[int] = set()  # ORDER BYs whose order shows
 
@@ -228,7 +231,9 @@ class Compiler:
 
     def _static_part(self, pattern: a.TriplePattern, source: a.Source) -> Part:
         at = StaticPattern(self._id(pattern.s), self._id(pattern.p), self._id(pattern.o), self._graph(source))
-        return Part(name_of(pattern.p), self.store.match(at), at, 1)
+        if at not in self._static_relations:
+            self._static_relations[at] = self.store.match(at)
+        return Part(name_of(pattern.p), self._static_relations[at], at, 1)
 
     def _refuse(self, message: str, place: int) -> NoReturn:
         """QueryError at a character of the text."""

@@ -209,7 +209,10 @@ class Driver:
 
     # -------------------------------------------------------------- a batch
     def batch(self, number: int, rows: Any) -> list[TraceRecord]:
-        """Does a micro-batch, from its elements to its commit record; returns its trace records."""
+        """Does a micro-batch, from its elements to its commit record; returns its trace records.
+
+        Queries that read no stream are answered once, by their first batch, which has no rows.
+        """
         if number <= self.state.batch or self.log_ahead(number):
             self.restore(number)
         clock = _Clock()
@@ -220,7 +223,7 @@ class Driver:
         after = self.frontier.value
         first = self.programs[0]
         task = IngestTask(str(self.folder), number, self.all_streams, self.shapes, first.store, first.seed, after, self.tables)
-        reports = list(self.runner.ingest(rows, task))
+        reports = list(self.runner.ingest(rows, task)) if self.streams else []
         rejected = [r for report in reports for r in report.rejected]
         if rejected and not self.options.skip_bad:
             raise DataError(self._said(min(rejected, key=lambda r: (r.partition, r.line))))
@@ -228,6 +231,8 @@ class Driver:
         files += self._times_files(number, self._seen(reports))
         brought = {stream for report in reports for stream in report.streams}
         self._reached = self.frontier.advance(self.idle.decide(number, brought) if self.idle is not None else ())
+        if not self.streams:
+            self._reached = self.frontier.value = max(after, *(p.report.origin("") for p in self.programs))
         new: dict[str, list[SlotCounts]] = {}
         steps: dict[str, Step] = {}
         done = Evaluated()
@@ -408,7 +413,9 @@ class Driver:
         previous = self.state.reported.get(program.id, int(NOWHEN))
         found = np.empty(0, np.int64)
         first = min((self.state.firsts[s] for s in program.streams if s in self.state.firsts), default=None)
-        if first is not None and upto > after:
+        if not program.windows and after < program.report.origin("") <= upto:
+            found = np.array([program.report.origin("")], np.int64)
+        elif first is not None and upto > after:
             times = {stream: line.times for stream, line in self.times.items()}
             moves = {w.name: self._moves(w, files, upto) for w in program.windows if w.every}
             found = instants(program.windows, program.report, times, first, after, upto, moves)

@@ -60,7 +60,7 @@ def _read(text: str, dialect: Dialect, file: str, any_function: bool) -> Query:
         elif part.data.endswith("_query"):
             query = part
         else:
-            dialect.clauses[part.data](reading, part)
+            _clause(reading, part)
     assert query is not None
     for output in tokens(query):
         if output.type == "OUTPUT":

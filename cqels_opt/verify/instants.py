@@ -20,6 +20,8 @@ def t0_of(window: Window, options: Options) -> int:
 
 def instants(query: Query, times: Times, options: Options) -> list[int]:
     """E, ascending: from the first element's time to the end of the input, or until all windows are empty with ``drain``."""
+    if not query.windows:
+        return [options.t0]  # of static data alone: looked at once
     seen = [t for ts in times.values() for t in ts]
     if not seen:
         return []
