@@ -15,6 +15,8 @@ from pyspark import RDD, SparkContext, TaskContext
 from cqels_opt.errors import CqelsOptError
 
 Work: TypeAlias = Callable[[], Iterator[Any]]
+Shuffled: TypeAlias = tuple[int, Any]
+"""Something said, behind the number of the task that is to hear it."""
 
 
 def task_name() -> str:
@@ -52,6 +54,36 @@ def run_tasks(slots: RDD[int], tasks: Sequence[Work]) -> Iterator[Any]:
         return iter(answered(tasks[number]))
 
     for report in slots.mapPartitionsWithIndex(perform).collect():
+        if isinstance(report, CqelsOptError):
+            raise report
+        yield report
+
+
+def run_shuffled(
+    slots: RDD[int],
+    first: Callable[[int], Iterator[Shuffled]],
+    second: Callable[[int, Sequence[Any]], Iterator[Any]],
+    parts: int,
+) -> Iterator[Any]:
+    """Two stages in one job: what a task of the first says goes through a shuffle to those of the ``parts`` tasks of the second it is for.
+
+    For reports, not for rows: all that a task is told is held in memory. The first error of ours is raised here.
+    """
+
+    def saying(number: int, rows: Iterable[int]) -> Iterator[Shuffled]:
+        for _ in rows:
+            continue
+        said = answered(lambda: first(number))
+        wrong = [error for error in said if isinstance(error, CqelsOptError)]
+        return iter([(to, error) for error in wrong[:1] for to in range(parts)] or said)
+
+    def hearing(number: int, rows: Iterable[Shuffled]) -> Iterator[Any]:
+        said = [report for _, report in rows]
+        wrong = [error for error in said if isinstance(error, CqelsOptError)]
+        return iter(wrong[:1] or answered(lambda: second(number, said)))
+
+    shuffled = slots.mapPartitionsWithIndex(saying).partitionBy(parts, int)
+    for report in shuffled.mapPartitionsWithIndex(hearing).collect():
         if isinstance(report, CqelsOptError):
             raise report
         yield report
