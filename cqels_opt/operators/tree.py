@@ -218,7 +218,7 @@ def _instantly(rows: Rows, expression: Expression, scope: Scope, run: Callable[[
 def _with_value(rows: Rows, column: str, expression: Expression, scope: Scope) -> Rows:
     """The rows with the expression's value in one more column."""
     return _instantly(
-        rows, expression, scope, lambda part, at: part.with_column(column, values(part, expression, scope.terms, at))
+        rows, expression, scope, lambda part, at: part.with_column(column, values(part, expression, scope.terms, at, column))
     )
 
 

@@ -39,19 +39,30 @@ class NamedGraph:
 
 @dataclass(frozen=True, slots=True)
 class InWindow:
-    """The content of a declared window."""
+    """The content of a declared window; with a ``graph`` that of its elements whose graph has this name, or of each in turn."""
 
     window: str
+    graph: Node | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """The contents of windows and the static default graph, merged: what C-SPARQL and its relatives match outside GRAPH."""
+    """The contents of windows and the default graph, merged: what C-SPARQL and its relatives match outside GRAPH.
+
+    ``default`` is the static default graph, or the graph that a FROM clause makes it.
+    """
 
     windows: tuple[str, ...]
+    default: DefaultGraph | NamedGraph = DefaultGraph()
 
 
 Source: TypeAlias = DefaultGraph | NamedGraph | InWindow | Merged
+
+
+def graph_in(source: Source) -> Node | None:
+    """What names the graph that a source is, static or of a window's elements; None for one without a name."""
+    return source.name if isinstance(source, NamedGraph) else source.graph if isinstance(source, InWindow) else None
+
 
 # ------------------------------------------------------------------ expressions
 

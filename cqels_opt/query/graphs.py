@@ -5,21 +5,26 @@ The group is therefore read with a fresh graph variable, which takes the place o
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, cast
 
+from cqels_opt.query.aggregates import aggregate as aggregated
 from cqels_opt.query.algebra import (
+    Aggregate,
     Algebra,
     Bgp,
+    Call,
+    Constant,
     DefaultGraph,
     Distinct,
+    Expression,
     Extend,
     Filter,
     Group,
     Join,
     LeftJoin,
     Minus,
-    NamedGraph,
     OrderBy,
     Project,
     Slice,
@@ -27,13 +32,14 @@ from cqels_opt.query.algebra import (
     Union,
     Values,
     Variable,
+    graph_in,
 )
 from cqels_opt.query.visible import visible
 
 
 def unit(source: Source) -> Bgp:
     """The pattern of ``{ }``: one row; in a named graph, one row if it exists."""
-    return Bgp((), source if isinstance(source, NamedGraph) else DefaultGraph())
+    return Bgp((), source if graph_in(source) is not None else DefaultGraph())
 
 
 def join(left: Algebra, right: Algebra) -> Algebra:
@@ -47,7 +53,7 @@ def join(left: Algebra, right: Algebra) -> Algebra:
 
 def _anchored(pattern: Algebra, source: Source) -> bool:
     """Whether each of the pattern's rows is a match in this source, so that a join with the source's unit changes nothing."""
-    if not isinstance(source, NamedGraph):
+    if graph_in(source) is None:
         return True
     match pattern:
         case Bgp(_, own):
@@ -64,11 +70,11 @@ def _anchored(pattern: Algebra, source: Source) -> bool:
             return False
 
 
-def over_graphs(pattern: Algebra, inner: Variable, name: Variable) -> Algebra:
-    """The pattern of a group, read with the graph variable ``inner``, as that of ``GRAPH ?name``."""
+def over_graphs(pattern: Algebra, source: Source, inner: Variable, name: Variable) -> Algebra:
+    """The pattern of a group, read in a source with the graph variable ``inner``, as that of ``GRAPH ?name``."""
     if not _mentions(pattern, name) or _only_joins(pattern):
         return cast(Algebra, _renamed(pattern, inner, name))
-    return Join(pattern, Extend(Bgp((), NamedGraph(inner)), name, inner))
+    return Join(pattern, Extend(Bgp((), source), name, inner))
 
 
 def _mentions(node: Any, variable: Variable) -> bool:
@@ -106,6 +112,25 @@ def minus(left: Algebra, right: Algebra, graph: Variable) -> Algebra | None:
     if not shared:
         return left
     return Minus(left, right) if shared & _certain(left) & _certain(right) else None
+
+
+def one_group_a_graph(
+    body: Algebra,
+    source: Source,
+    graph: Variable,
+    made: tuple[tuple[Variable, Aggregate], ...],
+    fresh: Callable[[], Variable],
+) -> Algebra:
+    """One group of all within ``GRAPH ?g``, the source: each graph has its own, also one in which nothing matches."""
+    inner = tuple((fresh(), aggregate) for _, aggregate in made)
+    rows = fresh()
+    grouped = Group(body, (graph,), (*inner, (rows, Aggregate("COUNT", None))))
+    found: Algebra = LeftJoin(Bgp((), source), grouped)
+    for (outer, aggregate), (variable, _) in zip(made, inner):
+        of_none = aggregated(aggregate.function, aggregate.distinct, aggregate.separator)(())
+        nothing: Expression = Call("COALESCE", ()) if of_none is None else Constant(of_none)
+        found = Extend(found, outer, Call("IF", (Call("BOUND", (rows,)), variable, nothing)))
+    return found
 
 
 def _certain(pattern: Algebra) -> set[Variable]:

@@ -13,10 +13,11 @@ first; a blank node becomes a variable ``?_bag_…``, since patterns may share i
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain, islice
 
 from cqels_opt.errors import QueryError
-from cqels_opt.verify.rewrite import window_graph
+from cqels_opt.verify.dialects import DEFAULT, HERE, graph_copy, window_graph
 from cqels_opt.verify.tokens import Token, closing, solid, tokens
 
 PREFIX = "_bag_"
@@ -30,23 +31,27 @@ def hidden(variable: str) -> bool:
     return variable.startswith(PREFIX)
 
 
-def over_copies(plain: str, copies: Mapping[str, int]) -> str:
-    """The plain text, its triple patterns in windows spread over copies; ``copies`` says how many each window has."""
-    many = {f"<{window_graph(name)}>": (name, k) for name, k in copies.items() if k > 1}
-    return _Spreader(plain, many).text() if many else plain
+def over_copies(plain: str, copies: Mapping[str, int], merged: Mapping[str, int] | None = None) -> str:
+    """The plain text, its triple patterns in windows spread over copies.
+
+    ``copies`` says how many each window has, and ``merged`` how many each graph in which windows are merged with static data.
+    """
+    graphs = {window_graph(name): k for name, k in copies.items()} | dict(merged or {})
+    many = {f"<{graph}>": (graph, k) for graph, k in graphs.items() if k > 1}
+    return _Spreader(plain, many).text() if many or HERE in plain else plain
 
 
 class _Spreader:
     """One pass over the text. A window's name travels down with the groups inside it; None means: leave patterns as they are."""
 
     def __init__(self, plain: str, many: Mapping[str, tuple[str, int]]) -> None:
-        self.plain, self.many = plain, many
+        self.plain, self.many = plain, dict(many)
         self.tokens = solid(tokens(plain))
         self.out: list[str] = []
         self.fresh = 0
 
     def text(self) -> str:
-        self._copy_until(0, len(self.tokens), None)
+        self._copy_until(0, len(self.tokens), f"<{DEFAULT}>" if f"<{DEFAULT}>" in self.many else None)
         return " ".join(self.out)
 
     def _copy_until(self, place: int, end: int, window: str | None) -> None:
@@ -66,6 +71,10 @@ class _Spreader:
         end = closing(self.tokens, place)
         self.out.append("{")
         place += 1
+        if self.tokens[place + 1].text == f"<{HERE}>":  # GRAPH <here> { } GRAPH <window> { }
+            window = self.tokens[place + 5].text
+            self.many.setdefault(window, (window[1:-1], 1))
+            place += 8
         if self.tokens[place].word() == "SELECT":
             self._copy_until(place, end, window)
             place = end
@@ -130,6 +139,8 @@ class _Spreader:
             stop += 1
         if window is None:
             self.out += [t.text for t in self.tokens[place:stop]]
+        elif self.many[window][1] == 1:
+            self.out += ["GRAPH", window, "{", *(t.text for t in self.tokens[place:stop]), "}"]
         else:
             for triple in self._written_out(self.tokens[place:stop]):
                 self.out.append(self._spread(" ".join(triple), window))
@@ -137,7 +148,9 @@ class _Spreader:
 
     def _spread(self, triple: str, window: str) -> str:
         name, copies = self.many[window]
-        parts = (f"{{ GRAPH <{window_graph(name, i)}> {{ {triple} }} }}" for i in range(1, copies + 1))
+        parts: Iterator[str] = (f"{{ GRAPH <{graph_copy(name, i)}> {{ {triple} }} }}" for i in range(1, copies + 1))
+        if name == DEFAULT:
+            parts = chain([f"{{ {triple} }}"], islice(parts, 1, None))
         return "{ " + " UNION ".join(parts) + " }"
 
     # ------------------------------------------------------------ ; , [ ] ( ) written out
