@@ -174,4 +174,6 @@ def _term(found: Mapping[str, str]) -> str:
         case "bnode":
             return f"_:{text}"
         case _:
-            return literal(text, **{k: v for k, v in (("datatype", found.get("datatype")), ("language", found.get("xml:lang"))) if v})
+            return literal(
+                text, **{k: v for k, v in (("datatype", found.get("datatype")), ("language", found.get("xml:lang"))) if v}
+            )

@@ -24,7 +24,7 @@ from cqels_opt.operators.local import whole
 from cqels_opt.operators.merging import MergeTask, merge
 from cqels_opt.spark.chunks import Piece, read, shares
 from cqels_opt.spark.files import FileBatch, OrderedBatch, in_order, modified, read_files
-from cqels_opt.spark.tasks import Shuffled, Work, answered, run_shuffled, run_tasks, slots, task_name
+from cqels_opt.spark.tasks import Shuffled, Work, answered, one_stage, reported, slots, task_name, two_stages
 from cqels_opt.windows.slots import SlotFile
 
 Batches = Iterator[pa.RecordBatch]
@@ -105,7 +105,9 @@ class SparkRunner:
         if parts == 1:
             return self._gather(self._run([_whole(tasks)]))
         spread = max(finish_parts(task, parts) for task in tasks)
-        return self._gather(run_shuffled(self._slots_of(parts), _share(tasks, parts), _answering(tasks, parts), spread))
+        return self._gather(
+            self._reported(two_stages(self._slots_of(parts), _share(tasks, parts), _answering(tasks, parts), spread))
+        )
 
     def merge(self, tasks: Sequence[MergeTask]) -> list[SlotFile]:
         """A job of its own, of one task, so that the batches keep the other slots; in a thread without their tag it is none of theirs."""
@@ -115,7 +117,10 @@ class SparkRunner:
             raise RunError(str(error).splitlines()[0]) from error
 
     def _run(self, tasks: Sequence[Work]) -> Iterator[Any]:
-        return run_tasks(self._slots_of(len(tasks)), tasks)
+        return self._reported(one_stage(self._slots_of(len(tasks)), tasks))
+
+    def _reported(self, tasks: RDD[Any]) -> Iterator[Any]:
+        return reported(tasks)
 
     def _slots_of(self, number: int) -> RDD[int]:
         if number not in self._slots:

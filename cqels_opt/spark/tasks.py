@@ -47,27 +47,29 @@ def settle() -> None:
 
 def run_tasks(slots: RDD[int], tasks: Sequence[Work]) -> Iterator[Any]:
     """What the tasks report, in one job with a partition each; the first error of ours is raised here. See :func:`slots`."""
+    return reported(one_stage(slots, tasks))
+
+
+def one_stage(slots: RDD[int], tasks: Sequence[Work]) -> RDD[Any]:
+    """The tasks, a partition each."""
 
     def perform(number: int, rows: Iterable[int]) -> Iterator[Any]:
         for _ in rows:  # a worker whose input was not read to its end is not used again
             continue
         return iter(answered(tasks[number]))
 
-    for report in slots.mapPartitionsWithIndex(perform).collect():
-        if isinstance(report, CqelsOptError):
-            raise report
-        yield report
+    return slots.mapPartitionsWithIndex(perform)
 
 
-def run_shuffled(
+def two_stages(
     slots: RDD[int],
     first: Callable[[int], Iterator[Shuffled]],
     second: Callable[[int, Sequence[Any]], Iterator[Any]],
     parts: int,
-) -> Iterator[Any]:
-    """Two stages in one job: what a task of the first says goes through a shuffle to those of the ``parts`` tasks of the second it is for.
+) -> RDD[Any]:
+    """A first task in each slot; what it says goes through a shuffle to those of the ``parts`` second tasks that it is for.
 
-    For reports, not for rows: all that a task is told is held in memory. The first error of ours is raised here.
+    For reports, not for rows: all that a task is told is held in memory.
     """
 
     def saying(number: int, rows: Iterable[int]) -> Iterator[Shuffled]:
@@ -82,8 +84,12 @@ def run_shuffled(
         wrong = [error for error in said if isinstance(error, CqelsOptError)]
         return iter(wrong[:1] or answered(lambda: second(number, said)))
 
-    shuffled = slots.mapPartitionsWithIndex(saying).partitionBy(parts, int)
-    for report in shuffled.mapPartitionsWithIndex(hearing).collect():
+    return slots.mapPartitionsWithIndex(saying).partitionBy(parts, int).mapPartitionsWithIndex(hearing)
+
+
+def reported(tasks: RDD[Any]) -> Iterator[Any]:
+    """Runs a job and gives what its tasks report; the first error of ours is raised here."""
+    for report in tasks.collect():
         if isinstance(report, CqelsOptError):
             raise report
         yield report
