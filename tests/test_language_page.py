@@ -54,12 +54,8 @@ def answers(text: str, folder: Path) -> list[str]:
     compiler = Compiler(query, str(folder / "store"), folder / "query", meant.report, meant.duplicates == "set")
     program = compiler.compile("q", meant.operator)
     write_stream(folder / "s.ndjson", elements())
-    prepared = Prepared(
-        "q",
-        program,
-        cut([ReplaySource(f"<{STREAM}>", (folder / "s.ndjson",))], folder / "r", BatchSize(count=2)),
-        folder / "query",
-    )
+    replay = cut([ReplaySource(f"<{STREAM}>", (folder / "s.ndjson",))], folder / "replay", BatchSize(count=2))
+    prepared = Prepared("q", program, replay, folder / "query")
     sink = LocalSink()
     driver = prepared.driver(folder / "state", sink)
     for number, rows in enumerate(prepared.chunks()):
