@@ -23,7 +23,7 @@ from collections.abc import Mapping
 
 from cqels_opt.plans.plan import Cut, Join, Plan, PlanError, Probe, Scan, Split
 
-_TOKEN = re.compile(r"\s*(?:(»|>>)|([:;()\[\]|])|(\?[^\s:;»()\[\]?,|]+)|((?:(?!>>)[^\s:;»()\[\]?,|])+))")
+_TOKEN = re.compile(r"\s*(?:(»|>>)|([:;()\[\]|])|(\?(?:_:)?[^\s:;»()\[\]?,|]+)|((?:(?!>>)[^\s:;»()\[\]?,|])+))")
 
 
 class _Tokens:

@@ -150,15 +150,34 @@ class Maker:
             return constant if not constant.startswith("_:") else "[]"
         return "?" + self.rng.choice(VARIABLES[kind])
 
-    def pattern(self, predicates: dict[str, tuple[str, str]]) -> str:
+    def pattern(self, predicates: dict[str, tuple[str, str]], plain: bool = True) -> str:
         rng = self.rng
         p = rng.choice(list(predicates))
         s, o = predicates[p]
         verb = f":{p}" if rng.random() < 0.95 else "?p"
+        if rng.random() < 0.1:
+            verb = self.path(list(predicates), plain)
+            s, o = rng.choice([(s, s), (s, o), (s, o), (o, s)])
         return f"{self.node(s)} {verb} {self.node(o)} ."
 
-    def patterns(self, predicates: dict[str, tuple[str, str]], most: int = 2) -> Group:
-        return Group(tuple(self.pattern(predicates) for _ in range(self.rng.randint(1, most))))
+    def path(self, predicates: Sequence[str], plain: bool, depth: int = 2) -> str:
+        """A property path. verify knows none of length zero at a constant within GRAPH ?g."""
+        rng = self.rng
+        kind = rng.choice(["step", "step", "inverse", "not", "/", "|", "+", "?", "*"] if depth else ["step", "inverse"])
+        p, other = rng.choice(predicates), rng.choice(predicates)
+        match kind:
+            case "step":
+                return f":{p}"
+            case "inverse":
+                return f"^:{p}"
+            case "not":
+                return rng.choice([f"!:{p}", f"!(:{p}|^:{other})", f"!(:{p}|:{other})", f"!^:{p}"])
+            case "/" | "|":
+                return f"({self.path(predicates, plain, depth - 1)}{kind}{self.path(predicates, plain, depth - 1)})"
+        return f"({self.path(predicates, plain, depth - 1)}){kind if plain else '+'}"
+
+    def patterns(self, predicates: dict[str, tuple[str, str]], most: int = 2, plain: bool = True) -> Group:
+        return Group(tuple(self.pattern(predicates, plain) for _ in range(self.rng.randint(1, most))))
 
     def in_window(self) -> Nested:
         return Nested(f"GRAPH ?{self.rng.choice(['u', 'z'])}", (self.inside(MOVING),))
@@ -169,9 +188,9 @@ class Maker:
         pyoxigraph takes ?g for shared in a MINUS within GRAPH ?g, knows no ?g after a sub-select in it, and lets EXISTS see variables
         of the groups around its own.
         """
-        group = self.patterns(predicates)
+        group = self.patterns(predicates, plain=plain)
         if self.rng.random() < 0.15:
-            more = self.patterns(predicates)
+            more = self.patterns(predicates, plain=plain)
             word = self.rng.choice(["OPTIONAL", "UNION"] + ["MINUS", "SELECT"] * plain)
             if word == "UNION":
                 return Group((Nested("", (group, more)),))

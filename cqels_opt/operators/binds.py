@@ -47,6 +47,8 @@ def certain(normal: Normal) -> set[str]:
     match normal:
         case Draft():
             return normal.certain
+        case Above(p.ClosureNode() as closure):
+            return set(closure.variables)
         case Above(p.JoinNode(), inputs):
             return set().union(*map(certain, inputs))
         case Above(p.UnionNode(), inputs) if inputs:

@@ -20,6 +20,7 @@ from cqels_opt.lod.relation import Relation, restrict
 from cqels_opt.lod.store import StaticPattern, Store
 from cqels_opt.operators import program as p
 from cqels_opt.operators.binds import bound, lifted, peeled, projected, seeded, stands_above, without
+from cqels_opt.operators.closure import PathsTooManyError
 from cqels_opt.operators.drafts import (
     Above,
     Draft,
@@ -56,6 +57,7 @@ from cqels_opt.windows.slots import Shape
 
 BRANCHES = 16  # more UNION branches than this are joined above instead of each being planned
 PAGE = "terms.arrow"
+PAIRS = 1 << 21  # a static path with more pairs of ends is not computed beforehand, but from what is asked for
 
 
 class Compiler:
@@ -124,13 +126,18 @@ class Compiler:
         if self._in_static or moves(node):
             return self._normal(node)
         self._in_static = True
-        found = self._normal(node)
-        self._in_static = False
-        if isinstance(found, Draft | p.ValuesNode):
-            return found
-        several = isinstance(found, Above) and isinstance(found.node, p.UnionNode)
-        elsewhere = self._mentions - mentions(node)
-        return self._evaluated(found, "union" if several else "select", set(elsewhere))
+        try:
+            found = self._normal(node)
+            if isinstance(found, Draft | p.ValuesNode):
+                return found
+            top = found.node if isinstance(found, Above) else None
+            name = "union" if isinstance(top, p.UnionNode) else "path" if isinstance(top, p.ClosureNode) else "select"
+            return self._evaluated(found, name, set(self._mentions - mentions(node)))
+        except PathsTooManyError:
+            self._in_static = False
+            return self._normal(node)
+        finally:
+            self._in_static = False
 
     def _normal(self, node: a.Algebra) -> Normal:
         match node:
@@ -143,6 +150,8 @@ class Compiler:
                 return Draft(statics=[self._named_graphs(name)])
             case a.Bgp(patterns, source):
                 return Draft([(pattern, source) for pattern in patterns])
+            case a.Closure():
+                return self._closure(node)
             case a.Join(left, right):
                 return self._join(self.normal(left), self.normal(right))
             case a.Union(left, right):
@@ -184,6 +193,22 @@ class Compiler:
                 return Above(p.OrderNode(_HOLE, (), offset, limit, written_in(inner)), [self.normal(inner)])
         self._refuse(f"{type(node).__name__} is not supported yet", 0)
 
+    def _closure(self, node: a.Closure) -> Normal:
+        """A path of repeated steps stays above its steps."""
+        graph = node.source.name if isinstance(node.source, a.NamedGraph) else None
+        start, end = (n.name if isinstance(n, a.Variable) else int(self.terms.ids([n])[0]) for n in (node.start, node.end))
+        above = p.ClosureNode(
+            _HOLE,
+            None,
+            node.here.name,
+            node.there.name,
+            start,
+            end,
+            graph.name if isinstance(graph, a.Variable) else None,
+            node.many,
+        )
+        return Above(above, [self.normal(part) for part in (node.step, node.nodes) if part is not None])
+
     def _refuse(self, message: str, place: int) -> NoReturn:
         """QueryError at a character of the text."""
         raise QueryError(message, self.query.text, *line_and_column(self.query.text, place), self.query.file)
@@ -213,6 +238,8 @@ class Compiler:
             ):
                 parts = [self._join(x, y) if one is left else self._join(y, x) for x in one.inputs for y in branches(other)]
                 return union(parts)
+        if isinstance(left, Above) and isinstance(left.node, p.ClosureNode):
+            left, right = right, left  # paths are looked for from what the other side has
         return Above(p.JoinNode(_HOLE, _HOLE), [left, right])
 
     def _unit(self, kind: JoinKind, left: Normal, right: Normal, condition: a.Expression | None = None) -> Normal | None:
@@ -433,7 +460,7 @@ class Compiler:
         """What is static: evaluated now, for the variables that are ``needed``; a draft where it binds those on every row."""
         tree = self.finished(normal, needed)
         instants = np.array([NOWHEN, 0], np.int64)
-        rows = evaluate(tree, Scope({}, self.store_folder, self.terms, instants, 1, Schema({})))
+        rows = evaluate(tree, Scope({}, self.store_folder, self.terms, instants, 1, Schema({}), most=PAIRS))
         part = Part(name, _relation(rows, needed), None, 0)
         if all((column != 0).all() for column in part.relation.columns.values()):
             return Draft(statics=[part])

@@ -204,6 +204,8 @@ def read_by_node(node: p.Tree) -> set[str]:
             return set(variables)
         case p.GroupNode(_, keys, aggregates, _, whole):
             return {*keys, *whole, *(v for _, spec in aggregates if spec.argument is not None for v in read_by(spec.argument))}
+        case p.ClosureNode(here=here, there=there) as closure:
+            return {here, there, *closure.variables}
         case p.OrderNode(_, keys, _, _, ties):
             return {*ties, *(v for expression, _ in keys for v in read_by(expression))}
     return set()
@@ -218,6 +220,8 @@ def filled(node: p.Tree, inputs: list[p.Tree]) -> p.Tree:
             return replace(node, left=inputs[0], right=inputs[1])
         case p.ExistsNode():
             return replace(node, input=inputs[0], pattern=inputs[1])
+        case p.ClosureNode():
+            return replace(node, edges=inputs[0], nodes=inputs[1] if len(inputs) > 1 else None)
         case p.FilterNode() | p.ExtendNode() | p.ProjectNode() | p.DistinctNode() | p.GroupNode() | p.OrderNode():
             return replace(node, input=inputs[0])
     raise AssertionError(node)

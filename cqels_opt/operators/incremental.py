@@ -18,10 +18,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+
 from cqels_opt.operators.accumulators import Accumulated, members
+from cqels_opt.operators.closure import touched
 from cqels_opt.operators.keys import EVERY, Keys
 from cqels_opt.operators.program import (
     BlockNode,
+    ClosureNode,
     DistinctNode,
     ExistsNode,
     GroupNode,
@@ -51,6 +55,8 @@ def changing(tree: Tree, scope: Scope, share: Keys = EVERY) -> Rows:
             return empty(sorted(scope.schema.variables(tree)))
         case JoinNode() | LeftJoinNode() | MinusNode() | ExistsNode():
             return unsteady(applied(tree, _touched_sides(tree, scope, share), scope), scope)
+        case ClosureNode():
+            return unsteady(_touched_paths(tree, scope, share), scope)
         case DistinctNode() | GroupNode() | OrderNode():
             (below,) = shares(tree, share, scope.schema)
             kept = scope.groups.get(tree) if isinstance(tree, GroupNode) else None
@@ -82,6 +88,20 @@ def _touched_sides(node: TwoSided, scope: Scope, share: Keys) -> list[Rows]:
     old = mine.within(touched.within(evaluate(left, scope, touched)))
     rows = concat([old, touched.outside(new)])
     return [rows, evaluate(right, scope, keys_for(right, rows, on, scope))]
+
+
+def _touched_paths(node: ClosureNode, scope: Scope, share: Keys) -> Rows:
+    """The paths that a change of steps or nodes may concern: all from where one may lead through what changes."""
+    changed = [
+        changing(inner, scope).columns[node.here] for inner in children(node) if node.here in scope.schema.variables(inner)
+    ]
+    ids = np.concatenate(changed)
+    if not len(ids):
+        return empty(sorted(node.variables))
+    if isinstance(node.start, int) or isinstance(node.end, int):
+        return evaluate(node, scope)
+    starts = touched(node, ids, evaluate(node.edges, scope))
+    return share.within(evaluate(node, scope, Keys((node.start,), (starts,))))
 
 
 def accumulate(tree: Tree, scope: Scope, held: Mapping[GroupNode, Sequence[Segment]], share: Keys = EVERY) -> list[Accumulated]:

@@ -161,6 +161,29 @@ class FilterNode:
 
 
 @dataclass(frozen=True, slots=True)
+class ClosureNode:
+    """Paths of repeated steps, each pair of ends once. ``edges`` binds ``here`` and ``there``; ``nodes`` has the paths of length zero.
+
+    An end is the name of a variable or the id of a term. ``graph`` is the variable of the graph that a path stays in. With a constant
+    end ``nodes`` does not bind ``here``.
+    """
+
+    edges: Tree
+    nodes: Tree | None
+    here: str
+    there: str
+    start: str | int
+    end: str | int
+    graph: str | None
+    many: bool
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """What it binds, on every row."""
+        return tuple(dict.fromkeys(v for v in (self.graph, self.start, self.end) if isinstance(v, str)))
+
+
+@dataclass(frozen=True, slots=True)
 class ExtendNode:
     """BIND."""
 
@@ -216,6 +239,7 @@ Tree: TypeAlias = (
     | UnionNode
     | MinusNode
     | ExistsNode
+    | ClosureNode
     | FilterNode
     | ExtendNode
     | ProjectNode
@@ -236,6 +260,8 @@ def children(tree: Tree) -> tuple[Tree, ...]:
             return (inner, pattern)
         case UnionNode(parts):
             return parts
+        case ClosureNode(edges, nodes):
+            return (edges,) if nodes is None else (edges, nodes)
         case BlockNode() | StaticNode() | ValuesNode():
             return ()
         case _:

@@ -17,6 +17,7 @@ from cqels_opt.operators.keys import Keys
 from cqels_opt.operators.program import (
     Block,
     BlockNode,
+    ClosureNode,
     DistinctNode,
     ExistsNode,
     ExtendNode,
@@ -65,6 +66,8 @@ class Schema:
                 return frozenset(static.variables)
             case ValuesNode(variables, _):
                 return frozenset(variables)
+            case ClosureNode() as closure:
+                return frozenset(closure.variables)
             case ExtendNode(inner, variable, _):
                 return self.variables(inner) | {variable}
             case ProjectNode(inner, variables) | DistinctNode(inner, variables):
@@ -84,6 +87,8 @@ class Schema:
                 return frozenset() if static.partial else frozenset(static.variables)
             case ValuesNode(variables, rows):
                 return frozenset(v for i, v in enumerate(variables) if all(row[i] for row in rows))
+            case ClosureNode() as closure:
+                return frozenset(closure.variables)
             case UnionNode(parts):
                 return frozenset.intersection(*map(self.binds, parts))
             case JoinNode(left, right):
@@ -116,6 +121,8 @@ class Schema:
                 return frozenset(names) & set(variables)
             case OrderNode():
                 return frozenset()
+            case ClosureNode() as closure:
+                return frozenset(names) & {closure.graph or ""}
         return frozenset(names)
 
     def first_side(self, node: JoinNode, names: Collection[str]) -> int:
@@ -163,6 +170,8 @@ def touched_by(node: Tree, schema: Schema) -> tuple[str, ...]:
             return variables
         case GroupNode(_, keys, _, _, _):
             return keys
+        case ClosureNode(start=str(start), end=str()):
+            return (start,)
     return ()
 
 
@@ -224,7 +233,7 @@ class Pushdown:
     def _reaching(self, tree: Tree, names: Names) -> Names:
         if isinstance(tree, BlockNode):
             return names & self.schema.variables(tree)
-        if isinstance(tree, StaticNode | ValuesNode):
+        if not moves(tree):
             return names
         if isinstance(tree, JoinNode | LeftJoinNode | MinusNode | ExistsNode):
             left, right = children(tree)

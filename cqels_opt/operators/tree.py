@@ -16,11 +16,13 @@ import numpy as np
 from cqels_opt.operators.aggregate import earliest, grouped, ranks
 from cqels_opt.operators.block import scan_static
 from cqels_opt.operators.cache import relation as static_relation
+from cqels_opt.operators.closure import closed
 from cqels_opt.operators.expressions import needs_instant, truth, values
 from cqels_opt.operators.join import Indexed, combine, compatible_pairs, covered, disjoint, join
 from cqels_opt.operators.keys import EVERY, Keys
 from cqels_opt.operators.program import (
     BlockNode,
+    ClosureNode,
     DistinctNode,
     ExistsNode,
     ExtendNode,
@@ -61,7 +63,10 @@ class Groups(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What a tree is evaluated over: the blocks' rows, the horizon, and the time of each place in it; and groups that are kept."""
+    """What a tree is evaluated over: the blocks' rows, the horizon, and the time of each place in it; and groups that are kept.
+
+    A path with more pairs of ends than ``most`` is not computed: PathsTooManyError.
+    """
 
     blocks: Mapping[str, BlockRows]
     store: str
@@ -70,6 +75,7 @@ class Scope:
     low: int
     schema: Schema
     groups: dict[GroupNode, Groups] = field(default_factory=dict)
+    most: int | None = None
 
     @property
     def high(self) -> int:
@@ -96,6 +102,15 @@ def evaluate(tree: Tree, scope: Scope, keys: Keys = EVERY) -> Rows:
             columns = {v: np.array([row[i] for row in table], np.int64) for i, v in enumerate(variables)}
             zeros = np.zeros(size, np.int64)
             return scope.always(Rows(columns, zeros, zeros, np.ones(size, np.int64)))
+        case ClosureNode(edges):
+            return closed(
+                tree,
+                keys,
+                lambda inner, some: evaluate(inner, scope, some),
+                (scope.low, scope.high),
+                not moves(edges),
+                scope.most,
+            )
         case JoinNode() | LeftJoinNode() | MinusNode() | ExistsNode():
             return applied(tree, _sides(tree, scope, keys), scope)
         case DistinctNode() | GroupNode():  # of a tuple, or of a group, all rows or none

@@ -150,6 +150,31 @@ class Minus:
 
 
 @dataclass(frozen=True, slots=True)
+class Closure:
+    """A path of repeated steps, ``*``, ``+`` or ``?``: each pair of ends once (SPARQL 1.1 §18.4, ALP and ZeroOrOnePath).
+
+    ``step`` binds ``here`` and ``there`` to the ends of one step. ``nodes`` is what a path of length zero may stand at (None: none has that
+    length): all nodes of the active graph, as ``here``, or, where an end is a constant, the unit of the graph. ``many``: more
+    steps than one.
+    """
+
+    step: Algebra
+    nodes: Algebra | None
+    here: Variable
+    there: Variable
+    start: Node
+    end: Node
+    many: bool
+    source: Source
+
+    @property
+    def ends(self) -> tuple[Variable, ...]:
+        """The variables that it binds, on every row: its ends, and the graph."""
+        graph = self.source.name if isinstance(self.source, NamedGraph) else None
+        return tuple(dict.fromkeys(node for node in (graph, self.start, self.end) if isinstance(node, Variable)))
+
+
+@dataclass(frozen=True, slots=True)
 class Filter:
     """Mappings whose condition is effectively true; an error removes."""
 
@@ -217,7 +242,7 @@ class Slice:
 
 
 Algebra: TypeAlias = (
-    Bgp | Join | LeftJoin | Union | Minus | Filter | Extend | Values | Group | Project | Distinct | OrderBy | Slice
+    Bgp | Closure | Join | LeftJoin | Union | Minus | Filter | Extend | Values | Group | Project | Distinct | OrderBy | Slice
 )
 
 # ------------------------------------------------------------------ windows and queries

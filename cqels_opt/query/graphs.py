@@ -11,6 +11,7 @@ from typing import Any, cast
 from cqels_opt.query.algebra import (
     Algebra,
     Bgp,
+    Closure,
     DefaultGraph,
     Distinct,
     Extend,
@@ -52,6 +53,8 @@ def _anchored(pattern: Algebra, source: Source) -> bool:
     match pattern:
         case Bgp(_, own):
             return own == source
+        case Closure() as closure:
+            return closure.source == source
         case Join(left, right):
             return _anchored(left, source) or _anchored(right, source)
         case Union(left, right):
@@ -111,7 +114,7 @@ def minus(left: Algebra, right: Algebra, graph: Variable) -> Algebra | None:
 def _certain(pattern: Algebra) -> set[Variable]:
     """Variables that are bound in every row."""
     match pattern:
-        case Bgp():
+        case Bgp() | Closure():
             return set(visible(pattern))
         case Join(left, right):
             return _certain(left) | _certain(right)

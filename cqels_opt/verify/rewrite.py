@@ -18,6 +18,7 @@ from datetime import UTC, datetime, timedelta
 
 from cqels_opt.errors import QueryError
 from cqels_opt.query.algebra import Query
+from cqels_opt.verify.paths import paths_written_out
 from cqels_opt.verify.ties import with_ties
 from cqels_opt.verify.tokens import Token, apply, closing, solid, tokens
 
@@ -71,7 +72,7 @@ def plain_sparql(query: Query) -> Plain:
             edits.append((token.start, token.end, "MIN"))
         elif token.word() in _SEEDED and after.text == "(":
             raise QueryError(f"verify cannot check {token.word()}(): its values are the run's own", query.text, 1, 1)
-    return Plain(with_ties(apply(text, edits)), text[: found[form].start], tuple(default))
+    return Plain(paths_written_out(with_ties(apply(text, edits))), text[: found[form].start], tuple(default))
 
 
 def concatenations(query: Query) -> dict[str, str]:

@@ -32,6 +32,8 @@ class Evaluation:
         match node:
             case a.Bgp(patterns, source):
                 return list(self.match(patterns, source))
+            case a.Closure():
+                return list(self.paths(node))
             case a.Join(left, right):
                 rights = self.bag(right)
                 return [{**x, **y} for x in self.bag(left) for y in rights if compatible(x, y)]
@@ -70,6 +72,37 @@ class Evaluation:
                     yield from matches(patterns, self.data[graph], start)
         else:
             yield from matches(patterns, self.data[""], {})
+
+    def paths(self, node: a.Closure) -> Iterable[Row]:
+        """ALP and ZeroOrOnePath: from each start, whatever is reached, once."""
+        name = node.source.name if isinstance(node.source, a.NamedGraph) else ""
+        graphs = [name]
+        if isinstance(name, a.Variable):
+            graphs = [g for g in self.data if g and self.outer.get(name.name, g) == g]
+        for graph in graphs:
+            if graph not in self.data:
+                continue
+            inside = {name.name: graph} if isinstance(name, a.Variable) else {}
+            steps = Evaluation(self.data, self.base, {**self.outer, **inside}).bag(node.step)
+            edges = {(row[node.here.name], row[node.there.name]) for row in steps}
+            ends = [self.outer.get(n.name, n) if isinstance(n, a.Variable) else n for n in (node.start, node.end)]
+            nodes = {term for s, _, o in self.data[graph] for term in (s, o)} | {n for n in ends if isinstance(n, str)}
+            for start in nodes if isinstance(ends[0], a.Variable) else {ends[0]}:
+                found = {start} if node.nodes is not None else set()
+                new = {start}
+                while new:
+                    new = {there for here, there in edges if here in new} - found
+                    found |= new
+                    if not node.many:
+                        break
+                for end in found:
+                    row = dict(inside)
+                    if all(
+                        row.setdefault(n.name, t) == t
+                        for n, t in ((node.start, start), (node.end, end))
+                        if isinstance(n, a.Variable)
+                    ) and (isinstance(node.end, a.Variable) or node.end == end):
+                        yield row
 
     def left_join(self, lefts: list[Row], rights: list[Row], condition: a.Expression | None) -> list[Row]:
         found = []

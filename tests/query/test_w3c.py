@@ -96,7 +96,6 @@ def test_good_queries_are_read(cases: list[Case]) -> None:
         "ASK",
         "CONSTRUCT",
         "DESCRIBE",
-        "property paths",
         "a default graph of several FROM clauses",
         "within GRAPH ?g, a sub-select with LIMIT, OFFSET or one group of all",
     }
