@@ -284,6 +284,8 @@ class Maker:
             parts: list[Part] = [self.some(), *self.extras(depth - 1, 0.25)] if depth else [self.some()]
             if rng.random() < 0.4:
                 parts.append(f"FILTER({self.condition()})")
+            if rng.random() < 0.15:
+                parts.append(self.exists(self.some()))
             return Nested("OPTIONAL", (Group(tuple(parts)),))
         if kind == "union":
             return Nested("", tuple(self.group(depth - 1) for _ in range(rng.choice([2, 2, 3]))))
@@ -297,6 +299,8 @@ class Maker:
             parts = [self.some()]
             if rng.random() < 0.35:
                 parts.append(f"FILTER({self.condition()})")
+            if rng.random() < 0.4:
+                parts.append(self.inside_exists(depth))
             word = rng.choice(["EXISTS", "NOT EXISTS"])
             return Nested(f"FILTER {word}", (Group(tuple(parts)),))
         if kind == "values":
@@ -306,6 +310,24 @@ class Maker:
                 else f"VALUES (?a ?x) {{ ({PEOPLE[0]} UNDEF) (UNDEF {PLACES[1]}) }}"
             )
         return Nested("", (Group((self.sub_select(depth - 1),)),))
+
+    def inside_exists(self, depth: int) -> Part:
+        """More of a pattern of EXISTS. pyoxigraph's MINUS in it takes all variables of the outside for shared."""
+        rng = self.rng
+        kind = rng.choice(["optional", "union", "exists", "exists"])
+        if kind == "exists" or depth <= 0:
+            return self.exists(self.some(), *self.tests(0.4))
+        if kind == "union":
+            return Nested("", tuple(Group((self.some(), *self.tests(0.4))) for _ in range(2)))
+        return Nested("OPTIONAL", (Group((self.some(), *self.tests(0.5))),))
+
+    def exists(self, *parts: Part) -> Part:
+        return Nested(f"FILTER {self.rng.choice(['EXISTS', 'NOT EXISTS'])}", (Group(parts),))
+
+    def tests(self, chance: float) -> list[Part]:
+        if self.rng.random() >= chance:
+            return []
+        return [f"FILTER({self.condition()})" if self.rng.random() < 0.5 else self.exists(self.some())]
 
     def extras(self, depth: int, chance: float) -> Iterator[Part]:
         while self.rng.random() < chance:

@@ -66,7 +66,7 @@ def stands_above(normal: Normal, names: Collection[str]) -> TypeGuard[Above]:
     """
     if not isinstance(normal, Above) or not isinstance(normal.node, p.LeftJoinNode | p.MinusNode):
         return False
-    left, right = normal.inputs
+    left, right, *_ = normal.inputs
     condition = normal.node.condition if isinstance(normal.node, p.LeftJoinNode) else None
     if condition is not None and seeded(condition):
         return False

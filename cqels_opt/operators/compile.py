@@ -21,6 +21,7 @@ from cqels_opt.lod.store import StaticPattern, Store
 from cqels_opt.operators import program as p
 from cqels_opt.operators.binds import bound, lifted, peeled, projected, seeded, stands_above, without
 from cqels_opt.operators.closure import PathsTooManyError
+from cqels_opt.operators.correlation import separable
 from cqels_opt.operators.drafts import (
     Above,
     Draft,
@@ -86,6 +87,7 @@ class Compiler:
         self.fresh = 0
         self.names: dict[str, int] = {}
         self._in_static = False
+        self._outside: set[str] = set()  # what rows outside the pattern in hand bind, which is evaluated for each of them
         self._mentions = mentions(query.body)
         self._told: set[int] = set()  # ORDER BYs whose order shows
 
@@ -162,11 +164,9 @@ class Compiler:
                 below, expression = self._exists(self.normal(inner), expression)
                 return Above(p.ExtendNode(_HOLE, variable.name, expression), [below])
             case a.LeftJoin(left, right, condition):
-                if condition is not None and (found := exists_in(condition)):
-                    self._refuse("EXISTS in a FILTER of OPTIONAL is not supported yet", found.place)
                 one, other = self.normal(left), self.normal(right)
                 placed = self._unit("optional", one, other, condition)
-                return placed or Above(p.LeftJoinNode(_HOLE, _HOLE, condition), [one, other])
+                return placed or self._optional(one, other, condition)
             case a.Minus(left, right):
                 one, other = self.normal(left), self.normal(right)
                 if isinstance(one, Draft) and isinstance(other, Draft) and not one.variables & other.variables:
@@ -176,18 +176,16 @@ class Compiler:
                 names = tuple(v.name for v in variables)
                 ids = tuple(tuple(int(i) for i in self.terms.ids(row)) for row in rows)
                 return p.ValuesNode(names, ids)
-            case a.Group(inner, keys, aggregates, implicit):
-                named = tuple((v.name, spec) for v, spec in aggregates)
-                whole = written_in(inner) if counts_whole_rows(node) else ()
-                return Above(p.GroupNode(_HOLE, tuple(k.name for k in keys), named, implicit, whole), [self.normal(inner)])
+            case a.Group(inner):
+                return self._group(node, self.normal(inner))
             case a.Project(inner, variables):
                 return self._project(self.normal(inner), [v.name for v in variables])
             case a.Distinct(inner):
                 return Above(p.DistinctNode(_HOLE, tuple(v.name for v in visible(inner))), [self.normal(inner)])
-            case a.OrderBy(inner, keys):
+            case a.OrderBy(inner):
                 if id(node) not in self._told:  # nobody can tell the order
                     return self.normal(inner)
-                return Above(p.OrderNode(_HOLE, keys, 0, None, written_in(inner)), [self.normal(inner)])
+                return self._ordered(node, self.normal(inner))
             case a.Slice(inner, offset, limit):
                 self._tell(inner)
                 return Above(p.OrderNode(_HOLE, (), offset, limit, written_in(inner)), [self.normal(inner)])
@@ -227,9 +225,9 @@ class Compiler:
         if early or late:
             return bound(self._join(left_below, right_below), [*early, *late])
         if stands_above(left, mentioned(right)):
-            return replace(left, inputs=[self._join(left.inputs[0], right), left.inputs[1]])
+            return replace(left, inputs=[self._join(left.inputs[0], right), *left.inputs[1:]])
         if stands_above(right, mentioned(left)):
-            return replace(right, inputs=[self._join(left, right.inputs[0]), right.inputs[1]])
+            return replace(right, inputs=[self._join(left, right.inputs[0]), *right.inputs[1:]])
         for one, other in ((left, right), (right, left)):
             if (
                 isinstance(one, Above)
@@ -252,7 +250,7 @@ class Compiler:
         named = mentioned(right) | (read_by(condition) if condition is not None else set())
         if stands_above(left, named):
             below = self._unit(kind, left.inputs[0], right, condition)
-            return None if below is None else replace(left, inputs=[below, left.inputs[1]])
+            return None if below is None else replace(left, inputs=[below, *left.inputs[1:]])
         base, binds = lifted(left, right)
         if not isinstance(base, Draft) or (condition is not None and {v for v, _ in binds} & read_by(condition)):
             return None
@@ -270,7 +268,7 @@ class Compiler:
         if isinstance(inner, Above) and isinstance(inner.node, p.UnionNode) and not exists_in(condition):
             return union([self._filter(part, condition) for part in inner.inputs])
         if plain and not seeded(condition) and stands_above(inner, set(read_by(condition))):
-            return replace(inner, inputs=[self._filter(inner.inputs[0], condition), inner.inputs[1]])
+            return replace(inner, inputs=[self._filter(inner.inputs[0], condition), *inner.inputs[1:]])
         if isinstance(inner, Above) and isinstance(inner.node, p.ExtendNode):
             bind = (inner.node.variable, inner.node.expression)
             below = without(condition, bind)
@@ -278,25 +276,23 @@ class Compiler:
                 return bound(self._filter(inner.inputs[0], below), [bind])
         if (test := _existence(condition)) is not None and not moves(test.pattern):
             pattern, within = _opened(test.pattern)
-            found = self._unit("anti" if test.negated else "semi", inner, self.normal(pattern), conjunction(within))
-            if found is not None:
-                return found
+            if separable(pattern, mentioned(inner)):
+                found = self._unit("anti" if test.negated else "semi", inner, self.normal(pattern), conjunction(within))
+                if found is not None:
+                    return found
         inner, condition = self._exists(inner, condition)
         return Above(p.FilterNode(_HOLE, condition), [inner])
 
     def _exists(self, inner: Normal, expression: a.Expression) -> tuple[Normal, a.Expression]:
         """Each EXISTS of an expression becomes a column of the input that says yes or no."""
         match expression:
-            case a.Exists(pattern, negated):
-                pattern, conditions = _opened(pattern)
-                if found := next(filter(None, map(exists_in, conditions)), None):
-                    self._refuse("EXISTS in a FILTER of EXISTS is not supported yet", found.place)
-                flag = f"{HIDDEN}exists{self.fresh}"
-                self.fresh += 1
-                condition = conjunction(conditions)
-                above = Above(p.ExistsNode(_HOLE, _HOLE, condition, flag), [inner, self.normal(pattern)])
+            case a.Exists():
+                outside = mentioned(inner) | self._outside
+                flag, (node, pattern) = self._flag(), self._test(expression, outside)
                 variable: a.Expression = a.Variable(flag)
-                return above, a.Call("!", (variable,)) if negated else variable
+                return Above(replace(node, flag=flag), [inner, pattern]), (
+                    a.Call("!", (variable,)) if expression.negated else variable
+                )
             case a.Call(function, arguments):
                 changed = []
                 for argument in arguments:
@@ -304,6 +300,92 @@ class Compiler:
                     changed.append(new)
                 return inner, a.Call(function, tuple(changed))
         return inner, expression
+
+    def _flag(self) -> str:
+        self.fresh += 1
+        return f"{HIDDEN}exists{self.fresh - 1}"
+
+    def _test(self, test: a.Exists, outside: set[str], each: bool = False) -> tuple[p.ExistsNode, Normal]:
+        """An EXISTS and its pattern: joined with the outside's rows where that is the same, else (or with ``each``) evaluated for each."""
+        pattern, conditions = _opened(test.pattern)
+        if not each and separable(pattern, outside) and not any(map(exists_in, conditions)):
+            return p.ExistsNode(_HOLE, _HOLE, conjunction(conditions), ""), self.normal(pattern)
+        return p.ExistsNode(_HOLE, _HOLE, None, "", tuple(sorted(read_by(test)))), self._for_each(test.pattern, outside)
+
+    def _for_each(self, node: a.Algebra, outside: set[str]) -> Normal:
+        """A pattern that is evaluated for each row of the outside, operator by operator down to what is separable."""
+        if separable(node, outside):
+            return self.normal(node)
+        before, self._outside = self._outside, outside
+        try:
+            return self._each(node, outside)
+        finally:
+            self._outside = before
+
+    def _each(self, node: a.Algebra, outside: set[str]) -> Normal:
+        match node:
+            case a.Join(left, right):
+                return Above(p.JoinNode(_HOLE, _HOLE), [self._for_each(left, outside), self._for_each(right, outside)])
+            case a.Union(left, right):
+                return union([self._for_each(left, outside), self._for_each(right, outside)])
+            case a.Filter(inner, condition):
+                below, condition = self._exists(self._for_each(inner, outside), condition)
+                return Above(p.FilterNode(_HOLE, condition), [below])
+            case a.Extend(inner, variable, expression):
+                below, expression = self._exists(self._for_each(inner, outside), expression)
+                return Above(p.ExtendNode(_HOLE, variable.name, expression), [below])
+            case a.LeftJoin(left, right, condition):
+                return self._optional(self._for_each(left, outside), self._for_each(right, outside), condition)
+            case a.Minus(left, right):
+                return Above(p.MinusNode(_HOLE, _HOLE), [self._for_each(left, outside), self._for_each(right, outside)])
+            case a.Project(inner, variables):
+                names = tuple(v.name for v in variables)
+                return Above(p.ProjectNode(_HOLE, names), [self._for_each(inner, outside & set(names))])
+            case a.Distinct(inner):
+                return Above(p.DistinctNode(_HOLE, tuple(v.name for v in visible(inner))), [self._for_each(inner, outside)])
+            case a.Group(inner):
+                return self._group(node, self._for_each(inner, outside))
+            case a.OrderBy(inner):
+                return self._ordered(node, self._for_each(inner, outside))
+            case a.Slice(inner, offset, limit):
+                return Above(p.OrderNode(_HOLE, (), offset, limit, written_in(inner)), [self._for_each(inner, outside)])
+        raise AssertionError(node)  # all others are separable
+
+    def _optional(self, one: Normal, other: Normal, condition: a.Expression | None) -> Normal:
+        """OPTIONAL above its sides; each EXISTS of its condition is evaluated for the joined rows."""
+        tests: list[tuple[p.ExistsNode, Normal]] = []
+        outside = mentioned(one) | mentioned(other) | self._outside
+
+        def flagged(expression: a.Expression) -> a.Expression:
+            if isinstance(expression, a.Exists):
+                node, pattern = self._test(expression, outside, each=True)
+                tests.append((replace(node, flag=self._flag()), pattern))
+                variable = a.Variable(tests[-1][0].flag)
+                return a.Call("!", (variable,)) if expression.negated else variable
+            if isinstance(expression, a.Call):
+                return a.Call(expression.function, tuple(map(flagged, expression.arguments)))
+            return expression
+
+        condition = None if condition is None else flagged(condition)
+        node = p.LeftJoinNode(_HOLE, _HOLE, condition, tuple(test for test, _ in tests))
+        return Above(node, [one, other, *(pattern for _, pattern in tests)])
+
+    def _group(self, node: a.Group, below: Normal) -> Normal:
+        named = []
+        for variable, spec in node.aggregates:
+            if spec.argument is not None:
+                below, argument = self._exists(below, spec.argument)
+                spec = replace(spec, argument=argument)
+            named.append((variable.name, spec))
+        whole = written_in(node.input) if counts_whole_rows(node) else ()
+        return Above(p.GroupNode(_HOLE, tuple(k.name for k in node.keys), tuple(named), node.implicit, whole), [below])
+
+    def _ordered(self, node: a.OrderBy, below: Normal) -> Normal:
+        keys = []
+        for expression, descending in node.keys:
+            below, expression = self._exists(below, expression)
+            keys.append((expression, descending))
+        return Above(p.OrderNode(_HOLE, tuple(keys), 0, None, written_in(node.input)), [below])
 
     def _project(self, inner: Normal, variables: list[str]) -> Normal:
         """A projection of a draft is a draft whose other variables have names that no one else knows."""

@@ -196,8 +196,11 @@ def read_by_node(node: p.Tree) -> set[str]:
     match node:
         case p.FilterNode(_, condition):
             return set(read_by(condition))
-        case p.LeftJoinNode(_, _, condition) | p.ExistsNode(_, _, condition, _):
-            return set(read_by(condition)) if condition is not None else set()
+        case p.LeftJoinNode(_, _, condition, tests):
+            named = set(read_by(condition)) if condition is not None else set[str]()
+            return named.union(*(test.reads or () for test in tests))
+        case p.ExistsNode(_, _, condition, _, reads):
+            return {*(read_by(condition) if condition is not None else ()), *(reads or ())}
         case p.ExtendNode(_, variable, expression):
             return {variable, *read_by(expression)}
         case p.ProjectNode(_, variables) | p.DistinctNode(_, variables):
@@ -216,7 +219,10 @@ def filled(node: p.Tree, inputs: list[p.Tree]) -> p.Tree:
     match node:
         case p.UnionNode():
             return p.UnionNode(tuple(inputs))
-        case p.JoinNode() | p.LeftJoinNode() | p.MinusNode():
+        case p.LeftJoinNode():
+            tests = tuple(replace(test, pattern=pattern) for test, pattern in zip(node.tests, inputs[2:]))
+            return replace(node, left=inputs[0], right=inputs[1], tests=tests)
+        case p.JoinNode() | p.MinusNode():
             return replace(node, left=inputs[0], right=inputs[1])
         case p.ExistsNode():
             return replace(node, input=inputs[0], pattern=inputs[1])

@@ -120,11 +120,12 @@ class JoinNode:
 
 @dataclass(frozen=True, slots=True)
 class LeftJoinNode:
-    """OPTIONAL."""
+    """OPTIONAL. ``tests`` are the EXISTS of its condition, which reads their flags; their inputs are the joined rows."""
 
     left: Tree
     right: Tree
     condition: Expression | None
+    tests: tuple[ExistsNode, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,20 +137,25 @@ class UnionNode:
 
 @dataclass(frozen=True, slots=True)
 class MinusNode:
-    """MINUS."""
+    """MINUS. Variables ``apart`` must agree as others do, but do not count as shared."""
 
     left: Tree
     right: Tree
+    apart: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class ExistsNode:
-    """The input with one more column, ``flag``: the id of true where the pattern has a compatible row, else of false."""
+    """The input with one more column, ``flag``: the id of true where the pattern has a compatible row, else of false.
+
+    With ``reads`` the pattern hangs on the row inside as well, through these variables: it is evaluated for each row of the input.
+    """
 
     input: Tree
     pattern: Tree
     condition: Expression | None
     flag: str
+    reads: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,9 +260,11 @@ ROW_WISE = (BlockNode, UnionNode, FilterNode, ExtendNode, ProjectNode)
 def children(tree: Tree) -> tuple[Tree, ...]:
     """The inputs of a node."""
     match tree:
-        case JoinNode(left, right) | LeftJoinNode(left, right, _) | MinusNode(left, right):
+        case LeftJoinNode(left, right, _, tests):
+            return (left, right, *(test.pattern for test in tests))
+        case JoinNode(left, right) | MinusNode(left, right):
             return (left, right)
-        case ExistsNode(inner, pattern, _, _):
+        case ExistsNode(inner, pattern):
             return (inner, pattern)
         case UnionNode(parts):
             return parts

@@ -108,25 +108,25 @@ def minus(left: Algebra, right: Algebra, graph: Variable) -> Algebra | None:
     shared = (set(visible(left)) & set(visible(right))) - {graph}
     if not shared:
         return left
-    return Minus(left, right) if shared & _certain(left) & _certain(right) else None
+    return Minus(left, right) if shared & certain(left) & certain(right) else None
 
 
-def _certain(pattern: Algebra) -> set[Variable]:
+def certain(pattern: Algebra) -> set[Variable]:
     """Variables that are bound in every row."""
     match pattern:
         case Bgp() | Closure():
             return set(visible(pattern))
         case Join(left, right):
-            return _certain(left) | _certain(right)
+            return certain(left) | certain(right)
         case Union(left, right):
-            return _certain(left) & _certain(right)
+            return certain(left) & certain(right)
         case LeftJoin(left, _) | Minus(left, _):
-            return _certain(left)
+            return certain(left)
         case Filter(inner, _) | Extend(inner, _, _) | Distinct(inner) | OrderBy(inner, _) | Slice(inner, _, _):
-            return _certain(inner)
+            return certain(inner)
         case Project(inner, variables):
-            return _certain(inner) & set(variables)
+            return certain(inner) & set(variables)
         case Group(inner, keys, _):
-            return _certain(inner) & set(keys)
+            return certain(inner) & set(keys)
         case Values(variables, rows):
             return {variable for at, variable in enumerate(variables) if all(row[at] is not None for row in rows)}

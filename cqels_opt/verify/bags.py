@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from cqels_opt.verify.path_syntax import Path
 from cqels_opt.verify.rewrite import window_graph
 from cqels_opt.verify.tokens import Token
-from cqels_opt.verify.walker import PREFIX, Walker
+from cqels_opt.verify.walker import PREFIX, Walker, as_written
 
 
 def hidden(variable: str) -> bool:
@@ -47,7 +47,7 @@ class _Spreader(Walker):
 
     def _written(self, part: Sequence[Token], window: str | None) -> str:
         if window is None:
-            return " ".join(t.text for t in part)
+            return as_written(part) + " ."
         return " ".join(self._spread(*triple, window) for triple in self._triples_of(part))
 
     def _spread(self, subject: str, verb: Path, item: str, window: str) -> str:

@@ -3,7 +3,7 @@
 pyoxigraph counts the ways of a path of fixed length once where both ends are known, and has no path of length zero at a term that is
 no node. So only ``*``, ``+`` and ``?`` are left to the engine, whose pairs are a set anyway. Before and after::
 
-    ?x (:p|^:q)/:r ?y                 { ?x :p ?_bag_p1_ } UNION { ?_bag_p1_ :q ?x } . ?_bag_p1_ :r ?y
+    ?x (:p|^:q)/:r ?y                 { ?x :p ?_bag_p1_ . } UNION { ?_bag_p1_ :q ?x . } ?_bag_p1_ :r ?y .
     ?x !(:p|^:q) ?y                   { ?x ?_bag_p1_ ?y FILTER(?_bag_p1_ NOT IN (:p)) } UNION { … }
     ?x :p* :a                         { BIND(:a AS ?x) } UNION { ?x (:p)* :a FILTER(!SAMETERM(?x, :a)) }
 """
@@ -70,18 +70,18 @@ class _Writer(Walker):
     def _written(self, part: Sequence[Token], window: str | None) -> str:
         triples = self._triples_of(part)
         self.found = self.found or any(verb.kind != "step" for _, verb, _ in triples)
-        return " . ".join(self._expanded(*triple) for triple in triples)
+        return " ".join(self._expanded(*triple) for triple in triples)
 
     # ------------------------------------------------------------ what a path becomes
     def _expanded(self, subject: str, path: Path, item: str) -> str:
         match path.kind:
             case "step":
-                return f"{subject} {path.text} {item}"
+                return f"{subject} {path.text} {item} ."
             case "inverse":
                 return self._expanded(item, path.parts[0], subject)
             case "/":
                 nodes = [subject, *(self._fresh() for _ in path.parts[1:]), item]
-                return " . ".join(self._expanded(s, p, o) for s, p, o in zip(nodes, path.parts, nodes[1:]))
+                return " ".join(self._expanded(s, p, o) for s, p, o in zip(nodes, path.parts, nodes[1:]))
             case "|":
                 return " UNION ".join(f"{{ {self._expanded(subject, p, item)} }}" for p in path.parts)
             case "!":
@@ -100,7 +100,7 @@ class _Writer(Walker):
         return " UNION ".join(ways)
 
     def _repeated(self, subject: str, path: Path, item: str) -> str:
-        pattern = f"{subject} {path.written()} {item}"
+        pattern = f"{subject} {path.written()} {item} ."
         ends = [end for end in (subject, item) if not end.startswith(("?", "$"))]
         if path.text == "+" or not ends:
             return pattern

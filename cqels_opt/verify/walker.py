@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import TypeAlias
 
 from cqels_opt.verify.path_syntax import Path, read_path, step
@@ -15,6 +16,12 @@ _GROUP_WORDS = frozenset(("OPTIONAL", "UNION", "MINUS", "FILTER", "BIND", "VALUE
 _RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
 
 
+def as_written(part: Sequence[Token]) -> str:
+    """The text of tokens; what had no blank between has none."""
+    gaps = ["", *(" " if after.start > token.end else "" for token, after in pairwise(part))]
+    return "".join(gap + token.text for gap, token in zip(gaps, part))
+
+
 class Walker:
     """One pass over a text that writes it anew. A window's name travels down with the groups inside it; None: it is none that matters."""
 
@@ -25,11 +32,21 @@ class Walker:
         self.tokens = solid(tokens(plain))
         self.out: list[str] = []
         self.fresh = 0
+        self.last: Token | None = None
 
     def text(self) -> str:
         """The text, written anew."""
         self._copy_until(0, len(self.tokens), None)
         return " ".join(self.out)
+
+    def _put(self, part: Sequence[Token]) -> None:
+        """Copies tokens; what had no blank between has none."""
+        for token in part:
+            if self.out and self.last is not None and self.last.end == token.start and self.out[-1].endswith(self.last.text):
+                self.out[-1] += token.text
+            else:
+                self.out.append(token.text)
+            self.last = token
 
     def _copy_until(self, place: int, end: int, window: str | None) -> None:
         """What is no group goes as it is (the query's head, expressions, solution modifiers); groups inside it are walked."""
@@ -40,7 +57,7 @@ class Walker:
             elif token.text == "{" and token.kind == "mark":
                 place = self._group(place, window)
             else:
-                self.out.append(token.text)
+                self._put([token])
                 place += 1
 
     def _group(self, place: int, window: str | None) -> int:
@@ -62,8 +79,10 @@ class Walker:
                 place = self._expression(place, end, window)
             elif word == "GRAPH":
                 place = self._graph(place, window)
-            elif word in _GROUP_WORDS or token.text == ".":
-                self.out.append(token.text)
+            elif token.text == ".":  # whatever writes triples ends them; rdflib reads no full stop between groups
+                place += 1
+            elif word in _GROUP_WORDS:
+                self._put([token])
                 place += 1
             else:
                 place = self._triples(place, end, window)
@@ -73,7 +92,7 @@ class Walker:
     def _values(self, place: int) -> int:
         opening = next(i for i in range(place, len(self.tokens)) if self.tokens[i].text == "{")
         end = closing(self.tokens, opening) + 1
-        self.out += [t.text for t in self.tokens[place:end]]
+        self._put(self.tokens[place:end])
         return end
 
     def _graph(self, place: int, window: str | None) -> int:
@@ -90,7 +109,7 @@ class Walker:
                 if depth == 0:
                     return place
                 continue
-            self.out.append(token.text)
+            self._put([token])
             place += 1
             depth += {"(": 1, ")": -1}.get(token.text, 0) if token.kind == "mark" else 0
             if depth == 0 and token.text == ")":

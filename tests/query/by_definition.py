@@ -31,9 +31,9 @@ class Evaluation:
     def bag(self, node: a.Algebra) -> list[Row]:
         match node:
             case a.Bgp(patterns, source):
-                return list(self.match(patterns, source))
+                return self.agreeing(self.match(patterns, source))
             case a.Closure():
-                return list(self.paths(node))
+                return self.agreeing(self.paths(node))
             case a.Join(left, right):
                 rights = self.bag(right)
                 return [{**x, **y} for x in self.bag(left) for y in rights if compatible(x, y)]
@@ -49,18 +49,23 @@ class Evaluation:
             case a.Extend(inner, variable, expression):
                 return [self.extended(row, variable, expression) for row in self.bag(inner)]
             case a.Values(variables, rows):
-                return [{v.name: term for v, term in zip(variables, row) if term is not None} for row in rows]
+                return self.agreeing({v.name: term for v, term in zip(variables, row) if term is not None} for row in rows)
             case a.Group():
                 return self.group(node)
             case a.Project(inner, variables):
                 names = {v.name for v in variables}
-                return [{v: term for v, term in row.items() if v in names} for row in self.bag(inner)]
+                inside = Evaluation(self.data, self.base, {v: term for v, term in self.outer.items() if v in names})
+                return [{v: term for v, term in row.items() if v in names} for row in inside.bag(inner)]
             case a.Distinct(inner):
                 return [dict(row) for row in dict.fromkeys(tuple(sorted(row.items())) for row in self.bag(inner))]
             case a.OrderBy(inner, keys):
                 return self.ordered(self.bag(inner), keys)
             case a.Slice(inner, offset, limit):
                 return self.bag(inner)[offset : None if limit is None else offset + limit]
+
+    def agreeing(self, rows: Iterable[Row]) -> list[Row]:
+        """The rows of a leaf that agree with the row outside, inside EXISTS."""
+        return [row for row in rows if compatible(self.outer, row)]
 
     def match(self, patterns: tuple[a.TriplePattern, ...], source: a.Source) -> Iterable[Row]:
         if isinstance(source, a.NamedGraph):
@@ -85,7 +90,7 @@ class Evaluation:
             inside = {name.name: graph} if isinstance(name, a.Variable) else {}
             steps = Evaluation(self.data, self.base, {**self.outer, **inside}).bag(node.step)
             edges = {(row[node.here.name], row[node.there.name]) for row in steps}
-            ends = [self.outer.get(n.name, n) if isinstance(n, a.Variable) else n for n in (node.start, node.end)]
+            ends = (node.start, node.end)
             nodes = {term for s, _, o in self.data[graph] for term in (s, o)} | {n for n in ends if isinstance(n, str)}
             for start in nodes if isinstance(ends[0], a.Variable) else {ends[0]}:
                 found = {start} if node.nodes is not None else set()
