@@ -153,6 +153,7 @@ def _follow(
         plan=_mode(options, spark),
         rejects=_rejects(options, folder),
         continue_changed=options.continue_changed,
+        idle_timeout=options.idle_timeout,
         waiting=FilesWaiting(numbers),
     )
     runner = _runner(spark, options)
@@ -341,8 +342,6 @@ def _registered(spark: SparkSession, options: RunOptions, folder: Path) -> Compi
         raise InputError(
             "--store does not combine with --static and --graph yet: load those files into the store with cqels-opt load"
         )
-    if options.idle_timeout is not None:
-        raise InputError("--idle-timeout is not supported yet: leave it out (an idle stream holds the frontier back)")
     text = _text(options.query)
     engine = Engine(
         spark,

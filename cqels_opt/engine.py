@@ -148,7 +148,8 @@ class Engine:
         milliseconds) and optionally ``g``. ``sink`` is ``f(df, batch_id)``, which may be called twice for a batch, or a folder
         that gets each batch's answers exactly once, as Parquet (docs/answers.md). ``checkpoint`` is a folder that executors can
         reach; a second start over it continues. Options: ``plan`` (a mode, or ``fixed:`` and plans), ``lateness`` (ms), ``order``
-        (a column that orders elements), ``eager``, ``on_error`` ("fail" or "skip"), ``trigger`` ("10 seconds"), ``to_the_end``,
+        (a column that orders elements), ``eager``, ``idle_timeout`` (ms of wall clock after which a stream that brings nothing is let go),
+        ``on_error`` ("fail" or "skip"), ``trigger`` ("10 seconds"), ``to_the_end``,
         ``continue_changed`` (the queries may differ from those of the checkpoint: docs/checkpoints.md).
         """
         if not self.queries:
@@ -168,6 +169,7 @@ class Engine:
         lateness: int = 0,
         order: str | None = None,
         eager: bool = False,
+        idle_timeout: int | None = None,
         on_error: Literal["fail", "skip"] = "skip",
         trigger: str | None = None,
         to_the_end: bool = False,
@@ -189,6 +191,7 @@ class Engine:
             DriverOptions(
                 skip_bad=on_error == "skip",
                 plan=replace(plan_mode(plan), machine=machine_of(self.spark)),
+                idle_timeout=idle_timeout,
                 continue_changed=continue_changed,
             ),
             trace,
@@ -215,6 +218,7 @@ class Engine:
         plan: str = "adaptive",
         lateness: int = 0,
         eager: bool = False,
+        idle_timeout: int | None = None,
         on_error: Literal["fail", "skip"] = "skip",
         trace: PathLike | None = None,
         continue_changed: bool = False,
@@ -235,7 +239,9 @@ class Engine:
         runner = MixedRunner(self.spark)
         to = self._sink(sink, [registered.program], with_query=False)
         mode = replace(plan_mode(plan), machine=machine_of(self.spark))
-        options = DriverOptions(skip_bad=on_error == "skip", plan=mode, continue_changed=continue_changed)
+        options = DriverOptions(
+            skip_bad=on_error == "skip", plan=mode, idle_timeout=idle_timeout, continue_changed=continue_changed
+        )
         driver = make_driver([registered], folder, runner, to, Frontier(streams, lateness, eager), options, trace)
         number = next((i for i, s in enumerate(driver.streams) if stream and s.strip("<>") == stream.strip("<>")), 0)
         return Adaptive(registered, StreamRun(driver, runner), number, order, kept is not None)

@@ -8,7 +8,7 @@ The text is the same in EXPLAIN, in the trace and for ``--plan fixed:``. Its gra
     step     :  '»' relation on            index probe into one relation (a cross product if ``on`` is empty)
              |  '»' '(' plan ')' on        the plan in brackets is evaluated first, then joined (a bushy part)
     on       :  '[' (variable ' ')* ']'    the variables joined on, each with its question mark; '[]' is a cross product
-    relation, source : any characters but white space and  : ; » ( ) [ ] ? , |
+    relation, source : any characters but white space and  : ; » ( ) [ ] ? , | (a variable may begin with ?_: a blank node)
 
 so ``lsnow » loc_name[?loc] » (name#2 » ls30[?person2])[?loc ?person1]`` scans the delta of ``lsnow``, probes ``loc_name``,
 and joins with what ``name#2 » ls30`` gives. White space is free, and ``>>`` may be typed for ``»``. A plan begins with its

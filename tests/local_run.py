@@ -11,7 +11,7 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -85,6 +85,7 @@ class Settings:
     t0: Mapping[str, int] = field(default_factory=dict)
     drain: bool = False
     lateness: int = 0
+    duplicates: Literal["bag", "set"] = "bag"
 
     @property
     def report(self) -> Report:
@@ -98,7 +99,7 @@ class Settings:
         by_window = {w: p for w, p in self.policies.items() if w}
         t0s = {w: t for w, t in self.t0.items() if w}
         operator: Any = self.operator
-        return Options(self.policies.get("", "cc"), by_window, operator, "bag", self.t0.get("", 0), t0s, self.drain)
+        return Options(self.policies.get("", "cc"), by_window, operator, self.duplicates, self.t0.get("", 0), t0s, self.drain)
 
 
 def _policy(text: str) -> Policy:
@@ -252,7 +253,9 @@ def register(query: Query | str, world: World, folder: Path, settings: Settings 
         build_store(folder / "store", quads)
     (folder / "static").mkdir(exist_ok=True)
     operator: Any = settings.operator
-    program = Compiler(parsed, str(folder / "store"), folder / "static", settings.report).compile("q", operator)
+    program = Compiler(parsed, str(folder / "store"), folder / "static", settings.report, settings.duplicates == "set").compile(
+        "q", operator
+    )
     return Registered(parsed, world, settings, program, folder)
 
 

@@ -9,6 +9,7 @@ from cqels_opt.operators.evaluate import FinishReport
 from cqels_opt.operators.ingest import IngestReport, Rejected
 from cqels_opt.operators.planner import Planner
 from cqels_opt.operators.program import Program
+from cqels_opt.operators.summands import summands
 from cqels_opt.trace.records import Lag, Milliseconds, TraceRecord
 from cqels_opt.windows.frontier import Frontier
 
@@ -32,8 +33,9 @@ def trace_record(
     windows: dict[str, int] = {w.name: 0 for w in program.windows}
     for block in planner.blocks.values():
         for o in block.block.occurrences:
-            held = block.statistics.windows[o.name]
-            windows[o.window.name] = max(windows[o.window.name], int(held.card("old")) + int(held.card("delta")))
+            for name, part in zip(summands(o), o.parts):
+                held = block.statistics.windows[name]
+                windows[part.window.name] = max(windows[part.window.name], int(held.card("old")) + int(held.card("delta")))
     return TraceRecord(
         batch=number,
         query=program.id,

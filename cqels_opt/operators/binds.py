@@ -14,14 +14,12 @@ from cqels_opt.operators import program as p
 from cqels_opt.operators.drafts import Above, Draft, Normal, expression_renamed, mentioned, read_by_node, renamed
 from cqels_opt.operators.mentions import exists_in, mentions
 from cqels_opt.query import algebra as a
-from cqels_opt.query.scope import uses_now
+from cqels_opt.query.scope import seeded, uses_now
 from cqels_opt.query.scope import variables as read_by
 
 Bind: TypeAlias = "tuple[str, a.Expression]"
 """A variable, and what it is bound to."""
 
-SEEDED = ("RAND", "UUID", "STRUUID", "BNODE")
-"""Functions that hang on all that a row binds when they are evaluated: what calls them stays where it was written."""
 LONGEST = 100
 """Parts of an expression that may take the place of a variable: nested BINDs could otherwise grow without bound."""
 
@@ -71,11 +69,6 @@ def stands_above(normal: Normal, names: Collection[str]) -> TypeGuard[Above]:
     if condition is not None and seeded(condition):
         return False
     return set(names) & (mentioned(right) | read_by_node(normal.node)) <= certain(left)
-
-
-def seeded(expression: a.Expression) -> bool:
-    """Whether a function is called that hangs on the whole row."""
-    return isinstance(expression, a.Call) and (expression.function in SEEDED or any(map(seeded, expression.arguments)))
 
 
 def lifted(normal: Normal, other: Normal) -> tuple[Normal, list[Bind]]:

@@ -14,9 +14,9 @@ import numpy as np
 from cqels_opt.operators.cache import relation as static_relation
 from cqels_opt.operators.content import content
 from cqels_opt.operators.expressions import truth
-from cqels_opt.operators.join import RANK, Indexed, as_rows
+from cqels_opt.operators.join import Indexed, as_rows
 from cqels_opt.operators.program import Block, BlockFilter, Occurrence, Static
-from cqels_opt.operators.rows import Ints, Rows, concat
+from cqels_opt.operators.rows import RANK, Ints, Rows, concat
 from cqels_opt.operators.step import Step
 from cqels_opt.operators.terms import TermTable
 from cqels_opt.operators.units import with_unit

@@ -43,7 +43,8 @@ def patterns_of(programs: Iterable[Program]) -> dict[str, str]:
     Under a window of the last n elements a shape needs the elements' places as well, which are not kept for others.
     """
     found: dict[str, str] = {}
-    for o in (o for program in programs for block in program.blocks for o in block.occurrences):
+    occurrences = (o for program in programs for block in program.blocks for o in block.occurrences)
+    for o in (part for occurrence in occurrences for part in occurrence.parts):
         found.setdefault(f"{o.shape.stream} {o.shape.key}", o.name)
         if o.window.kind == "last":
             found.setdefault(f"{o.shape.stream} {o.shape.key} last", o.name)

@@ -8,6 +8,8 @@ once, here. What cannot be drafted stays above as an operator.
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
@@ -19,7 +21,7 @@ from cqels_opt.errors import QueryError
 from cqels_opt.lod.relation import Relation, restrict
 from cqels_opt.lod.store import StaticPattern, Store
 from cqels_opt.operators import program as p
-from cqels_opt.operators.binds import bound, lifted, peeled, projected, seeded, stands_above, without
+from cqels_opt.operators.binds import bound, lifted, peeled, projected, stands_above, without
 from cqels_opt.operators.closure import PathsTooManyError
 from cqels_opt.operators.correlation import separable
 from cqels_opt.operators.drafts import (
@@ -35,21 +37,23 @@ from cqels_opt.operators.drafts import (
     pattern_variables,
     read_by_node,
     union,
+    windows_of,
     with_unit,
 )
 from cqels_opt.operators.expressions import truth
 from cqels_opt.operators.join import as_rows
 from cqels_opt.operators.mentions import conjunction, counts_whole_rows, exists_in, mentions, moves, written_in
 from cqels_opt.operators.pushdown import Schema
-from cqels_opt.operators.rows import HIDDEN, Rows
+from cqels_opt.operators.rows import HIDDEN, Rows, is_nameable
 from cqels_opt.operators.step import NOWHEN
 from cqels_opt.operators.subresults import BYTES_BUDGET, Part, choose_parts, join_all, name_of, numbered, restricted
 from cqels_opt.operators.terms import TermTable, write_page
 from cqels_opt.operators.tree import Scope, evaluate
 from cqels_opt.plans import JoinKind
 from cqels_opt.query import algebra as a
+from cqels_opt.query.graphs import in_each
 from cqels_opt.query.reading import line_and_column
-from cqels_opt.query.scope import uses_now
+from cqels_opt.query.scope import seeded, uses_now
 from cqels_opt.query.scope import variables as read_by
 from cqels_opt.query.visible import visible
 from cqels_opt.rdf import ids as term_ids
@@ -117,6 +121,9 @@ class Compiler:
     # -------------------------------------------------------------- algebra -> drafts and operators above them
     def _top(self, body: a.Algebra) -> Normal:
         """The query's own projection hides no names from anyone: its draft stays as it is."""
+        self._in_static = not moves(
+            body
+        )  # a body that never moves has nothing around it: as one relation it would lose its order
         if isinstance(body, a.Project):
             inner, binds = peeled(self.normal(body.input))
             if isinstance(inner, Draft):
@@ -143,15 +150,14 @@ class Compiler:
 
     def _normal(self, node: a.Algebra) -> Normal:
         match node:
-            case a.Bgp(_, a.Merged(windows)):
-                place = next((c.start for c in self.query.clauses if c.window in windows), 0)
-                self._refuse(
-                    f"patterns over merged windows ({self.query.dialect}) are not supported yet: write WINDOW or GRAPH", place
-                )
             case a.Bgp((), a.NamedGraph(name)):
                 return Draft(statics=[self._named_graphs(name)])
+            case a.Bgp((), a.InWindow(_, name) as source) if name is not None:
+                return self._element_graphs(name, source)
+            case a.Bgp(patterns, a.GraphsMerged(names)):
+                return self.normal(in_each(patterns, names))
             case a.Bgp(patterns, source):
-                return Draft([(pattern, source) for pattern in patterns])
+                return self._matched(patterns, source)
             case a.Closure():
                 return self._closure(node)
             case a.Join(left, right):
@@ -167,11 +173,12 @@ class Compiler:
                 one, other = self.normal(left), self.normal(right)
                 placed = self._unit("optional", one, other, condition)
                 return placed or self._optional(one, other, condition)
-            case a.Minus(left, right):
+            case a.Minus(left, right, apart):
                 one, other = self.normal(left), self.normal(right)
                 if isinstance(one, Draft) and isinstance(other, Draft) and not one.variables & other.variables:
                     return one  # nothing in common: nothing is removed
-                return self._unit("anti", one, other) or Above(p.MinusNode(_HOLE, _HOLE), [one, other])
+                placed = self._unit("anti", one, other) if not apart else None
+                return placed or Above(p.MinusNode(_HOLE, _HOLE, tuple(v.name for v in apart)), [one, other])
             case a.Values(variables, rows):
                 names = tuple(v.name for v in variables)
                 ids = tuple(tuple(int(i) for i in self.terms.ids(row)) for row in rows)
@@ -186,14 +193,16 @@ class Compiler:
                 if id(node) not in self._told:  # nobody can tell the order
                     return self.normal(inner)
                 return self._ordered(node, self.normal(inner))
-            case a.Slice(inner, offset, limit):
+            case a.Slice(inner, offset, limit, each):
                 self._tell(inner)
-                return Above(p.OrderNode(_HOLE, (), offset, limit, written_in(inner)), [self.normal(inner)])
+                return Above(
+                    p.OrderNode(_HOLE, (), offset, limit, written_in(inner), tuple(v.name for v in each)), [self.normal(inner)]
+                )
         self._refuse(f"{type(node).__name__} is not supported yet", 0)
 
     def _closure(self, node: a.Closure) -> Normal:
         """A path of repeated steps stays above its steps."""
-        graph = node.source.name if isinstance(node.source, a.NamedGraph) else None
+        graph = a.graph_in(node.source)
         start, end = (n.name if isinstance(n, a.Variable) else int(self.terms.ids([n])[0]) for n in (node.start, node.end))
         above = p.ClosureNode(
             _HOLE,
@@ -206,6 +215,30 @@ class Compiler:
             node.many,
         )
         return Above(above, [self.normal(part) for part in (node.step, node.nodes) if part is not None])
+
+    def _matched(self, patterns: Sequence[a.TriplePattern], source: a.Source) -> Normal:
+        """The patterns of one source. Where they are matched as a set in windows of the last n elements, whose ends hang on later
+        elements, the bag is joined, and each match counts once."""
+        if not (self.distinct and isinstance(source, a.InWindow | a.Merged)):
+            return Draft([(pattern, source) for pattern in patterns])
+        draft = Draft([(pattern, self._settled(pattern, source)) for pattern in patterns])
+        if draft.moving and any(self.windows[name].kind == "last" for name in windows_of(source)):
+            return Above(p.DistinctNode(_HOLE, tuple(sorted(draft.variables))), [draft])
+        return draft
+
+    def _settled(self, pattern: a.TriplePattern, source: a.InWindow | a.Merged) -> a.Source:
+        """A triple without variables that is static is there always: in a set nothing in the windows adds to it."""
+        if isinstance(source, a.Merged) and not pattern_variables(pattern, source) and self._static_rows(pattern, source.default):
+            return source.default
+        return source
+
+    def _static_rows(self, pattern: a.TriplePattern, source: a.Source) -> int:
+        """How many triples of a static graph match a pattern."""
+        return self._static_part(pattern, source).relation.rows
+
+    def _static_part(self, pattern: a.TriplePattern, source: a.Source) -> Part:
+        at = StaticPattern(self._id(pattern.s), self._id(pattern.p), self._id(pattern.o), self._graph(source))
+        return Part(name_of(pattern.p), self.store.match(at), at, 1)
 
     def _refuse(self, message: str, place: int) -> NoReturn:
         """QueryError at a character of the text."""
@@ -252,7 +285,11 @@ class Compiler:
             below = self._unit(kind, left.inputs[0], right, condition)
             return None if below is None else replace(left, inputs=[below, *left.inputs[1:]])
         base, binds = lifted(left, right)
-        if not isinstance(base, Draft) or (condition is not None and {v for v, _ in binds} & read_by(condition)):
+        if (
+            not isinstance(base, Draft)
+            or self._without_windows(base) is not None
+            or (condition is not None and {v for v, _ in binds} & read_by(condition))
+        ):
             return None
         found = with_unit(base, kind, right, conjuncts(condition))
         return None if found is None else bound(found, binds)
@@ -336,8 +373,9 @@ class Compiler:
                 return Above(p.ExtendNode(_HOLE, variable.name, expression), [below])
             case a.LeftJoin(left, right, condition):
                 return self._optional(self._for_each(left, outside), self._for_each(right, outside), condition)
-            case a.Minus(left, right):
-                return Above(p.MinusNode(_HOLE, _HOLE), [self._for_each(left, outside), self._for_each(right, outside)])
+            case a.Minus(left, right, apart):
+                names = tuple(v.name for v in apart)
+                return Above(p.MinusNode(_HOLE, _HOLE, names), [self._for_each(left, outside), self._for_each(right, outside)])
             case a.Project(inner, variables):
                 names = tuple(v.name for v in variables)
                 return Above(p.ProjectNode(_HOLE, names), [self._for_each(inner, outside & set(names))])
@@ -347,8 +385,11 @@ class Compiler:
                 return self._group(node, self._for_each(inner, outside))
             case a.OrderBy(inner):
                 return self._ordered(node, self._for_each(inner, outside))
-            case a.Slice(inner, offset, limit):
-                return Above(p.OrderNode(_HOLE, (), offset, limit, written_in(inner)), [self._for_each(inner, outside)])
+            case a.Slice(inner, offset, limit, each):
+                return Above(
+                    p.OrderNode(_HOLE, (), offset, limit, written_in(inner), tuple(v.name for v in each)),
+                    [self._for_each(inner, outside)],
+                )
         raise AssertionError(node)  # all others are separable
 
     def _optional(self, one: Normal, other: Normal, condition: a.Expression | None) -> Normal:
@@ -405,7 +446,7 @@ class Compiler:
         inputs = []
         for i, part in enumerate(normal.inputs):
             others = set().union(*(mentioned(x) for j, x in enumerate(normal.inputs) if j != i))
-            inputs.append(self.finished(part, outside | others | read_by_node(normal.node)))
+            inputs.append(self.finished(part, outside | others | read_by_node(normal.node) | _whole_row(normal.node, part)))
         return filled(normal.node, inputs)
 
     def _finished_draft(self, draft: Draft, outside: set[str]) -> p.Tree:
@@ -416,15 +457,27 @@ class Compiler:
             return unit
         if not draft.moving:
             return p.StaticNode(self._static(self._materialised(draft, outside), "static"))
-        return self._block(draft, outside)
+        block = self._block(draft, outside)
+        static = self._without_windows(draft)
+        return block if static is None else p.UnionNode((block, self._finished_draft(static, outside)))
+
+    def _without_windows(self, draft: Draft) -> Draft | None:
+        """The draft with the static data alone in the place of what is merged: its rows that no delta brings. None where there are none."""
+        found: list[tuple[a.TriplePattern, a.Source]] = []
+        for pattern, source in draft.patterns:
+            if isinstance(source, a.InWindow) or (
+                isinstance(source, a.Merged) and not self._static_rows(pattern, source.default)
+            ):
+                return None
+            found.append((pattern, source.default if isinstance(source, a.Merged) else source))
+        return replace(draft, patterns=found) if draft.moving else None
 
     def _parts(self, draft: Draft) -> list[Part]:
         """The static relations of a draft: matched patterns, and what was evaluated already."""
         parts = list(draft.statics)
         for pattern, source in draft.patterns:
-            if not isinstance(source, a.InWindow):
-                at = StaticPattern(self._id(pattern.s), self._id(pattern.p), self._id(pattern.o), self._graph(source))
-                parts.append(Part(name_of(pattern.p), self.store.match(at), at, 1))
+            if not isinstance(source, a.InWindow | a.Merged):
+                parts.append(self._static_part(pattern, source))
         return parts
 
     def _named_graphs(self, name: a.Node) -> Part:
@@ -435,6 +488,13 @@ class Compiler:
         rows = int((np.asarray(there) == self._id(name)).any())
         return Part("graphs", Relation.build({}, np.ones(rows, np.int64)), None, 0)
 
+    def _element_graphs(self, name: a.Node, source: a.InWindow) -> Normal:
+        """``GRAPH name {}`` in a window: the names of its elements' graphs, each once at a time, or whether this one is there."""
+        self.fresh += 1
+        anything = a.TriplePattern(*(a.Variable(f"_:{place}~{self.fresh - 1}") for place in "spo"))
+        names = (name.name,) if isinstance(name, a.Variable) else ()
+        return Above(p.DistinctNode(_HOLE, names), [Draft([(anything, source)])])
+
     def _id(self, node: a.Node) -> int | str:
         return node.name if isinstance(node, a.Variable) else int(term_ids.encode([node], self.store.seed)[0])
 
@@ -444,7 +504,7 @@ class Compiler:
     def _block(self, draft: Draft, outside: set[str]) -> p.Tree:
         number = len(self.blocks)
         name = f"b{number}"
-        moving = [(pattern, source.window) for pattern, source in draft.patterns if isinstance(source, a.InWindow)]
+        moving = [(pattern, source) for pattern, source in draft.patterns if isinstance(source, a.InWindow | a.Merged)]
         filters = tuple(
             p.BlockFilter(f"{name}.filter{i}", condition, frozenset(read_by(condition)))
             for i, condition in enumerate(draft.filters)
@@ -455,10 +515,8 @@ class Compiler:
         parts = choose_parts(bases, needed, self.budget)
         self.parts[number] = bases, needed
         self.blocks.append(p.Block(name, (), (), (), ()))  # takes the number before names are given
-        counts = {w: sum(1 for _, other in moving if other == w) for _, w in moving}
-        occurrences = []
-        for pattern, window in moving:
-            occurrences.append(self._occurrence(pattern, window, counts[window] > 1))
+        counts = Counter(windows_of(source) for _, source in moving)
+        occurrences = [self._occurrence(pattern, source, counts[windows_of(source)] > 1) for pattern, source in moving]
         units = [self._unit_part(unit, needed) for unit in draft.units]
         names = [part.name for part in (*parts, *units)]
         statics = (
@@ -489,10 +547,20 @@ class Compiler:
         read = frozenset(needed & {v for x in found for v in x.variables})
         return replace(block, parts=found, needed=read, budget=self.budget)
 
-    def _occurrence(self, pattern: a.TriplePattern, window: str, several: bool) -> p.Occurrence:
+    def _occurrence(self, pattern: a.TriplePattern, source: a.InWindow | a.Merged, several: bool) -> p.Occurrence:
+        name = self._unique("+".join(windows_of(source)), several)
+        as_set = self.distinct and all(self.windows[window].kind != "last" for window in windows_of(source))
+        first, *others = (self._in_window(pattern, window, name, as_set, a.graph_in(source)) for window in windows_of(source))
+        if not isinstance(source, a.Merged):
+            return first
+        part = self._static_part(pattern, source.default)
+        static = self._static(part, name_of(pattern.p)) if part.relation.rows else None
+        return replace(first, others=tuple(others), static=static, store=self.store_folder if static else "")
+
+    def _in_window(self, pattern: a.TriplePattern, window: str, name: str, as_set: bool, graph: a.Node | None) -> p.Occurrence:
         places: dict[str, int] = {}
         constants, where = [], []
-        for node in (pattern.s, pattern.p, pattern.o):
+        for node in (pattern.s, pattern.p, pattern.o, *([] if graph is None else [graph])):
             if isinstance(node, a.Variable):
                 constants.append(0)
                 where.append(places.setdefault(node.name, len(places)))
@@ -500,9 +568,9 @@ class Compiler:
                 constants.append(int(self._id(node)))
                 where.append(-1)
         declared = self.windows[window]
-        shape = Shape(declared.stream, (constants[0], constants[1], constants[2]), (where[0], where[1], where[2]))
+        shape = Shape(declared.stream, tuple(constants), tuple(where))
         t0 = self.report.origin(window)
-        return p.Occurrence(self._unique(window, several), declared, t0, shape, tuple(places), self.distinct)
+        return p.Occurrence(name, declared, t0, shape, tuple(places), as_set)
 
     def _unique(self, name: str, numbered: bool = False) -> str:
         self.names[name] = self.names.get(name, 0) + 1
@@ -566,6 +634,13 @@ def _opened(pattern: a.Algebra) -> tuple[a.Algebra, list[a.Expression]]:
         conditions.append(pattern.condition)
         pattern = pattern.input
     return pattern, conditions
+
+
+def _whole_row(node: p.Tree, below: Normal) -> set[str]:
+    """The variables that RAND(), BNODE() and their like hang on, if a BIND calls one: all that a query can write."""
+    if not isinstance(node, p.ExtendNode) or not seeded(node.expression):
+        return set()
+    return {v for v in mentioned(below) if is_nameable(v)}
 
 
 def _relation(rows: Rows, needed: set[str]) -> Relation:

@@ -9,9 +9,11 @@ from __future__ import annotations
 import numpy as np
 
 from cqels_opt.operators.cache import Recent
-from cqels_opt.operators.join import RANK, Indexed
+from cqels_opt.operators.cache import relation as static_relation
+from cqels_opt.operators.join import Indexed
+from cqels_opt.operators.merged import MergedContent
 from cqels_opt.operators.program import Occurrence
-from cqels_opt.operators.rows import Rows, concat
+from cqels_opt.operators.rows import RANK, Rows, concat
 from cqels_opt.operators.runs import Run, ends_at, joined, run_of
 from cqels_opt.operators.segments import sealed, segment
 from cqels_opt.operators.step import Step
@@ -116,7 +118,10 @@ def _behind(run: Run, t: int) -> int:
 
 
 class LastContent:
-    """The content of a last-n window: small, and read anew, for its ends hang on later elements."""
+    """The content of a last-n window: small, and read anew, for its ends hang on later elements.
+
+    With a step of m elements its beginnings do too: a row is new in the step in which the window moves over its element.
+    """
 
     def __init__(self, occurrence: Occurrence) -> None:
         self.occurrence = occurrence
@@ -140,12 +145,13 @@ class LastContent:
             mine = columns["task"] == number
             rank[mine] = table[columns["e"][mine]]
         bound = {variable: columns[f"v{i}"] for i, variable in enumerate(occurrence.variables)}
-        expiry = rank + occurrence.window.count
-        end = ranks.time_of(expiry, int(FOREVER))
-        rows = Rows({**bound, RANK + stream: expiry}, columns["t"], end, np.ones(len(end), np.int64))
-        alive = (rows.start < rows.end) & (rows.end > step.after + 1)
-        rows, t = rows.take(alive), columns["t"][alive]
-        self._old, self.new = rows.take(t <= step.after), rows.take(t > step.after)
+        every = occurrence.window.every or 1  # the window moves with each m-th element
+        entry = (rank + every) // every * every - 1
+        expiry = (rank + occurrence.window.count + every) // every * every - 1
+        start, end = (ranks.time_of(at, int(FOREVER)) for at in (entry, expiry))
+        rows = Rows({**bound, RANK + stream: expiry}, start, end, np.ones(len(end), np.int64))
+        rows = rows.take((start < end) & (end > step.after + 1))
+        self._old, self.new = rows.take(rows.start <= step.after), rows.take(rows.start > step.after)
         self._sides = {False: [Indexed.of_rows(self._old)], True: [Indexed.of_rows(self._old), Indexed.of_rows(self.new)]}
 
     def indexed(self, with_new: bool) -> list[Indexed]:
@@ -172,12 +178,20 @@ def _span(occurrence: Occurrence, step: Step, after: int, upto: int) -> Columns:
     return read_span(step.path, slots, after, upto, occurrence.shape.width)
 
 
-_CONTENTS: Recent[Key, Content | LastContent] = Recent(512)
+_CONTENTS: Recent[Key, Content | LastContent | MergedContent] = Recent(512)
 
 
-def content(occurrence: Occurrence, step: Step) -> Content | LastContent:
-    """The content of an occurrence's window at a step. Occurrences that differ in their variables' names have one each."""
-    make = LastContent if occurrence.window.kind == "last" else Content
-    found = _CONTENTS.get((step.run, occurrence.shape.key, occurrence.window.stream, occurrence), lambda: make(occurrence))
-    found.advance(step)
+def content(occurrence: Occurrence, step: Step) -> Content | LastContent | MergedContent:
+    """The content of an occurrence's windows at a step. Occurrences that differ in their variables' names have one each."""
+    found = _CONTENTS.get((step.run, occurrence.shape.key, occurrence.window.stream, occurrence), lambda: _made(occurrence))
+    if isinstance(found, MergedContent):
+        static = occurrence.static
+        found.advance(step, None if static is None else static_relation(occurrence.store, static.at))
+    else:
+        found.advance(step)
     return found
+
+
+def _made(occurrence: Occurrence) -> Content | LastContent | MergedContent:
+    parts = [(LastContent if part.window.kind == "last" else Content)(part) for part in occurrence.parts]
+    return MergedContent(occurrence, parts) if occurrence.merged else parts[0]

@@ -63,7 +63,7 @@ class Draft:
     @property
     def moving(self) -> bool:
         """Whether a window is read."""
-        return any(isinstance(source, a.InWindow) for _, source in self.patterns)
+        return any(isinstance(source, a.InWindow | a.Merged) for _, source in self.patterns)
 
 
 Normal: TypeAlias = "Draft | p.Tree | Above"
@@ -80,9 +80,14 @@ class Above:
 def pattern_variables(pattern: a.TriplePattern, source: a.Source) -> list[str]:
     """The variables of a pattern, the graph's included."""
     nodes: list[a.Node] = [pattern.s, pattern.p, pattern.o]
-    if isinstance(source, a.NamedGraph):
-        nodes.append(source.name)
+    if (graph := a.graph_in(source)) is not None:
+        nodes.append(graph)
     return list(dict.fromkeys(n.name for n in nodes if isinstance(n, a.Variable)))
+
+
+def windows_of(source: a.InWindow | a.Merged) -> tuple[str, ...]:
+    """The windows in which patterns of a source are matched."""
+    return (source.window,) if isinstance(source, a.InWindow) else source.windows
 
 
 def branches(normal: Normal) -> list[Normal]:
@@ -145,6 +150,8 @@ def renamed(draft: Draft, names: Mapping[str, str]) -> Draft:
         return a.Variable(names[n.name]) if isinstance(n, a.Variable) and n.name in names else n
 
     def source(s: a.Source) -> a.Source:
+        if isinstance(s, a.InWindow) and s.graph is not None:
+            return replace(s, graph=node(s.graph))
         return a.NamedGraph(node(s.name)) if isinstance(s, a.NamedGraph) else s
 
     return Draft(
@@ -209,8 +216,8 @@ def read_by_node(node: p.Tree) -> set[str]:
             return {*keys, *whole, *(v for _, spec in aggregates if spec.argument is not None for v in read_by(spec.argument))}
         case p.ClosureNode(here=here, there=there) as closure:
             return {here, there, *closure.variables}
-        case p.OrderNode(_, keys, _, _, ties):
-            return {*ties, *(v for expression, _ in keys for v in read_by(expression))}
+        case p.OrderNode(_, keys, _, _, ties, each):
+            return {*ties, *each, *(v for expression, _ in keys for v in read_by(expression))}
     return set()
 
 

@@ -21,6 +21,7 @@ from cqels_opt.operators.block import Observed
 from cqels_opt.operators.changed import counted_again, is_result, taken_over, unsealed
 from cqels_opt.operators.commit import ANONYMOUS, Commit, CommitLog, Identity
 from cqels_opt.operators.evaluate import EvaluateReport, EvaluateTask, FinishReport, Format
+from cqels_opt.operators.idle import IdleStreams
 from cqels_opt.operators.ingest import COUNT_PARTS, IngestReport, IngestTask, Rejected
 from cqels_opt.operators.knowledge import read_knowledge, write_knowledge
 from cqels_opt.operators.merging import MERGED, MergeTask, Merging
@@ -30,6 +31,7 @@ from cqels_opt.operators.retention import Retention
 from cqels_opt.operators.rows import Ints
 from cqels_opt.operators.step import NOWHEN, Step
 from cqels_opt.operators.workshop import Start, Workshop, at_once
+from cqels_opt.query.algebra import Window
 from cqels_opt.stats import SlotCounts
 from cqels_opt.trace.records import Lag, Milliseconds, TraceRecord
 from cqels_opt.windows.columns import read_columns, write_columns
@@ -110,6 +112,7 @@ class DriverOptions:
     refused: Path | None = None  # the same of what was refused before the run: it comes first
     waiting: Callable[[int, Sequence[IngestReport]], tuple[int | None, int | None]] | None = None
     """Of a batch's number and what was ingested: the newest time of all input and how much of it waits (:class:`Lag`), if known."""
+    idle_timeout: int | None = None  # milliseconds of wall clock after which a stream that brings nothing is let go; None: never
     continue_changed: bool = False  # another query may go on from the checkpoint, where its windows are the same
 
 
@@ -145,6 +148,7 @@ class Driver:
         self._fresh_frontier = frontier.state()
         self.streams = tuple(dict.fromkeys(s for p in self.programs for s in p.streams))
         self.shapes = tuple(dict.fromkeys(s for p in self.programs for s in p.shapes))
+        self.idle = None if options.idle_timeout is None else IdleStreams(options.idle_timeout, folder, self.streams)
         self.tables = frozenset(w.stream for p in self.programs for w in p.windows if w.kind == "last")
         self.state = Commit(-1)
         self.planners: dict[str, Planner] = {}
@@ -213,7 +217,8 @@ class Driver:
         files = [*self.state.files, *(f for report in reports for f in report.files)]
         times = self._seen(reports)
         files += self._times_files(number, times)
-        upto = self.frontier.advance()
+        brought = {stream for report in reports for stream in report.streams}
+        upto = self.frontier.advance(self.idle.decide(number, brought) if self.idle is not None else ())
         if self.options.drain and self.frontier.ended and (greatest := self.frontier.greatest) is not None:
             upto = max(drained(p.windows, p.report, self.frontier.last(), greatest) for p in self.programs)
             self.frontier.value = max(self.frontier.value, upto)
@@ -358,9 +363,17 @@ class Driver:
         found = np.empty(0, np.int64)
         if self.state.first is not None and upto > after:
             times = {stream: line.times for stream, line in self.times.items()}
-            found = instants(program.windows, program.report, times, self.state.first, after, upto)
+            moves = {w.name: self._moves(w, files, upto) for w in program.windows if w.every}
+            found = instants(program.windows, program.report, times, self.state.first, after, upto, moves)
         step = self._bare(program, number, after, upto, np.concatenate([np.array([previous], np.int64), found]), files)
         return self._planned(program, step, walk=upto > after)
+
+    def _moves(self, window: Window, files: Sequence[SlotFile], upto: int) -> Ints:
+        """When a window of n elements that moves with each m-th one does so."""
+        dropped = self.state.dropped.get(window.stream, 0)
+        tables = [f for f in files if f.kind == "elements" and f.stream == window.stream]
+        times = rank_elements(self.folder, tables, dropped, upto).times
+        return np.unique(times[-(dropped + 1) % window.every :: window.every])
 
     def _bare(self, program: Program, number: int, after: int, upto: int, looked_at: Ints, files: Sequence[SlotFile]) -> Step:
         run, dropped = f"{self.run}-{program.id}", dict(self.state.dropped)

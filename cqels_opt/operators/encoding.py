@@ -84,7 +84,7 @@ class Coded:
     t: Ints
     line: Ints
     late: NDArray[np.bool_]
-    terms: tuple[Ints, Ints, Ints]
+    terms: tuple[Ints, ...]  # s, p and o, and where they are asked for the names of the elements' graphs
     bad: NDArray[np.bool_]
 
     def __len__(self) -> int:
@@ -92,14 +92,14 @@ class Coded:
 
 
 def coded(
-    blocks: Iterable[pa.Table | pa.RecordBatch], streams: Sequence[str], store: str, seed: int
+    blocks: Iterable[pa.Table | pa.RecordBatch], streams: Sequence[str], store: str, seed: int, graphs: bool = False
 ) -> tuple[Coded, Texts, list[Rejected]]:
     """The rows that have a time and a place, the texts that must be kept, and what is said of rows that cannot be read."""
     texts, rejected, parts = Texts(), list[Rejected](), list[Coded]()
     for rows in _of_size(blocks):
         whole = _whole(rows, streams, rejected)
         if whole.num_rows:
-            parts.append(_coded(whole, streams, store, seed, texts, rejected))
+            parts.append(_coded(whole, streams, store, seed, texts, rejected, graphs))
     return _together(parts), texts, rejected
 
 
@@ -120,7 +120,7 @@ def _together(parts: Sequence[Coded]) -> Coded:
         t=ints(lambda x: x.t),
         line=ints(lambda x: x.line),
         late=flags(lambda x: x.late),
-        terms=(ints(lambda x: x.terms[0]), ints(lambda x: x.terms[1]), ints(lambda x: x.terms[2])),
+        terms=tuple(ints(lambda x, place=place: x.terms[place]) for place in range(len(parts[0].terms) if parts else 3)),  # type: ignore[misc]
         bad=flags(lambda x: x.bad),
     )
 
@@ -153,14 +153,18 @@ def _whole(rows: pa.Table, streams: Sequence[str], rejected: list[Rejected]) -> 
     return rows
 
 
-def _coded(rows: pa.Table, streams: Sequence[str], store: str, seed: int, texts: Texts, rejected: list[Rejected]) -> Coded:
+def _coded(
+    rows: pa.Table, streams: Sequence[str], store: str, seed: int, texts: Texts, rejected: list[Rejected], graphs: bool
+) -> Coded:
     stream, partition, offset, t, line = (_ints(rows, name) for name in ("stream", "partition", "offset", "t", "line"))
     bad = np.zeros(rows.num_rows, bool)
     s, p, o = (_encoded(rows, name, store, seed, texts, bad) for name in ("s", "p", "o"))
     for row in np.flatnonzero(bad).tolist():
         reason = next(said for name in _WHAT if (said := _reason(rows, name, row)))
         rejected.append(Rejected(streams[stream[row]], int(partition[row]), int(line[row]), reason))
-    return Coded(stream, partition, offset, t, line, rows.column("late").to_numpy().astype(bool), (s, p, o), bad)
+    nameless = np.zeros(rows.num_rows, bool)
+    g = [_encoded(rows, "g", store, seed, texts, nameless)] if graphs else []
+    return Coded(stream, partition, offset, t, line, rows.column("late").to_numpy().astype(bool), (s, p, o, *g), bad)
 
 
 def _ints(rows: pa.Table, column: str) -> Ints:

@@ -20,13 +20,12 @@ from cqels_opt.operators import cache
 from cqels_opt.operators.accumulators import added_up, amount_names
 from cqels_opt.operators.block import BlockStep, Observed
 from cqels_opt.operators.incremental import accumulate, changing
-from cqels_opt.operators.join import RANK
 from cqels_opt.operators.keys import share
 from cqels_opt.operators.output import Answers, answers, column_names, columns_of, json_lines
 from cqels_opt.operators.program import GroupNode, Program
 from cqels_opt.operators.pushdown import Pushdown, additive_nodes
 from cqels_opt.operators.results import BlockRows, ResultFiles, Segment
-from cqels_opt.operators.rows import Ints, Rows, concat, empty
+from cqels_opt.operators.rows import RANK, Ints, Rows, concat, empty
 from cqels_opt.operators.standing import Standing, advanced
 from cqels_opt.operators.step import NOWHEN, Step
 from cqels_opt.operators.terms import TermTable

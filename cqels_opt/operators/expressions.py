@@ -8,13 +8,13 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from cqels_opt.operators.rows import HIDDEN, Ints, Rows, group_ids, is_nameable
+from cqels_opt.operators.rows import Ints, Rows, group_ids, is_nameable
 from cqels_opt.operators.terms import TermTable
 from cqels_opt.query.algebra import Call, Constant, Expression, Variable
 from cqels_opt.query.evaluate import compile_condition, compile_expression
 from cqels_opt.query.functions import Context
 from cqels_opt.query.numeric import ExpressionError
-from cqels_opt.query.scope import uses_now, variables
+from cqels_opt.query.scope import seeded, uses_now, variables
 from cqels_opt.rdf import ids as term_ids
 
 Mask = NDArray[np.bool_]
@@ -45,11 +45,11 @@ def truth(rows: Rows, condition: Expression, terms: TermTable, instants: Ints | 
     return answer
 
 
-def values(rows: Rows, expression: Expression, terms: TermTable, instants: Ints | None = None) -> Ints:
-    """The id of the expression's value a row; 0 where it is an error."""
+def values(rows: Rows, expression: Expression, terms: TermTable, instants: Ints | None = None, site: str = "") -> Ints:
+    """The id of the expression's value a row; 0 where it is an error. ``site``: the variable that it is for."""
     if isinstance(expression, Variable):
         return rows.columns.get(expression.name, np.zeros(len(rows), np.int64))
-    texts = _each(rows, expression, terms, instants, _value(expression))
+    texts = _each(rows, expression, terms, instants, _value(expression, site))
     return terms.ids(texts.tolist())
 
 
@@ -57,8 +57,8 @@ def _condition(condition: Expression) -> Evaluate:
     return compile_condition(condition)
 
 
-def _value(expression: Expression) -> Evaluate:
-    evaluate = compile_expression(expression)
+def _value(expression: Expression, site: str) -> Evaluate:
+    evaluate = compile_expression(expression, site=site)
 
     def value(row: Mapping[str, str], context: Context) -> str | None:
         try:
@@ -79,25 +79,16 @@ def _each(rows: Rows, expression: Expression, terms: TermTable, instants: Ints |
     if not len(rows):
         return np.empty(0, object)
     names = [v for v in sorted(variables(expression)) if v in rows.columns]
+    if seeded(expression):  # RAND() and its like hang on all that a row binds
+        names = sorted({*names, *filter(is_nameable, rows.columns)})
     keys = [rows.columns[v] for v in names]
-    if instants is not None:
-        keys = [*(c for v, c in rows.columns.items() if not v.startswith(HIDDEN)), instants]
-    group, first = group_ids(keys, len(rows))
+    group, first = group_ids(keys if instants is None else [*keys, instants], len(rows))
     texts = [terms.texts(rows.columns[v][first]) for v in names]
-    seeds = _seeds(rows, first, terms) if instants is not None else []
     results = np.empty(len(first), object)
     for i, place in enumerate(first.tolist()):
         row = {v: text for v, column in zip(names, texts) if (text := column[i]) is not None}
-        context = Context(int(instants[place]), seeds[i]) if instants is not None else Context()
-        results[i] = run(row, context)
+        results[i] = run(row, Context(0 if instants is None else int(instants[place])))
     return results[group]
-
-
-def _seeds(rows: Rows, which: Ints, terms: TermTable) -> list[str]:
-    """A text for each row that only hangs on what it binds: the seed of its RAND() and UUID()."""
-    names = sorted(v for v in rows.columns if is_nameable(v))
-    columns = [terms.texts(rows.columns[v][which]) for v in names]
-    return [" ".join(text or "" for text in row) for row in zip(*columns)] if names else [""] * len(which)
 
 
 def _compare_columns(rows: Rows, condition: Expression, terms: TermTable) -> tuple[Mask, Mask] | None:

@@ -11,7 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from cqels_opt.operators.encoding import ROW_SCHEMA, Rejected, Texts, coded
-from cqels_opt.operators.rows import Ints
+from cqels_opt.operators.rows import UNBOUND, Ints
 from cqels_opt.operators.terms import write_page
 from cqels_opt.stats import SlotCounts, slot_counts, slot_parts
 from cqels_opt.windows.columns import write_columns
@@ -65,7 +65,8 @@ def ingest(rows: pa.Table | Iterable[pa.RecordBatch], task: IngestTask, name: st
     report = IngestReport()
     folder = Path(task.folder)
     blocks = [rows] if isinstance(rows, pa.Table) else rows
-    whole, texts, report.rejected = coded(blocks, task.streams, task.store, task.seed)
+    graphs = any(len(shape.places) > len("spo") for shape in task.shapes)
+    whole, texts, report.rejected = coded(blocks, task.streams, task.store, task.seed, graphs)
     if not len(whole):
         return report
     stream, partition, offset, t, encoded, bad = whole.stream, whole.partition, whole.offset, whole.t, whole.terms, whole.bad
@@ -155,7 +156,7 @@ def _elements(order: Ints, t: Ints, partition: Ints, offset: Ints) -> Ints:
 
 
 def _match(shape: Shape, columns: Sequence[Ints]) -> NDArray[np.bool_]:
-    matched = np.ones(len(columns[0]), bool)
+    matched = np.ones(len(columns[0]), bool) if len(shape.places) < len(columns) else columns[-1] != UNBOUND
     bound: dict[int, Ints] = {}
     for constant, place, column in zip(shape.constants, shape.places, columns):
         if place < 0:

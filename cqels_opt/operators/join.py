@@ -21,7 +21,6 @@ Intervals: TypeAlias = Callable[[Ints], tuple[Ints, Ints]]
 
 EXPANSION = 4_000_000  # pairs that a join expands at a time, so that a product never fills the memory
 PROBES = 200_000
-RANK = "#rank:"  # hidden columns: the rank at which a row of a last-n window ends, a stream
 
 
 def as_rows(relation: Relation, variables: Sequence[str]) -> Rows:

@@ -37,7 +37,7 @@ def mentions(node: object) -> Counter[str]:
 
 def moves(node: object) -> bool:
     """Whether a part of the algebra can change with time: a window occurs in it, or NOW() and its like."""
-    if isinstance(node, a.InWindow):
+    if isinstance(node, a.InWindow | a.Merged):
         return True
     if isinstance(node, a.Call) and uses_now(node):
         return True

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from cqels_opt.operators.rows import Ints, Rows, group_ids
 from cqels_opt.operators.terms import TermTable
 from cqels_opt.operators.tree import ORDER, at_each_instant
 from cqels_opt.query.algebra import Operator
-from cqels_opt.rdf.terms import XSD_STRING, iri_value, is_blank, is_iri, literal_parts
+from cqels_opt.rdf.terms import XSD_STRING, iri_value, is_blank, is_iri, literal_parts, tag_parts
 
 PIECE = 1 << 17  # answers that are written at a time
 _LINE = pa.large_string()
@@ -91,7 +92,7 @@ def _changes(rows: Rows, columns: list[Ints], sign: int, low: int, high: int) ->
 
 
 def json_term(term: str) -> dict[str, str]:
-    """A term as SPARQL 1.1 JSON results write it."""
+    """A term as SPARQL 1.1 JSON results write it, a base direction as those of 1.2."""
     if is_iri(term):
         return {"type": "uri", "value": iri_value(term)}
     if is_blank(term):
@@ -99,7 +100,9 @@ def json_term(term: str) -> dict[str, str]:
     lexical, datatype, language = literal_parts(term)
     found = {"type": "literal", "value": lexical}
     if language:
-        found["xml:lang"] = language
+        found["xml:lang"], direction = tag_parts(language)
+        if direction:
+            found["its:dir"] = direction
     elif datatype != XSD_STRING:
         found["datatype"] = datatype
     return found
@@ -132,11 +135,17 @@ def _joined(*parts: Any, between: str = "") -> Any:
     return pc.binary_join_element_wise(*whole)
 
 
+def _directed(way: str, texts: Any) -> Any:
+    begin, tagged = r'{"type": "literal", "value": ', rf'\1, "xml:lang": "\2", "its:dir": "{way}"}}'
+    return pc.replace_substring_regex(texts, rf'^(".*")@([^"]*)--{way}$', begin + tagged)
+
+
 _JSON: tuple[tuple[str, str, Callable[[Any], Any]], ...] = (
     ("<", ">", lambda t: _joined('{"type": "uri", "value": "', pc.utf8_slice_codeunits(t, 1, -1), '"}')),
     ("_:", "", lambda t: _joined('{"type": "bnode", "value": "', pc.utf8_slice_codeunits(t, 2), '"}')),
     ('"', '"', lambda t: _joined('{"type": "literal", "value": ', t, "}")),
     ('"', ">", lambda t: _tagged(t, r'^(".*")\^\^<([^"]*)>$', "datatype")),
+    *(('"', f"--{way}", partial(_directed, way)) for way in ("ltr", "rtl")),
     ('"', "", lambda t: _tagged(t, r'^(".*")@([^"]*)$', "xml:lang")),
 )
 """How canonical terms begin and end, and what becomes of them."""

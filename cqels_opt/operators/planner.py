@@ -19,6 +19,7 @@ from cqels_opt.operators.review import Catalogue, Review, translated
 from cqels_opt.operators.rows import Ints
 from cqels_opt.operators.splitting import Splitter
 from cqels_opt.operators.step import Step
+from cqels_opt.operators.summands import Summed, parts_for, static_summand, summands
 from cqels_opt.operators.terms import TermTable
 from cqels_opt.operators.units import rows_of_each
 from cqels_opt.operators.views import BeforeElements, PerBinding
@@ -48,6 +49,7 @@ from cqels_opt.plans.plan import relations as plan_relations
 from cqels_opt.query.algebra import Window
 from cqels_opt.stats import BlockStatistics, SlotCounts, StaticRelation
 from cqels_opt.stats import Occurrence as StatisticsOccurrence
+from cqels_opt.stats.window import Content
 from cqels_opt.trace.records import Delta, SubResults
 from cqels_opt.windows.intervals import FOREVER, validity
 
@@ -94,10 +96,12 @@ class BlockPlanner:
         self, block: Block, store: str, mode: PlanMode, elements: Mapping[str, Ints], workshop: Workshop | None = None
     ) -> None:
         self.block, self.store, self.mode = block, store, mode
+        merged = [replace(o.static, name=static_summand(o)) for o in block.occurrences if o.static is not None]
+        statics = [*merged, *block.statics]
         self.statistics = BlockStatistics(
-            [*(_occurrence(o, elements) for o in block.occurrences), *(_static(s, store) for s in block.statics)],
+            [*(x for o in block.occurrences for x in _summands(o, elements)), *(_static(s, store) for s in statics)],
             filters=[f.name for f in block.filters],
-            static_joins=_static_joins(block.statics, store),
+            static_joins=_static_joins(statics, store),
         )
         self.sources = [o.name for o in block.occurrences]
         self.elsewhere = mode.mode == "spark"
@@ -141,7 +145,8 @@ class BlockPlanner:
         before, after = self.block, self.designs.block_of(design)
         for static in after.statics:
             self.declare(static)
-        self.statistics.watch([*self.sources, *(s.name for s in after.statics)])
+        merged = [static_summand(o) for o in after.occurrences if o.static is not None]
+        self.statistics.watch([*self.statistics.windows, *merged, *(s.name for s in after.statics)])
         left, self.block, self.optimizer = self.optimizer, after, self.optimizer_of(after)
         self.splitter = self._splitter()
         if left.current:  # both read the statistics of now: what was learnt is a ratio to what they say
@@ -187,7 +192,7 @@ class BlockPlanner:
         if (
             self.review is None
             or not self.statistics.epoch
-            or not any(self.statistics.windows[s].card("delta") for s in self.sources)
+            or not any(window.card("delta") for window in self.statistics.windows.values())
         ):
             return
         cost = sum(decision.cost for decision in self.decisions.values())
@@ -210,20 +215,33 @@ class BlockPlanner:
         arrived: dict[str, Sequence[SlotCounts]] = {}
         for o in self.block.occurrences:
             names = {v: f"v{i}" for i, v in enumerate(o.variables)}
-            arrived[o.name] = [c.renamed(names) for c in new.get(o.shape.stream + o.shape.key, ())]
+            for name, part in zip(summands(o), o.parts):
+                arrived[name] = [c.renamed(names) for c in new.get(part.shape.stream + part.shape.key, ())]
         self.statistics.advance(arrived, before, frontier)
 
     def views(self) -> dict[str, Statistics]:
         """What the plans of each source read now; and the order of the delta rule, which they hang on."""
         widest = sorted(self.block.occurrences, key=lambda o: -_extent(o.window))
-        contents: dict[str, float | None] = {o.name: float(self.statistics.windows[o.name].card("old")) for o in widest}
+        windows = self.statistics.windows
+        contents: dict[str, float | None] = {o.name: float(sum(windows[n].card("old") for n in summands(o))) for o in widest}
         self.order = tuple(occurrence_order(contents))
-        views: dict[str, Statistics] = {s: self.statistics.for_source(s, self.order) for s in self.sources}
+        views: dict[str, Statistics] = {s: self._view_for(s) for s in self.sources}
         if not self.statistics.epoch:
             views = {s: BeforeElements(view, frozenset(self.sources)) for s, view in views.items()}
         if self.estimates == "bindings":
             views = {s: PerBinding(view) for s, view in views.items()}
         return views
+
+    def _view_for(self, source: str) -> Statistics:
+        """The statistics as a source's delta plan sees them, see :meth:`BlockStatistics.for_source`; merged relations are added up."""
+        if not any(o.merged for o in self.block.occurrences):
+            return self.statistics.for_source(source, self.order)
+        meaning: dict[str, tuple[Content, ...]] = {}
+        before = self.order[: self.order.index(source)]
+        for o in self.block.occurrences:
+            meant: tuple[Content, ...] = ("delta",) if o.name == source else ("old", "delta") if o.name in before else ("old",)
+            meaning |= dict.fromkeys(summands(o), meant)
+        return Summed(self.statistics.view(meaning), parts_for(source, self.block.occurrences))
 
     def choose(self, step: Step | None, terms: TermTable | None) -> None:
         """The plans of now; for a step with a delta, which may be walked."""
@@ -300,6 +318,11 @@ def graph_of(block: Block) -> QueryGraph:
     return QueryGraph(
         [relations[n] for n in block.written], [Filter(f.name, f.variables, weight=weight(f.condition)) for f in block.filters]
     )
+
+
+def _summands(o: Occurrence, elements: Mapping[str, Ints]) -> list[StatisticsOccurrence]:
+    """The windows of an occurrence, each under a name of its own."""
+    return [_occurrence(replace(part, name=name), elements) for name, part in zip(summands(o), o.parts)]
 
 
 def _extent(window: Window) -> float:

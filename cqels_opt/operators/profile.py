@@ -61,8 +61,6 @@ def meaning(
     usual = Policy(period=every) if every else defaults.policy  # COMPUTED EVERY (RSP-QL*, Definition 17)
     chosen = Report(policies.pop("", usual), policies, dict(t0 or {}))
     kept = duplicates or defaults.duplicates
-    if kept == "set" and any(w.kind == "last" for w in query.windows):
-        raise InputError("a window of the last n elements that is a set is not supported yet: give --duplicates bag")
     return Meaning(chosen, operator or query.operator or defaults.operator, kept)
 
 

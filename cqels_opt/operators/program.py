@@ -5,7 +5,7 @@ Everything here is frozen data that pickles small; relations are named by where 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from cqels_opt.lod.store import StaticPattern
@@ -18,14 +18,35 @@ from cqels_opt.windows.slots import Shape
 
 @dataclass(frozen=True, slots=True)
 class Occurrence:
-    """A stream pattern of a block: a delta source. ``variables[i]`` names binding column ``v<i>`` of the shape's slots."""
+    """A stream pattern of a block: a delta source. ``variables[i]`` names binding column ``v<i>`` of the shape's slots.
+
+    Where windows and static data are merged it is the sum of its ``parts``, one a window, and of the ``static`` triples that match.
+    """
 
     name: str
     window: Window
     t0: int
     shape: Shape
     variables: tuple[str, ...]
-    distinct: bool = False  # the window's content is a set of triples, not a bag of elements
+    distinct: bool = False  # the content is a set of triples, not a bag of elements
+    others: tuple[Occurrence, ...] = ()  # the pattern in further windows
+    static: Static | None = None  # the pattern in the static graph
+    store: str = ""  # the folder of the static store, where there is a static part
+
+    @property
+    def merged(self) -> bool:
+        """Whether it is more than a window."""
+        return bool(self.others) or self.static is not None
+
+    @property
+    def parts(self) -> tuple[Occurrence, ...]:
+        """The pattern in each of the windows."""
+        return (replace(self, others=(), static=None, store=""), *self.others) if self.merged else (self,)
+
+    @property
+    def ranked(self) -> tuple[str, ...]:
+        """The streams at whose ranks rows end: those of its windows of the last n elements."""
+        return tuple(dict.fromkeys(part.window.stream for part in self.parts if part.window.kind == "last"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,13 +248,17 @@ class GroupNode:
 
 @dataclass(frozen=True, slots=True)
 class OrderNode:
-    """ORDER BY, OFFSET and LIMIT together. ``ties`` are the variables whose terms order rows of equal keys."""
+    """ORDER BY, OFFSET and LIMIT together. ``ties`` are the variables whose terms order rows of equal keys.
+
+    Rows of each value of ``each`` are cut by themselves.
+    """
 
     input: Tree
     keys: tuple[tuple[Expression, bool], ...]
     offset: int
     limit: int | None
     ties: tuple[str, ...]
+    each: tuple[str, ...] = ()
 
 
 Tree: TypeAlias = (
@@ -307,7 +332,7 @@ class Program:
     @property
     def shapes(self) -> tuple[Shape, ...]:
         """The slots that the query needs."""
-        return tuple(dict.fromkeys(o.shape for b in self.blocks for o in b.occurrences))
+        return tuple(dict.fromkeys(part.shape for b in self.blocks for o in b.occurrences for part in o.parts))
 
     @property
     def row_wise(self) -> bool:

@@ -63,8 +63,11 @@ class Retention:
     def _of_last(
         self, stream: str, files: Sequence[SlotFile], bound: int | None, frontier: int, dropped: dict[str, int]
     ) -> int | None:
-        """For last-n windows: the time of the n-th last element that the frontier has passed, and of no table that straddles it."""
-        deepest = max(w.count for p in self.programs for w in p.windows if w.stream == stream and w.kind == "last")
+        """For last-n windows: the time of the n-th last element that the frontier has passed, and of no table that straddles it.
+
+        Where a window moves by m elements, of the (n + m)-th last.
+        """
+        deepest = max(w.count + w.every for p in self.programs for w in p.windows if w.stream == stream and w.kind == "last")
         tables = [f for f in files if f.kind == "elements" and f.stream == stream]
         passed = rank_elements(self.folder, tables, 0, frontier).times
         if len(passed) <= deepest or bound is None:

@@ -8,8 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from cqels_opt.windows.intervals import FOREVER
+
 Ints = NDArray[np.int64]
 UNBOUND = 0
+RANK = "#rank:"  # hidden columns: the rank at which a row of a last-n window ends, a stream
 HIDDEN = "#"  # begins the name of a column that is no variable; the parser's own variables begin with a full stop
 
 
@@ -40,8 +43,7 @@ class Rows:
 
     def values(self, variables: Iterable[str]) -> list[Ints]:
         """The columns of some variables; one that the rows lack is unbound."""
-        missing = np.zeros(len(self), np.int64)
-        return [self.columns.get(v, missing) for v in variables]
+        return [self.columns[v] if v in self.columns else missing(v, len(self)) for v in variables]
 
     def with_column(self, variable: str, column: Ints) -> Rows:
         """The rows with one more column."""
@@ -52,6 +54,11 @@ class Rows:
         rows = Rows(self.columns, start, end, self.n)
         alive = start < end
         return rows if alive.all() else rows.take(alive)
+
+
+def missing(column: str, length: int) -> Ints:
+    """A column that rows lack: a variable is unbound in them, and at a rank they never end."""
+    return np.full(length, FOREVER if column.startswith(RANK) else UNBOUND, np.int64)
 
 
 def empty(variables: Iterable[str] = ()) -> Rows:
@@ -71,7 +78,7 @@ def concat(parts: Sequence[Rows]) -> Rows:
     if len(parts) <= 1:
         return parts[0] if parts else empty()
     names = list(dict.fromkeys(v for p in parts for v in p.columns))
-    columns = {v: np.concatenate([p.columns[v] if v in p.columns else np.zeros(len(p), np.int64) for p in parts]) for v in names}
+    columns = {v: np.concatenate([p.columns[v] if v in p.columns else missing(v, len(p)) for p in parts]) for v in names}
     return Rows(
         columns,
         np.concatenate([p.start for p in parts]),

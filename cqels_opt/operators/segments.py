@@ -54,13 +54,14 @@ def layouts(programs: Sequence[Program]) -> tuple[Layout, ...]:
             others = {v for o in block.occurrences if o is not occurrence for v in o.variables}
             others |= {v for s in block.statics for v in (*s.variables, *s.on, *s.reads)}
             shared = [i for i, v in enumerate(occurrence.variables) if v in others]
-            mine = keys.setdefault(occurrence.shape, set())
-            mine |= {key for size in range(1, len(shared) + 1) for key in combinations(shared, size)}
-            if occurrence.distinct:
-                repeats.add(occurrence.shape)
-                mine |= {tuple(range(occurrence.shape.width))} - {()}
-            if occurrence.window.kind == "last":
-                excluded.add(occurrence.shape)
+            for part in occurrence.parts:
+                mine = keys.setdefault(part.shape, set())
+                mine |= {key for size in range(1, len(shared) + 1) for key in combinations(shared, size)}
+                if part.distinct:
+                    repeats.add(part.shape)
+                    mine |= {tuple(range(part.shape.width))} - {()}
+                if part.window.kind == "last":
+                    excluded.add(part.shape)
     return tuple(Layout(s, tuple(sorted(found)), s in repeats) for s, found in keys.items() if s not in excluded)
 
 

@@ -43,7 +43,7 @@ from cqels_opt.operators.program import (
 )
 from cqels_opt.operators.pushdown import Schema, TwoSided, moves
 from cqels_opt.operators.results import BlockRows
-from cqels_opt.operators.rows import HIDDEN, Ints, Rows, concat, empty
+from cqels_opt.operators.rows import HIDDEN, Ints, Rows, concat, empty, group_ids
 from cqels_opt.operators.terms import TermTable
 from cqels_opt.query.algebra import Expression, Variable
 from cqels_opt.windows.intervals import BEFORE_TIME, FOREVER
@@ -275,7 +275,7 @@ def _instantly(rows: Rows, expression: Expression, scope: Scope, run: Callable[[
 def with_value(rows: Rows, column: str, expression: Expression, scope: Scope) -> Rows:
     """The rows with the expression's value in one more column."""
     return _instantly(
-        rows, expression, scope, lambda part, at: part.with_column(column, values(part, expression, scope.terms, at))
+        rows, expression, scope, lambda part, at: part.with_column(column, values(part, expression, scope.terms, at, column))
     )
 
 
@@ -291,6 +291,10 @@ def ordered(node: OrderNode, rows: Rows, scope: Scope) -> Rows:
     """ORDER BY, and LIMIT within each stretch of time in which no row begins or ends. Ties follow the order of terms."""
     if not len(rows):
         return rows.with_column(ORDER, np.zeros(0, np.int64))
+    if node.each:
+        group, first = group_ids(rows.values(node.each), len(rows))
+        whole = replace(node, each=())
+        return concat([ordered(whole, rows.take(group == number), scope) for number in range(len(first))])
     keys: list[Ints] = [rows.columns[ORDER]] if not node.keys and ORDER in rows.columns else []
     for place, (expression, _) in enumerate(node.keys):
         rows = with_value(rows, f"{ORDER}{place}", expression, scope)

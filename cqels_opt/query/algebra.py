@@ -39,19 +39,37 @@ class NamedGraph:
 
 @dataclass(frozen=True, slots=True)
 class InWindow:
-    """The content of a declared window."""
+    """The content of a declared window; with a ``graph`` that of its elements whose graph has this name, or of each in turn."""
 
     window: str
+    graph: Node | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """The contents of windows and the static default graph, merged: what C-SPARQL and its relatives match outside GRAPH."""
+    """The contents of windows and the default graph, merged: what C-SPARQL and its relatives match outside GRAPH.
+
+    ``default`` is the static default graph, or the graph that a FROM clause makes it.
+    """
 
     windows: tuple[str, ...]
+    default: DefaultGraph | NamedGraph = DefaultGraph()
 
 
-Source: TypeAlias = DefaultGraph | NamedGraph | InWindow | Merged
+@dataclass(frozen=True, slots=True)
+class GraphsMerged:
+    """The default graph that several FROM clauses make: each triple of these static graphs once (SPARQL 1.1 §13.2.1)."""
+
+    names: tuple[Term, ...]
+
+
+Source: TypeAlias = DefaultGraph | NamedGraph | InWindow | Merged | GraphsMerged
+
+
+def graph_in(source: Source) -> Node | None:
+    """What names the graph that a source is, static or of a window's elements; None for one without a name."""
+    return source.name if isinstance(source, NamedGraph) else source.graph if isinstance(source, InWindow) else None
+
 
 # ------------------------------------------------------------------ expressions
 
@@ -143,10 +161,11 @@ class Union:
 
 @dataclass(frozen=True, slots=True)
 class Minus:
-    """MINUS."""
+    """MINUS. Variables ``apart`` must agree as others do, but do not count as shared: that of the graph within GRAPH ?g."""
 
     left: Algebra
     right: Algebra
+    apart: tuple[Variable, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,8 +189,7 @@ class Closure:
     @property
     def ends(self) -> tuple[Variable, ...]:
         """The variables that it binds, on every row: its ends, and the graph."""
-        graph = self.source.name if isinstance(self.source, NamedGraph) else None
-        return tuple(dict.fromkeys(node for node in (graph, self.start, self.end) if isinstance(node, Variable)))
+        return tuple(dict.fromkeys(node for node in (graph_in(self.source), self.start, self.end) if isinstance(node, Variable)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,11 +252,12 @@ class OrderBy:
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """OFFSET and LIMIT (None: no limit)."""
+    """OFFSET and LIMIT (None: no limit); of the rows of each value of ``each``, the graphs of GRAPH ?g, by themselves."""
 
     input: Algebra
     offset: int
     limit: int | None
+    each: tuple[Variable, ...] = ()
 
 
 Algebra: TypeAlias = (

@@ -100,8 +100,8 @@ class _Compiler:
         if name in CONTEXTUAL:
             self.seeded += 1
             return _contextual(name, arguments, f"{self.site}#{self.seeded}")
-        if name in ("IRI", "URI"):
-            arguments = (*arguments, _constant(self.base))
+        if name in ("IRI", "URI") and len(arguments) == 1:
+            arguments = (*arguments, _constant(f"<{self.base}>" if self.base else ""))
         return _applied(FUNCTIONS[name], arguments)
 
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from cqels_opt.errors import QueryError
 from cqels_opt.query.algebra import Aggregate, Call, Constant, Exists, Expression, Variable
-from cqels_opt.query.functions import check_call
+from cqels_opt.query.functions import ARITIES, check_call
 from cqels_opt.query.names import UnresolvedError, literal_term, number_term, string_value
 from cqels_opt.query.reading import Aggregates, Branch, Reading, Scope, branches, only, span, tokens
 
@@ -89,12 +89,19 @@ def _function_call(reading: Reading, tree: Branch, scope: Scope) -> Expression:
     name, *arguments = branches(tree)
     if tokens(tree):
         reading.fail(tokens(tree)[0], "DISTINCT in a call of a function: aggregates of one's own are not supported yet")
-    return _checked(reading, tree, Call(read_iri(reading, name), _all(reading, arguments, scope)))
+    call = Call(read_iri(reading, name), _all(reading, arguments, scope))
+    return call if reading.any_function and call.function not in ARITIES else _checked(reading, tree, call)
 
 
 def _builtin_call(reading: Reading, tree: Branch, scope: Scope) -> Expression:
     name = tokens(tree)[0].upper()
-    return _checked(reading, tree, Call(_SAME.get(name, name), _all(reading, branches(tree), scope)))
+    call = _checked(reading, tree, Call(_SAME.get(name, name), _all(reading, branches(tree), scope)))
+    if call.function != "IRI":
+        return call
+    if len(call.arguments) > 1:
+        reading.fail(tree, f"{name} takes 1 argument, not {len(call.arguments)}")
+    base = reading.names.base
+    return call if base is None else Call("IRI", (*call.arguments, Constant(f"<{base}>")))
 
 
 def _checked(reading: Reading, tree: Branch, call: Call) -> Call:

@@ -23,11 +23,22 @@ from cqels_opt.query.names import resolve
 from cqels_opt.query.numeric import ExpressionError
 from cqels_opt.query.temporal import Temporal, from_milliseconds, zone_duration, zone_text
 from cqels_opt.query.values import Item, number, simple, string, term, value
-from cqels_opt.rdf.terms import RDF_LANG_STRING, XSD_DATETIME, XSD_DAYTIME_DURATION, TermError, iri, literal, literal_parts
+from cqels_opt.rdf.terms import (
+    RDF_DIR_LANG_STRING,
+    RDF_LANG_STRING,
+    XSD_DATETIME,
+    XSD_DAYTIME_DURATION,
+    TermError,
+    iri,
+    literal,
+    literal_parts,
+    tag_parts,
+)
 
 _LANGUAGE = re.compile(r"[A-Za-z]{1,8}(?:-[A-Za-z0-9]{1,8})*")
 _ABSOLUTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
-_MADE = "_:made"
+MADE: Final = "_:made"
+"""How the label of a blank node begins that BNODE() made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,13 +68,33 @@ def lang(item: Item) -> Item:
     written = term(item)
     if not written.startswith('"'):
         raise ExpressionError("not a literal")
-    return string(literal_parts(written)[2] or "")
+    return string(tag_parts(literal_parts(written)[2] or "")[0])
+
+
+def langdir(item: Item) -> Item:
+    """LANGDIR (SPARQL 1.2): the base direction of a literal, or ``""``."""
+    written = term(item)
+    if not written.startswith('"'):
+        raise ExpressionError("not a literal")
+    return string(tag_parts(literal_parts(written)[2] or "")[1])
+
+
+def has_lang(item: Item) -> Item:
+    """hasLANG (SPARQL 1.2): whether it is a literal with a language."""
+    written = term(item)
+    return written.startswith('"') and bool(literal_parts(written)[2])
+
+
+def has_langdir(item: Item) -> Item:
+    """hasLANGDIR (SPARQL 1.2): whether it is a literal with a base direction."""
+    written = term(item)
+    return written.startswith('"') and bool(tag_parts(literal_parts(written)[2] or "")[1])
 
 
 def strdt(lexical: Item, datatype: Item) -> Item:
     """STRDT."""
     written = term(datatype)
-    if not written.startswith("<") or written == f"<{RDF_LANG_STRING}>":
+    if not written.startswith("<") or written in (f"<{RDF_LANG_STRING}>", f"<{RDF_DIR_LANG_STRING}>"):
         raise ExpressionError("not a datatype")
     return literal(simple(lexical), written[1:-1])
 
@@ -76,14 +107,22 @@ def strlang(lexical: Item, tag: Item) -> Item:
     return string(simple(lexical), wanted)
 
 
+def strlangdir(lexical: Item, tag: Item, direction: Item) -> Item:
+    """STRLANGDIR (SPARQL 1.2): the direction is ``ltr`` or ``rtl``, in lower case."""
+    wanted = simple(direction)
+    if wanted not in ("ltr", "rtl") or not _LANGUAGE.fullmatch(simple(tag)):
+        raise ExpressionError("not a language tag and a base direction")
+    return string(simple(lexical), f"{simple(tag)}--{wanted}")
+
+
 def make_iri(item: Item, base: Item) -> Item:
-    """IRI and URI: a string is resolved against the query's base (the term text of ``base`` is the bare IRI, or "")."""
+    """IRI and URI: a string is resolved against the query's base, a term; ``""`` if there is none."""
     written = term(item)
     if written.startswith("<"):
         return written
     reference = simple(item)
     if base:
-        reference = resolve(str(base), reference)
+        reference = resolve(str(base)[1:-1], reference)
     try:
         found = iri(reference)
     except TermError as error:
@@ -129,7 +168,7 @@ def tz(item: Item) -> Item:
 
 # ------------------------------------------------------------------ what comes from the context
 def _draw(context: Context, row: Mapping[str, str], *parts: object) -> bytes:
-    seen = sorted((name, text) for name, text in row.items() if not text.startswith(_MADE))
+    seen = sorted((name, text) for name, text in row.items() if not text.startswith(MADE))
     return hashlib.sha256(repr((context.seed, seen, parts)).encode()).digest()
 
 
@@ -147,7 +186,7 @@ def _uuid(context: Context, row: Mapping[str, str], site: str) -> str:
 
 def _bnode(context: Context, row: Mapping[str, str], site: str, label: Item | None = None) -> Item:
     drawn = _draw(context, row, site) if label is None else _draw(context, row, "label", simple(label))
-    return _MADE + drawn.hex()[:24]
+    return MADE + drawn.hex()[:24]
 
 
 CONTEXTUAL: Final[dict[str, Callable[..., Item]]] = {
@@ -158,6 +197,8 @@ CONTEXTUAL: Final[dict[str, Callable[..., Item]]] = {
     "BNODE": _bnode,
 }
 INSTANT_DEPENDENT: Final = frozenset({"NOW", "RAND", "UUID", "STRUUID"})
+SEEDED: Final = frozenset({"RAND", "UUID", "STRUUID", "BNODE"})
+"""Functions that hang on all that a row binds when they are evaluated."""
 
 
 # ------------------------------------------------------------------ the tables
@@ -195,6 +236,10 @@ FUNCTIONS: Final[dict[str, Callable[..., Item]]] = {
     "ISNUMERIC": is_numeric,
     "STR": str_,
     "LANG": lang,
+    "LANGDIR": langdir,
+    "HASLANG": has_lang,
+    "HASLANGDIR": has_langdir,
+    "STRLANGDIR": strlangdir,
     "DATATYPE": lambda item: f"<{values.datatype(item)}>",
     "IRI": make_iri,
     "URI": make_iri,
@@ -241,7 +286,9 @@ ARITIES: Final[dict[str, tuple[int, int | None]]] = {
     "COALESCE": (0, None),
     "BOUND": (1, 1),
     "BNODE": (0, 1),
+    "IRI": (1, 2),  # the second is the query's base, which the parser adds
     "CONCAT": (0, None),
+    "STRLANGDIR": (3, 3),
     "SUBSTR": (2, 3),
     "REGEX": (2, 3),
     "REPLACE": (3, 4),

@@ -5,15 +5,22 @@ The group is therefore read with a fresh graph variable, which takes the place o
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import fields, is_dataclass, replace
+from functools import reduce
 from typing import Any, cast
 
+from cqels_opt.query.aggregates import aggregate as aggregated
 from cqels_opt.query.algebra import (
+    Aggregate,
     Algebra,
     Bgp,
+    Call,
     Closure,
+    Constant,
     DefaultGraph,
     Distinct,
+    Expression,
     Extend,
     Filter,
     Group,
@@ -25,16 +32,19 @@ from cqels_opt.query.algebra import (
     Project,
     Slice,
     Source,
+    Term,
+    TriplePattern,
     Union,
     Values,
     Variable,
+    graph_in,
 )
 from cqels_opt.query.visible import visible
 
 
 def unit(source: Source) -> Bgp:
     """The pattern of ``{ }``: one row; in a named graph, one row if it exists."""
-    return Bgp((), source if isinstance(source, NamedGraph) else DefaultGraph())
+    return Bgp((), source if graph_in(source) is not None else DefaultGraph())
 
 
 def join(left: Algebra, right: Algebra) -> Algebra:
@@ -48,7 +58,7 @@ def join(left: Algebra, right: Algebra) -> Algebra:
 
 def _anchored(pattern: Algebra, source: Source) -> bool:
     """Whether each of the pattern's rows is a match in this source, so that a join with the source's unit changes nothing."""
-    if not isinstance(source, NamedGraph):
+    if graph_in(source) is None:
         return True
     match pattern:
         case Bgp(_, own):
@@ -67,11 +77,11 @@ def _anchored(pattern: Algebra, source: Source) -> bool:
             return False
 
 
-def over_graphs(pattern: Algebra, inner: Variable, name: Variable) -> Algebra:
-    """The pattern of a group, read with the graph variable ``inner``, as that of ``GRAPH ?name``."""
+def over_graphs(pattern: Algebra, source: Source, inner: Variable, name: Variable) -> Algebra:
+    """The pattern of a group, read in a source with the graph variable ``inner``, as that of ``GRAPH ?name``."""
     if not _mentions(pattern, name) or _only_joins(pattern):
         return cast(Algebra, _renamed(pattern, inner, name))
-    return Join(pattern, Extend(Bgp((), NamedGraph(inner)), name, inner))
+    return Join(pattern, Extend(Bgp((), source), name, inner))
 
 
 def _mentions(node: Any, variable: Variable) -> bool:
@@ -103,12 +113,41 @@ def _only_joins(pattern: Algebra) -> bool:
             return False
 
 
-def minus(left: Algebra, right: Algebra, graph: Variable) -> Algebra | None:
-    """MINUS within a graph variable, whose value does not count as shared; None where only single rows tell what is shared."""
+def minus(left: Algebra, right: Algebra, graph: Variable) -> Algebra:
+    """MINUS within a graph variable, whose value does not count as shared."""
     shared = (set(visible(left)) & set(visible(right))) - {graph}
     if not shared:
         return left
-    return Minus(left, right) if shared & certain(left) & certain(right) else None
+    return Minus(left, right, () if shared & certain(left) & certain(right) else (graph,))
+
+
+def in_each(patterns: tuple[TriplePattern, ...], names: tuple[Term, ...]) -> Algebra:
+    """Patterns in the merge of several graphs: a triple that several have is one match."""
+    found: Algebra = Bgp((), DefaultGraph())
+    for pattern in patterns:
+        variables = tuple(dict.fromkeys(node for node in (pattern.s, pattern.p, pattern.o) if isinstance(node, Variable)))
+        ways: list[Algebra] = [Bgp((pattern,), NamedGraph(name)) for name in names]
+        found = join(found, Distinct(Project(reduce(Union, ways), variables)))
+    return found
+
+
+def one_group_a_graph(
+    body: Algebra,
+    source: Source,
+    graph: Variable,
+    made: tuple[tuple[Variable, Aggregate], ...],
+    fresh: Callable[[], Variable],
+) -> Algebra:
+    """One group of all within ``GRAPH ?g``, the source: each graph has its own, also one in which nothing matches."""
+    inner = tuple((fresh(), aggregate) for _, aggregate in made)
+    rows = fresh()
+    grouped = Group(body, (graph,), (*inner, (rows, Aggregate("COUNT", None))))
+    found: Algebra = LeftJoin(Bgp((), source), grouped)
+    for (outer, aggregate), (variable, _) in zip(made, inner):
+        of_none = aggregated(aggregate.function, aggregate.distinct, aggregate.separator)(())
+        nothing: Expression = Call("COALESCE", ()) if of_none is None else Constant(of_none)
+        found = Extend(found, outer, Call("IF", (Call("BOUND", (rows,)), variable, nothing)))
+    return found
 
 
 def certain(pattern: Algebra) -> set[Variable]:

@@ -22,6 +22,7 @@ from cqels_opt.query.algebra import (
     Union,
     Values,
     Variable,
+    graph_in,
 )
 from cqels_opt.query.formulas import read_expression, read_iri, read_literal
 from cqels_opt.query.graphs import join, minus, over_graphs, unit
@@ -102,7 +103,7 @@ class _Group:
                 self.pattern = LeftJoin(self.pattern, right, conjunction(filters))
                 self.in_scope.update(visible(right))
             case "minus":
-                self.pattern = self.minus(read_group(reading, branches(child)[0], source), child)
+                self.pattern = self.minus(read_group(reading, branches(child)[0], source))
             case "graph":
                 self.join(self.graph(*branches(child)))
             case "bind":
@@ -116,21 +117,19 @@ class _Group:
 
     def graph(self, name: Branch, group: Branch) -> Algebra:
         reading = self.reading
-        if reading.dialect.element_graphs and isinstance(self.source, InWindow):
-            reading.fail(name, "GRAPH inside WINDOW, the graphs of a window's elements, is not supported yet")
         node = graph_name(reading, name)
-        if not isinstance(node, Variable) or node in reading.window_of:
-            return read_group(reading, group, reading.graph(node))
+        window = self.source.window if reading.dialect.element_graphs and isinstance(self.source, InWindow) else None
+        if not isinstance(node, Variable) or (window is None and node in reading.window_of):
+            return read_group(reading, group, reading.graph(node) if window is None else InWindow(window, node))
         inner = reading.fresh("graph")
-        return over_graphs(read_group(reading, group, NamedGraph(inner)), inner, node)
+        source = NamedGraph(inner) if window is None else InWindow(window, inner)
+        return over_graphs(read_group(reading, group, source), source, inner, node)
 
-    def minus(self, right: Algebra, at: Branch) -> Algebra:
-        if not isinstance(self.source, NamedGraph) or not isinstance(self.source.name, Variable):
+    def minus(self, right: Algebra) -> Algebra:
+        graph = graph_in(self.source)
+        if not isinstance(graph, Variable):
             return Minus(self.pattern, right)
-        found = minus(self.pattern, right, self.source.name)
-        if found is None:
-            self.reading.fail(at, "MINUS within GRAPH ?g, of patterns that share only optional variables, is not supported yet")
-        return found
+        return minus(self.pattern, right, graph)
 
     def bind(self, value: Branch, name: Branch) -> None:
         variable = self.reading.variable(name)

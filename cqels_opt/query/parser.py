@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from lark import Tree
 from lark.exceptions import UnexpectedInput
 
 from cqels_opt.errors import QueryError
-from cqels_opt.query.algebra import DefaultGraph, Distinct, NamedGraph, Project, Query, Slice, Variable
+from cqels_opt.query.algebra import Distinct, GraphsMerged, Merged, NamedGraph, Project, Query, Slice, Variable
 from cqels_opt.query.dialects import DIALECTS, recognise
 from cqels_opt.query.formulas import read_iri
 from cqels_opt.query.grammar import load
@@ -17,11 +19,12 @@ from cqels_opt.query.reading import Branch, Dialect, Reading, branches, line_and
 from cqels_opt.query.selects import read_select
 
 
-def parse(text: str, dialect: str = "auto", file: str = "query") -> Query:
+def parse(text: str, dialect: str = "auto", file: str = "query", any_function: bool = False) -> Query:
     """Parse a continuous query.
 
     ``dialect`` is a name of :data:`cqels_opt.query.dialects.DIALECTS`, or ``auto``: it is then recognised. ``file`` is the name
-    that messages begin with. Raises :class:`~cqels_opt.errors.QueryError`, with line and column, for whatever is wrong or not
+    that messages begin with. With ``any_function`` a query is read as well that calls functions by IRIs that are not known: it is
+    good SPARQL, though it cannot be run. Raises :class:`~cqels_opt.errors.QueryError`, with line and column, for whatever is wrong or not
     supported yet.
     """
     if dialect != "auto" and dialect not in DIALECTS:
@@ -30,12 +33,12 @@ def parse(text: str, dialect: str = "auto", file: str = "query") -> Query:
         )
     chosen = recognise(text) if dialect == "auto" else DIALECTS[dialect]
     try:
-        return _read(text, chosen, file)
+        return _read(text, chosen, file, any_function)
     except RecursionError:
         raise QueryError("the query is nested too deeply", text, 1, 1, file) from None
 
 
-def _read(text: str, dialect: Dialect, file: str) -> Query:
+def _read(text: str, dialect: Dialect, file: str, any_function: bool) -> Query:
     grammar = load(dialect.grammar)
     try:
         tree = grammar.parse(text)
@@ -46,6 +49,7 @@ def _read(text: str, dialect: Dialect, file: str) -> Query:
             message += f" (it was read as {dialect.name}, but looks like {likely.name}: try --dialect {likely.name})"
         raise QueryError(message, text, *line_and_column(text, at), file) from None
     reading = Reading(text, file, dialect, read_group, read_select)
+    reading.any_function = any_function
     unit = tree.children[0]
     assert isinstance(unit, Tree)
     query: Branch | None = None
@@ -99,10 +103,16 @@ def _clause(reading: Reading, tree: Branch) -> None:
         reading.dialect.clauses[tree.data](reading, tree)
     elif tree.data == "from_default":
         # SPARQL's default graph is then what --graph loads under this name.
-        if reading.default != DefaultGraph():
-            reading.fail(tree, "a default graph of several FROM clauses is not supported yet: load it with --static")
+        name = read_iri(reading, branches(tree)[0])
+        if reading.from_graph and isinstance(reading.default, Merged):
+            reading.fail(tree, "streams are merged with one default graph only: load several with --static")
+        if isinstance(reading.default, NamedGraph | GraphsMerged):
+            before = (str(reading.default.name),) if isinstance(reading.default, NamedGraph) else reading.default.names
+            reading.default = GraphsMerged(tuple(dict.fromkeys((*before, name))))
+            return
         reading.from_graph = True
-        reading.default = NamedGraph(read_iri(reading, branches(tree)[0]))
+        graph = NamedGraph(name)
+        reading.default = replace(reading.default, default=graph) if isinstance(reading.default, Merged) else graph
     elif tree.data == "from_named":
         read_iri(reading, branches(tree)[0])
 

@@ -17,13 +17,13 @@ from cqels_opt.query.algebra import (
     Constant,
     Distinct,
     Filter,
-    NamedGraph,
     Node,
     Project,
     Source,
     TriplePattern,
     Union,
     Variable,
+    graph_in,
 )
 from cqels_opt.query.formulas import read_iri
 from cqels_opt.query.graphs import join, unit
@@ -112,5 +112,5 @@ def _nodes(reading: Reading, node: Variable, source: Source) -> Algebra:
     predicate, other = _between(reading), _between(reading)
     ways = [TriplePattern(node, predicate, other), TriplePattern(other, predicate, node)]
     found = Union(Bgp((ways[0],), source), Bgp((ways[1],), source))
-    graph = (source.name,) if isinstance(source, NamedGraph) and isinstance(source.name, Variable) else ()
-    return Distinct(Project(found, (node, *graph)))
+    graph = graph_in(source)
+    return Distinct(Project(found, (node, graph) if isinstance(graph, Variable) else (node,)))

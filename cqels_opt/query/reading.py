@@ -87,6 +87,7 @@ class Reading:
         self.clauses: list[WindowClause] = []
         self.operator: Operator | None = None
         self.every = 0
+        self.any_function = False
         self.default: Source = DefaultGraph()
         self.from_graph = False
         self.labels: dict[str, int] = {}

@@ -17,15 +17,15 @@ from cqels_opt.query.algebra import (
     Join,
     LeftJoin,
     Minus,
-    NamedGraph,
     Node,
     OrderBy,
     Project,
     Union,
     Values,
     Variable,
+    graph_in,
 )
-from cqels_opt.query.functions import INSTANT_DEPENDENT
+from cqels_opt.query.functions import INSTANT_DEPENDENT, SEEDED
 
 
 def variables(expression: Expression) -> frozenset[str]:
@@ -46,6 +46,11 @@ def uses_now(expression: Expression) -> bool:
         for part in _parts(expression)
         if isinstance(part, (Call, Exists))
     )
+
+
+def seeded(expression: Expression) -> bool:
+    """Whether a function is called that hangs on all that a row binds: what calls it stays where it was written."""
+    return any(isinstance(part, Call) and part.function in SEEDED for part in _parts(expression))
 
 
 def _parts(expression: Expression) -> Iterator[Expression]:
@@ -71,8 +76,8 @@ def visible(pattern: Algebra) -> frozenset[str]:
         return frozenset(v.name for v in (*pattern.keys, *(v for v, _ in pattern.aggregates)))
     if isinstance(pattern, Bgp):
         nodes: list[Node] = [node for t in pattern.patterns for node in (t.s, t.p, t.o)]
-        if isinstance(pattern.source, NamedGraph):
-            nodes.append(pattern.source.name)
+        if (graph := graph_in(pattern.source)) is not None:
+            nodes.append(graph)
         own = {node.name for node in nodes if isinstance(node, Variable) and not node.name.startswith("_:")}
     elif isinstance(pattern, Closure):
         return frozenset(v.name for v in pattern.ends if not v.name.startswith("_:"))

@@ -10,15 +10,15 @@ from cqels_opt.query.algebra import (
     Expression,
     Extend,
     Group,
-    NamedGraph,
     OrderBy,
     Project,
     Slice,
     Source,
     Variable,
+    graph_in,
 )
 from cqels_opt.query.formulas import read_expression, used
-from cqels_opt.query.graphs import join
+from cqels_opt.query.graphs import join, one_group_a_graph
 from cqels_opt.query.groups import filtered, read_group, read_values
 from cqels_opt.query.reading import Aggregates, Branch, Reading, Scope, branches, only, tokens
 from cqels_opt.query.visible import nameable, visible
@@ -55,16 +55,18 @@ def read_select(reading: Reading, tree: Branch, source: Source) -> Algebra:
     grouped = group_clause is not None or having is not None or bool(aggregates.found)
     in_scope = set(visible(body))
     # Within GRAPH ?g a sub-select is evaluated in each graph by itself: the graph is part of its groups and rows.
-    graph = (source.name,) if isinstance(source, NamedGraph) and isinstance(source.name, Variable) else ()
-    if graph and (only(modifiers, "slice_clause") is not None or (grouped and group_clause is None)):
-        reading.fail(head, "within GRAPH ?g, a sub-select with LIMIT, OFFSET or one group of all is not supported yet")
+    named = graph_in(source)
+    graph = (named,) if isinstance(named, Variable) else ()
     if grouped:
         if star:
             reading.fail(head, "SELECT * cannot be grouped: name the group keys and the aggregates")
         _check_keys(reading, items, set(keys) | set(aggregates.found.values()))
         in_scope = set(keys)
         made = tuple((variable, aggregate) for aggregate, variable in aggregates.found.items())
-        body = Group(body, (*keys, *graph), made, implicit=group_clause is None)
+        if graph and group_clause is None:
+            body = one_group_a_graph(body, source, graph[0], made, lambda: reading.fresh("agg"))
+        else:
+            body = Group(body, (*keys, *graph), made, implicit=group_clause is None)
     _check_names(reading, items, in_scope)
     body = filtered(body, having or [])
     values = only(tree, "values_clause")
@@ -79,7 +81,7 @@ def read_select(reading: Reading, tree: Branch, source: Source) -> Algebra:
     body = Project(body, (*variables, *graph))
     if only(head, "set_mode") is not None:
         body = Distinct(body)
-    return _sliced(reading, body, only(modifiers, "slice_clause"))
+    return _sliced(reading, body, only(modifiers, "slice_clause"), graph)
 
 
 def _child(tree: Branch, rule: str) -> Branch:
@@ -158,8 +160,8 @@ def _order(reading: Reading, clause: Branch | None, scope: Scope) -> list[tuple[
     return keys
 
 
-def _sliced(reading: Reading, body: Algebra, clause: Branch | None) -> Algebra:
+def _sliced(reading: Reading, body: Algebra, clause: Branch | None, each: tuple[Variable, ...]) -> Algebra:
     if clause is None:
         return body
     numbers = {part.data: reading.whole(tokens(part)[0]) for part in branches(clause)}
-    return Slice(body, numbers.get("offset", 0), numbers.get("limit"))
+    return Slice(body, numbers.get("offset", 0), numbers.get("limit"), each)

@@ -6,7 +6,8 @@ Python value; :func:`term` writes the latter canonically. :func:`value` reads a 
 What SPARQL 1.1 says, where pyoxigraph does otherwise:
 
 - ``=`` and ``!=`` of two literals whose types cannot be compared (``"a" = 1``) is an error (RDFterm-equal); pyoxigraph says
-  they differ. Strings are always comparable with strings: ``"a" = "a"@en`` is false in both.
+  they differ. Strings are always comparable with strings: ``"a" = "a"@en`` is false in both. So is, after the W3C's tests
+  (open-world), a string with a language compared with any other literal, and a date with a dateTime.
 - ``<`` compares numbers, simple strings, booleans and, as an extension, dates and times with their like. pyoxigraph
   compares no booleans, but strings of one language; a comparison with NaN is false, there an error.
 - The effective boolean value of ``"a"@en`` is true and that of ``"x"^^xsd:integer`` false; pyoxigraph has an error for both.
@@ -39,7 +40,6 @@ from cqels_opt.query.numeric import (
 )
 from cqels_opt.query.temporal import Temporal, parse_temporal
 from cqels_opt.rdf.terms import (
-    RDF_LANG_STRING,
     XSD,
     XSD_BOOLEAN,
     XSD_DATETIME,
@@ -185,8 +185,7 @@ def datatype(item: Item) -> str:
     written = term(item)
     if not written.startswith('"'):
         raise ExpressionError("not a literal")
-    _, found, language = literal_parts(written)
-    return RDF_LANG_STRING if language is not None else found
+    return literal_parts(written)[1]
 
 
 # ------------------------------------------------------------------ comparing
@@ -221,6 +220,10 @@ def equal(a: Item, b: Item) -> bool:
     if isinstance(x, Opaque) and isinstance(y, Opaque) and x.term == y.term:
         return True
     if (isinstance(x, Opaque) and not x.datatype) or (isinstance(y, Opaque) and not y.datatype):
+        return False
+    if (isinstance(x, Text) and x.language) or (isinstance(y, Text) and y.language):
+        return False
+    if isinstance(x, Temporal) and isinstance(y, Temporal):
         return False
     raise ExpressionError("literals that cannot be compared")
 

@@ -13,13 +13,13 @@ from cqels_opt.query.algebra import (
     Join,
     LeftJoin,
     Minus,
-    NamedGraph,
     OrderBy,
     Project,
     Slice,
     Union,
     Values,
     Variable,
+    graph_in,
 )
 
 
@@ -30,8 +30,8 @@ def visible(pattern: Algebra) -> tuple[Variable, ...]:
     while pending:
         match pending.pop():
             case Bgp(patterns, source):
-                if isinstance(source, NamedGraph) and isinstance(source.name, Variable):
-                    found[source.name] = None
+                if isinstance(graph := graph_in(source), Variable):
+                    found[graph] = None
                 found.update(
                     (node, None) for triple in patterns for node in (triple.s, triple.p, triple.o) if isinstance(node, Variable)
                 )

@@ -285,9 +285,8 @@ class _Namer:
         if isinstance(term, ox.Literal):
             string = f'"{escape(term.value)}"'
             if term.language is not None:
-                if getattr(term, "direction", None) is not None:
-                    raise TermError(f"base directions are not supported: {term}")
-                return f"{string}@{term.language.lower()}"
+                direction = getattr(term, "direction", None)
+                return f"{string}@{term.language.lower()}{'' if direction is None else f'--{direction.value}'}"
             datatype = term.datatype.value
             return string if datatype == XSD_STRING else f"{string}^^<{datatype}>"
         if isinstance(term, ox.BlankNode):

@@ -1,8 +1,9 @@
 """RDF terms as text: what is the canonical N-Triples form of a term, and what are its parts?
 
 A term travels through the whole package as its *canonical text*: ``<iri>``, ``_:label``, ``"text"``, ``"text"@en`` (the tag in
-lower case) or ``"text"^^<iri>`` (xsd:string left out). Inside a literal only ``\\``, ``"``, newline, carriage return and tab are
-escaped; every other character is itself. Lexical forms are kept: ``"007"^^<…integer>`` stays as it is.
+lower case; with a base direction ``"text"@ar--rtl``) or ``"text"^^<iri>`` (xsd:string left out). Inside a literal only ``\\``,
+``"``, newline, carriage return and tab are escaped; every other character is itself. Lexical forms are kept: ``"007"^^<…integer>``
+stays as it is.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ XSD_TIME: Final = XSD + "time"
 XSD_DATETIME: Final = XSD + "dateTime"
 XSD_DAYTIME_DURATION: Final = XSD + "dayTimeDuration"
 RDF_LANG_STRING: Final = RDF + "langString"
+RDF_DIR_LANG_STRING: Final = RDF + "dirLangString"
 RDF_TYPE: Final = RDF + "type"
 
 TermKind: TypeAlias = Literal["iri", "blank", "literal"]
@@ -40,7 +42,7 @@ PLAIN_IRI_PATTERN: Final = rf"<{_IRI_CHARACTER}*>"
 IRI_PATTERN: Final = rf"<{_IRI_CHARACTER}*(?:(?:{_NUMBERED}){_IRI_CHARACTER}*)*>"
 BLANK_PATTERN: Final = rf"_:[{_NAME_START}0-9](?:[{_NAME}.]*[{_NAME}])?"
 STRING_PATTERN: Final = rf"\"[^\"\\\n\r]*(?:(?:\\[tbnrf\"'\\]|{_NUMBERED})[^\"\\\n\r]*)*\""
-LANGUAGE_PATTERN: Final = r"@[A-Za-z]+(?:-[A-Za-z0-9]+)*"
+LANGUAGE_PATTERN: Final = r"@[A-Za-z]+(?:-[A-Za-z0-9]+)*(?:--(?:ltr|rtl))?"
 LITERAL_PATTERN: Final = rf"{STRING_PATTERN}(?:\^\^{IRI_PATTERN}|{LANGUAGE_PATTERN})?"
 
 _IRI = re.compile(IRI_PATTERN)
@@ -179,6 +181,8 @@ def literal(lexical: str, datatype: str = XSD_STRING, language: str | None = Non
 def literal_parts(term: str) -> tuple[str, str, str | None]:
     """Lexical form (unescaped), datatype IRI (without angle brackets) and language tag of a canonical literal.
 
+    The tag of a literal with a base direction has it after two hyphens (RDF 1.2); :func:`tag_parts` parts them.
+
     >>> literal_parts('"chat"@fr')
     ('chat', 'http://www.w3.org/1999/02/22-rdf-syntax-ns#langString', 'fr')
     """
@@ -189,5 +193,11 @@ def literal_parts(term: str) -> tuple[str, str, str | None]:
     if not rest:
         return lexical, XSD_STRING, None
     if rest.startswith("@"):
-        return lexical, RDF_LANG_STRING, rest[1:]
+        return lexical, RDF_DIR_LANG_STRING if "--" in rest else RDF_LANG_STRING, rest[1:]
     return lexical, rest[3:-1], None
+
+
+def tag_parts(tag: str) -> tuple[str, str]:
+    """The language and the base direction (``ltr``, ``rtl`` or ``""``) of a literal's tag."""
+    language, _, direction = tag.partition("--")
+    return language, direction

@@ -17,9 +17,8 @@ from pyspark.sql import functions as f
 from cqels_opt.operators.block import BlockStep
 from cqels_opt.operators.driver import Evaluated
 from cqels_opt.operators.evaluate import EvaluateTask
-from cqels_opt.operators.join import RANK
 from cqels_opt.operators.program import Block
-from cqels_opt.operators.rows import Rows
+from cqels_opt.operators.rows import RANK, Rows
 from cqels_opt.plans import Join, Plan, Scan, Split
 from cqels_opt.plans.physical import SPARKS, By, Machine, size
 from cqels_opt.plans.plan import relations as names
@@ -129,15 +128,14 @@ def _columns(part: Plan | Split, block: Block, columns: Columns) -> list[str]:
     inside = {name for plan in _plans(part) for name in names(plan)}
     occurrences = [o for o in block.occurrences if o.name in inside]
     bound = {v for o in occurrences for v in o.variables} | {v for s in block.statics if s.name in inside for v in s.binds}
-    ranks = {RANK + o.window.stream for o in occurrences if o.window.kind == "last"}
+    ranks = {RANK + stream for o in occurrences for stream in o.ranked}
     if isinstance(part, Split):
         bound = set(block.output)
     return [*sorted(bound & columns.of.keys()), *sorted(ranks)]
 
 
 def _batches(rows: Rows, kept: Sequence[str], schema: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    missing = np.zeros(len(rows), np.int64)
-    arrays = [*(rows.columns.get(v, missing) for v in kept), rows.start, rows.end, rows.n, missing - 1]
+    arrays = [*rows.values(kept), rows.start, rows.end, rows.n, np.full(len(rows), -1)]
     for at in range(0, len(rows), BATCH):
         yield pa.RecordBatch.from_arrays([pa.array(a[at : at + BATCH], pa.int64()) for a in arrays], names=[*schema])
 

@@ -12,8 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from cqels_opt.operators.block import indexed_sides
-from cqels_opt.operators.join import RANK
-from cqels_opt.operators.rows import Rows
+from cqels_opt.operators.rows import RANK, Rows
 from cqels_opt.plans import Plan, Probe
 from cqels_opt.spark.fixed_order import FixedOrder
 from cqels_opt.spark.relations import Side
@@ -36,7 +35,7 @@ class PartitionedOrder(FixedOrder):
         own, of = relations.variables(name), relations.columns.of
         on = sorted(left.variables & own)
         occurrence = relations.occurrences.get(name)
-        ranks = left.ranks | ({RANK + occurrence.window.stream} if occurrence and occurrence.window.kind == "last" else set())
+        ranks = left.ranks | ({RANK + stream for stream in occurrence.ranked} if occurrence else set())
         names = [*sorted(left.variables | own), *sorted(ranks)]
         schema = [*(of[v] for v in names), "a", "z", "n"]
         columns, task, block, timed = relations.columns, relations.task, relations.block, left.timed
@@ -51,7 +50,7 @@ class PartitionedOrder(FixedOrder):
                     rows = Rows(rows.columns, np.full(len(rows), BEFORE_TIME), np.full(len(rows), FOREVER), rows.n)
                 for side in sides:
                     for joined in side.probe(rows, on):
-                        arrays = [*(joined.columns[v] for v in names), joined.start, joined.end, joined.n]
+                        arrays = [*joined.values(names), joined.start, joined.end, joined.n]
                         yield pa.RecordBatch.from_arrays([pa.array(a, pa.int64()) for a in arrays], names=schema)
 
         shuffled = left.frame.repartition(relations.parts, *(of[v] for v in on))

@@ -18,9 +18,8 @@ from pyspark.sql import functions as f
 from cqels_opt.operators.content import content
 from cqels_opt.operators.evaluate import EvaluateTask, ranked
 from cqels_opt.operators.expressions import truth
-from cqels_opt.operators.join import RANK
 from cqels_opt.operators.program import Block, BlockFilter, Occurrence
-from cqels_opt.operators.rows import Ints, Rows
+from cqels_opt.operators.rows import RANK, Ints, Rows
 from cqels_opt.operators.step import Step
 from cqels_opt.spark.scan import Batches as Batches
 from cqels_opt.spark.scan import scanned
@@ -49,7 +48,7 @@ class Columns:
     def of_block(cls, block: Block) -> Columns:
         """Numbered in the order of their names."""
         variables = {v for o in block.occurrences for v in o.variables} | {v for s in block.statics for v in s.variables}
-        ranks = {RANK + o.window.stream for o in block.occurrences if o.window.kind == "last"}
+        ranks = {RANK + stream for o in block.occurrences for stream in o.ranked}
         numbered = {v: f"v{i}" for i, v in enumerate(sorted(variables))}
         return cls({**numbered, **{r: f"r{i}" for i, r in enumerate(sorted(ranks))}})
 
@@ -98,13 +97,14 @@ class Relations:
         high = step.after if kind == "old" else step.upto
         slots = [*step.select("segment"), *step.select("slot")]
         rows = sum(s.rows for s in slots if s.least <= high and (low is None or s.greatest > low))
-        ranks = frozenset([RANK + occurrence.window.stream] if occurrence.window.kind == "last" else [])
+        rows += occurrence.static.rows if occurrence.static is not None and kind != "delta" else 0
+        ranks = frozenset(RANK + stream for stream in occurrence.ranked)
         names = [*occurrence.variables, *ranks]
         schema = [*(self.columns.of[v] for v in names), "a", "z"]
 
         def read() -> Sequence[Ints]:
             held = _content(occurrence, step, kind)
-            return [*(held.columns[v] for v in names), held.start, held.end]
+            return [*held.values(names), held.start, held.end]
 
         frame = scanned(self.spark, read, schema, self.parts, rows if self.sized else 0)
         return Side(frame, frozenset(occurrence.variables), ranks, timed=True, rows=rows)
@@ -119,9 +119,9 @@ class Relations:
 
 def _lean(step: Step, occurrence: Occurrence) -> Step:
     """A step with nothing but what a window's content reads: it travels with each scan."""
-    stream = occurrence.window.stream
-    files = [*step.select("segment", stream, occurrence.shape.key), *step.select("slot", stream, occurrence.shape.key)]
-    files += step.select("elements", stream) if occurrence.window.kind == "last" else []
+    shapes = dict.fromkeys((part.shape.stream, part.shape.key) for part in occurrence.parts)
+    files = [file for stream, key in shapes for kind in ("segment", "slot") for file in step.select(kind, stream, key)]
+    files += [file for stream in occurrence.ranked for file in step.select("elements", stream)]
     return replace(step, files=tuple(files), plans={}, orders={}, instants=step.instants[:1])
 
 

@@ -13,10 +13,11 @@ first; a blank node becomes a variable ``?_bag_…``, since patterns may share i
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain, islice
 
+from cqels_opt.verify.dialects import DEFAULT, HERE, graph_copy, window_graph
 from cqels_opt.verify.path_syntax import Path
-from cqels_opt.verify.rewrite import window_graph
 from cqels_opt.verify.tokens import Token
 from cqels_opt.verify.walker import PREFIX, Walker, as_written
 
@@ -26,16 +27,28 @@ def hidden(variable: str) -> bool:
     return variable.startswith(PREFIX)
 
 
-def over_copies(plain: str, copies: Mapping[str, int]) -> str:
-    """The plain text, its triple patterns in windows spread over copies; ``copies`` says how many each window has."""
-    many = {f"<{window_graph(name)}>": (name, k) for name, k in copies.items() if k > 1}
-    return _Spreader(plain, many).text() if many else plain
+def over_copies(plain: str, copies: Mapping[str, int], merged: Mapping[str, int] | None = None) -> str:
+    """The plain text, its triple patterns in windows spread over copies.
+
+    ``copies`` says how many each window has, and ``merged`` how many each graph in which windows are merged with static data.
+    """
+    graphs = {window_graph(name): k for name, k in copies.items()} | dict(merged or {})
+    many = {f"<{graph}>": (graph, k) for graph, k in graphs.items() if k > 1}
+    return _Spreader(plain, many).text() if many or HERE in plain else plain
 
 
 class _Spreader(Walker):
     def __init__(self, plain: str, many: Mapping[str, tuple[str, int]]) -> None:
         super().__init__(plain)
-        self.many = many
+        self.many = dict(many)
+        self.outermost = f"<{DEFAULT}>" if f"<{DEFAULT}>" in self.many else None
+
+    def _entered(self, place: int, window: str | None) -> tuple[int, str | None]:
+        if self.tokens[place + 1].text != f"<{HERE}>":
+            return place, window
+        window = self.tokens[place + 5].text  # GRAPH <here> { } GRAPH <window> { }
+        self.many.setdefault(window, (window[1:-1], 1))
+        return place + 8, window
 
     def _graph(self, place: int, window: str | None) -> int:
         """A window with copies loses its GRAPH, since each of its patterns gets its own."""
@@ -48,6 +61,8 @@ class _Spreader(Walker):
     def _written(self, part: Sequence[Token], window: str | None) -> str:
         if window is None:
             return as_written(part) + " ."
+        if self.many[window][1] == 1:
+            return f"GRAPH {window} {{ {as_written(part)} }}"
         return " ".join(self._spread(*triple, window) for triple in self._triples_of(part))
 
     def _spread(self, subject: str, verb: Path, item: str, window: str) -> str:
@@ -55,5 +70,7 @@ class _Spreader(Walker):
         if verb.kind == "repeated":  # a set of pairs: how often a triple is there does not matter
             copies = 1
         triple = f"{subject} {verb.written()} {item}"
-        parts = (f"{{ GRAPH <{window_graph(name, i)}> {{ {triple} }} }}" for i in range(1, copies + 1))
+        parts: Iterator[str] = (f"{{ GRAPH <{graph_copy(name, i)}> {{ {triple} }} }}" for i in range(1, copies + 1))
+        if name == DEFAULT:
+            parts = chain([f"{{ {triple} }}"], islice(parts, 1, None))
         return "{ " + " UNION ".join(parts) + " }"

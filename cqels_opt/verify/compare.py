@@ -95,7 +95,8 @@ def _term(binding: Mapping[str, Any]) -> str:
     if kind == "bnode":
         return f"_:{value}"
     if kind in ("literal", "typed-literal"):
-        return literal(value, binding.get("datatype"), binding.get("xml:lang"))
+        direction = f"--{binding['its:dir']}" if "its:dir" in binding else ""
+        return literal(value, binding.get("datatype"), binding.get("xml:lang") and f"{binding['xml:lang']}{direction}")
     raise ValueError(f"unknown type of term {kind!r}")
 
 

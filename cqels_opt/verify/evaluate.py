@@ -12,15 +12,16 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
-from cqels_opt.errors import InputError
+from cqels_opt.errors import InputError, QueryError
 from cqels_opt.query.algebra import Query, Window
 from cqels_opt.verify.bags import over_copies
 from cqels_opt.verify.contents import content
+from cqels_opt.verify.dialects import DEFAULT, NAME, element_graph, graph_copy, window_graph
 from cqels_opt.verify.instants import instants, t0_of
 from cqels_opt.verify.model import Answers, Element, Inputs, Options, Row, Triple, bare
 from cqels_opt.verify.on_pyoxigraph import Oxigraph
 from cqels_opt.verify.on_rdflib import Rdflib
-from cqels_opt.verify.rewrite import NOW_MARK, Plain, at_instant, plain_sparql, window_graph
+from cqels_opt.verify.rewrite import NOW_MARK, Plain, at_instant, plain_sparql
 from cqels_opt.verify.sparql_engine import SparqlEngine
 from cqels_opt.verify.subselects import evaluated_once
 from cqels_opt.verify.tokens import tokens
@@ -43,20 +44,37 @@ def evaluate(query: Query, inputs: Inputs, options: Options, only: Iterable[int]
     operator = options.operator or query.operator or "istream"
     plain = plain_sparql(query)
     engine = Rdflib() if chosen(query, inputs, options) == "rdflib" else Oxigraph()
-    _load(engine, plain, inputs)
+    default = _load(engine, plain, inputs)
     text = evaluated_once(engine, plain)
-    held = [_Held(w, streams[bare(w.stream)], options.duplicates == "bag") for w in query.windows]
+    bag = options.duplicates == "bag"
+    own = {w.name: _Graph(engine, window_graph(w.name), bag) for w in query.windows}
+    merged = {name: _Graph(engine, name, bag) for name in plain.merged}
+    for graph in merged.values():
+        for triple in dict.fromkeys(default):
+            graph.count(triple, +1)
+    held = [
+        _Held(
+            w,
+            streams[bare(w.stream)],
+            [own[w.name], *(merged[g] for g, windows in plain.merged.items() if w.name in windows)],
+            _ElementGraphs(engine, w.name) if plain.element_graphs else None,
+        )
+        for w in query.windows
+    ]
+    if plain.element_graphs and bag:
+        raise QueryError("verify cannot match the graphs of a window's elements as bags: give --duplicates set", query.text, 1, 1)
 
     answers: Answers = Counter()
     before: Counter[Row] | None = Counter()  # None: the instant was not looked at
     for at, following in zip(every, [*every[1:], None]):
-        changed = [h.move(engine, content(h.window, times[h.window.name], at, t0_of(h.window, options))) for h in held]
+        changed = [h.move(content(h.window, times[h.window.name], at, t0_of(h.window, options))) for h in held]
         if at not in wanted and following not in wanted:
             before = None
             continue
         if before is None or at == every[0] or any(changed) or NOW_MARK in text:
-            copies = {h.window.name: h.copies() for h in held}
-            now = engine.select(over_copies(at_instant(text, at), copies))
+            copies = {name: graph.copies() for name, graph in own.items()}
+            spread = over_copies(at_instant(text, at), copies, {name: graph.copies() for name, graph in merged.items()})
+            now = engine.select(spread)
         else:
             now = before
         if at in wanted:
@@ -86,16 +104,17 @@ def chosen(query: Query, inputs: Inputs, options: Options) -> Literal["pyoxigrap
     return "rdflib" if wrong else "pyoxigraph"
 
 
-def _load(engine: SparqlEngine, plain: Plain, inputs: Inputs) -> None:
-    """The static graphs. With FROM clauses the default graph is what is given under their names."""
+def _load(engine: SparqlEngine, plain: Plain, inputs: Inputs) -> list[Triple]:
+    """The static graphs; returns the default graph. With FROM clauses that is what is given under their names."""
     graphs = {bare(name): triples for name, triples in inputs.graphs.items()}
     for name, triples in graphs.items():
         engine.add(name, triples)
-    if not plain.default:
-        engine.add(None, inputs.default)
+    default = [] if plain.default else [*inputs.default]
     for written in plain.default:
         resolved = engine.select(f"{plain.prologue} SELECT ?g {{ BIND({written} AS ?g) }}")
-        engine.add(None, [t for row in resolved for _, iri in row for t in graphs.get(bare(iri), [])])
+        default += [t for row in resolved for _, iri in row for t in graphs.get(bare(iri), [])]
+    engine.add(None, default)
+    return default
 
 
 def _put_out(answers: Answers, at: int, operator: str, now: Counter[Row], before: Counter[Row]) -> None:
@@ -128,13 +147,12 @@ def _times(query: Query, streams: dict[str, list[Element]]) -> dict[str, list[in
 
 
 @dataclass(slots=True)
-class _Held:
-    """What a window holds now, as graphs of a SPARQL engine: copy i holds the triples that the window holds i times or more."""
+class _Graph:
+    """What windows hold now, as graphs of a SPARQL engine: copy i holds the triples that are there i times or more."""
 
-    window: Window
-    elements: list[Element]
+    engine: SparqlEngine
+    name: str
     bag: bool
-    places: range = range(0)
     counts: Counter[Triple] = field(default_factory=Counter)
     of_count: Counter[int] = field(default_factory=Counter)
 
@@ -142,31 +160,14 @@ class _Held:
         """How many copies the most frequent triple has; 1 where the content is a set or empty."""
         return max(self.of_count, default=1)
 
-    def move(self, engine: SparqlEngine, places: range) -> bool:
-        """Takes out what has left and puts in what has entered; whether anything did."""
-        for place in _outside(self.places, places):
-            for triple in self._triples(place):
-                self._count(triple, -1)
-                if self.bag or not self.counts[triple]:
-                    engine.remove(self._graph(self.counts[triple] + 1), [triple])
-        for place in _outside(places, self.places):
-            for triple in self._triples(place):
-                self._count(triple, +1)
-                if self.bag or self.counts[triple] == 1:
-                    engine.add(self._graph(self.counts[triple]), [triple])
-        changed, self.places = places != self.places, places
-        return changed
-
-    def _graph(self, copy: int) -> str:
-        return window_graph(self.window.name, copy)
-
-    def _triples(self, place: int) -> Iterable[Triple]:
-        """An element's triples; a graph is a set of them."""
-        return dict.fromkeys(self.elements[place].triples)
-
-    def _count(self, triple: Triple, change: int) -> None:
+    def count(self, triple: Triple, change: int) -> None:
+        """A triple comes (+1) or goes (-1)."""
         had = self.counts[triple]
         self.counts[triple] = has = had + change
+        if change > 0 and (self.bag or has == 1):
+            self.engine.add(self._copy(has), [triple])
+        if change < 0 and (self.bag or has == 0):
+            self.engine.remove(self._copy(had), [triple])
         if self.bag:
             self.of_count[had] -= 1
             self.of_count[has] += 1
@@ -175,6 +176,53 @@ class _Held:
                     del self.of_count[count]
         if not has:
             del self.counts[triple]
+
+    def _copy(self, copy: int) -> str | None:
+        """A copy's name; the first of the default graph is the default graph itself."""
+        return None if self.name == DEFAULT and copy == 1 else graph_copy(self.name, copy)
+
+
+@dataclass(slots=True)
+class _ElementGraphs:
+    """The graphs of a window's elements by name, as sets, and the graph that lists them."""
+
+    engine: SparqlEngine
+    window: str
+    graphs: dict[str, _Graph] = field(default_factory=dict)
+
+    def count(self, element: Element, change: int) -> None:
+        """An element comes (+1) or goes (-1)."""
+        if element.graph is None:
+            return
+        iri = element_graph(self.window, bare(element.graph))
+        listed = self.graphs.setdefault("", _Graph(self.engine, element_graph(self.window), False))
+        listed.count((f"<{iri}>", f"<{NAME}>", element.graph), change)
+        graph = self.graphs.setdefault(iri, _Graph(self.engine, iri, False))
+        for triple in dict.fromkeys(element.triples):
+            graph.count(triple, change)
+
+
+@dataclass(slots=True)
+class _Held:
+    """The elements that a window holds now, and the graphs that have them."""
+
+    window: Window
+    elements: list[Element]
+    graphs: list[_Graph]
+    of_elements: _ElementGraphs | None = None
+    places: range = range(0)
+
+    def move(self, places: range) -> bool:
+        """Takes out what has left and puts in what has entered; whether anything did."""
+        for gone, here, change in ((self.places, places, -1), (places, self.places, +1)):
+            for place in _outside(gone, here):
+                for triple in dict.fromkeys(self.elements[place].triples):  # a graph is a set of triples
+                    for graph in self.graphs:
+                        graph.count(triple, change)
+                if self.of_elements is not None:
+                    self.of_elements.count(self.elements[place], change)
+        changed, self.places = places != self.places, places
+        return changed
 
 
 def _outside(places: range, others: range) -> Iterator[int]:

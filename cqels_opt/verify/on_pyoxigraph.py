@@ -109,6 +109,9 @@ def to_oxigraph(text: str) -> Any:
     if text.startswith("_:"):
         return ox.BlankNode(text[2:])
     value, datatype, language = literal_parts(text)
+    if language and "--" in language:
+        tag, _, way = language.partition("--")
+        return ox.Literal(value, language=tag, direction=ox.BaseDirection(way))
     if language:
         return ox.Literal(value, language=language)
     return ox.Literal(value, datatype=ox.NamedNode(datatype)) if datatype else ox.Literal(value)
@@ -117,7 +120,8 @@ def to_oxigraph(text: str) -> Any:
 def from_oxigraph(term: Any) -> str:
     """The canonical text of a pyoxigraph term."""
     if isinstance(term, ox.Literal):
-        return literal(term.value, term.datatype.value, term.language)
+        direction = f"--{term.direction.value}" if term.direction is not None else ""
+        return literal(term.value, term.datatype.value, term.language and f"{term.language}{direction}")
     return str(term)
 
 

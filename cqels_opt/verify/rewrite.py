@@ -12,17 +12,17 @@ After (the window's content is a named graph)::
 
 from __future__ import annotations
 
-import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from cqels_opt.errors import QueryError
 from cqels_opt.query.algebra import Query
+from cqels_opt.verify.dialects import WINDOW, rewritten, window_graph
 from cqels_opt.verify.paths import paths_written_out
 from cqels_opt.verify.ties import with_ties
 from cqels_opt.verify.tokens import Token, apply, closing, solid, tokens
 
-WINDOW = "urn:cqels-opt:window:"
 NOW_MARK = '"urn:cqels-opt:now"^^<http://www.w3.org/2001/XMLSchema#dateTime>'
 """Stands for NOW() in the rewritten text, until the instant is known."""
 
@@ -31,28 +31,27 @@ _FORMS = ("SELECT", "CONSTRUCT", "ASK", "DESCRIBE")
 _SEEDED = ("RAND", "UUID", "STRUUID")
 
 
-def window_graph(window: str, copy: int = 1) -> str:
-    """The IRI of the graph that holds a window's content; copy i holds the triples that are in the window i times or more."""
-    name = WINDOW + re.sub(r"\W", lambda m: f"%{ord(m.group()):02X}", window.lstrip("?$"))
-    return name if copy == 1 else f"{name}#{copy}"
-
-
 @dataclass(frozen=True, slots=True)
 class Plain:
     """Plain SPARQL 1.1: the text, and the IRIs of its FROM clauses as they are written in it.
 
     FROM clauses are taken out of the text, since beside them it could see no window: the evaluation makes their graphs the
-    default graph. FROM NAMED clauses of no window are taken out as well: all named graphs that are given can be seen.
+    default graph. FROM NAMED clauses of no window are taken out as well: all named graphs that are given can be seen. ``merged``
+    has the windows that are merged with the default graph, by the name of the graph that holds both; ``element_graphs`` says whether
+    the graphs of elements are asked for by name.
     """
 
     text: str
     prologue: str
     default: tuple[str, ...]
+    merged: Mapping[str, tuple[str, ...]]
+    element_graphs: bool
 
 
 def plain_sparql(query: Query) -> Plain:
     """The query's text with its window clauses rewritten and ``NOW()`` marked."""
-    text = _without_clauses(query)
+    changed = rewritten(query)
+    text = changed.text
     windows = {w.name.lstrip("?$"): window_graph(w.name) for w in query.windows}
     found = solid(tokens(text))
     edits: list[tuple[int, int, str]] = []
@@ -72,7 +71,8 @@ def plain_sparql(query: Query) -> Plain:
             edits.append((token.start, token.end, "MIN"))
         elif token.word() in _SEEDED and after.text == "(":
             raise QueryError(f"verify cannot check {token.word()}(): its values are the run's own", query.text, 1, 1)
-    return Plain(paths_written_out(with_ties(apply(text, edits))), text[: found[form].start], tuple(default))
+    plain = paths_written_out(with_ties(apply(text, edits)))
+    return Plain(plain, text[: found[form].start], tuple(default), changed.merged, changed.element_graphs)
 
 
 def concatenations(query: Query) -> dict[str, str]:
@@ -101,20 +101,10 @@ def at_instant(plain: str, at: int) -> str:
     return plain.replace(NOW_MARK, f'"{text}"^^<http://www.w3.org/2001/XMLSchema#dateTime>')
 
 
-def _without_clauses(query: Query) -> str:
-    """A FROM clause of a window goes (its graph is simply there); a STREAM clause becomes GRAPH with the window's name."""
-    edits = []
-    for clause in query.clauses:
-        first = query.text[clause.start : clause.end].split(None, 1)[0].upper()
-        new = f"GRAPH <{window_graph(clause.window)}> " if first == "STREAM" else " "
-        edits.append((clause.start, clause.end, new))
-    return apply(query.text, edits)
-
-
 def _graph_edits(found: list[Token], place: int, windows: dict[str, str]) -> list[tuple[int, int, str]]:
     """``GRAPH ?w`` of a window: its graph. ``GRAPH ?g`` of no window: all named graphs but the windows' own."""
     keyword, name = found[place], found[place + 1]
-    if name.kind != "variable":
+    if name.kind != "variable" or name.text.startswith("?_bag_"):
         return []
     window = windows.get(name.text[1:])
     if window:

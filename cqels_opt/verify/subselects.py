@@ -14,8 +14,9 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+from cqels_opt.verify.dialects import WINDOW
 from cqels_opt.verify.model import Triple
-from cqels_opt.verify.rewrite import NOW_MARK, WINDOW, Plain
+from cqels_opt.verify.rewrite import NOW_MARK, Plain
 from cqels_opt.verify.sparql_engine import SparqlEngine
 from cqels_opt.verify.tokens import Token, apply, closing, solid, tokens
 from cqels_opt.verify.walker import PREFIX
@@ -27,6 +28,8 @@ _MOST = 2_000_000
 def evaluated_once(engine: SparqlEngine, plain: Plain) -> str:
     """The text, its static sub-selects replaced by graphs of their rows, which are added to the engine."""
     found = solid(tokens(plain.text))
+    if plain.merged:  # what stands outside GRAPH is matched in windows as well
+        return plain.text
     if any(t.word() == "DISTINCT" and n.text == "*" for t, n in pairwise(found)):
         return plain.text
     edits = []

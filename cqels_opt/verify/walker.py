@@ -33,10 +33,11 @@ class Walker:
         self.out: list[str] = []
         self.fresh = 0
         self.last: Token | None = None
+        self.outermost: str | None = None
 
     def text(self) -> str:
         """The text, written anew."""
-        self._copy_until(0, len(self.tokens), None)
+        self._copy_until(0, len(self.tokens), self.outermost)
         return " ".join(self.out)
 
     def _put(self, part: Sequence[Token]) -> None:
@@ -64,7 +65,7 @@ class Walker:
         """``{ … }`` that begins at ``place``; returns the place after it."""
         end = closing(self.tokens, place)
         self.out.append("{")
-        place += 1
+        place, window = self._entered(place + 1, window)
         if self.tokens[place].word() == "SELECT":
             self._copy_until(place, end, window)
             place = end
@@ -88,6 +89,10 @@ class Walker:
                 place = self._triples(place, end, window)
         self.out.append("}")
         return end + 1
+
+    def _entered(self, place: int, window: str | None) -> tuple[int, str | None]:
+        """What the beginning of a group says of it: (where it goes on, its window)."""
+        return place, window
 
     def _values(self, place: int) -> int:
         opening = next(i for i in range(place, len(self.tokens)) if self.tokens[i].text == "{")

@@ -1,12 +1,13 @@
 """The frontier: every element with t <= F has been seen, so instants up to F are final (Streaming SPARQL's watermark).
 
 Per partition F = (greatest t seen) - 1 ms - allowed lateness; over partitions and streams the minimum. What has ended does not hold
-it back; a partition of a finite replay that has not begun does so by its first time, which is known.
+it back; a partition of a finite replay that has not begun does so by its first time, which is known. A stream that is let go because it is
+idle does not, until it brings elements again; those at or before the frontier are late then.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -68,19 +69,19 @@ class Frontier:
                 found[p.stream] = max(found.get(p.stream, p.last_time), p.last_time)
         return found
 
-    def advance(self) -> int:
-        """Moves the frontier to where the elements seen allow, and returns it. It never falls."""
+    def advance(self, idle: Collection[str] = ()) -> int:
+        """Moves the frontier to where the elements seen allow, and returns it. It never falls. ``idle`` streams are let go."""
         greatest = self.greatest
         if greatest is not None:
-            self.value = max(self.value, greatest if self.ended else min(self._bounds(), default=greatest))
+            self.value = max(self.value, greatest if self.ended else min(self._bounds(idle), default=self.value))
         return self.value
 
-    def _bounds(self) -> Iterable[int]:
-        present = {p.stream for p in self.partitions.values()}
+    def _bounds(self, idle: Collection[str]) -> Iterable[int]:
+        present = {p.stream for p in self.partitions.values()}.union(idle)
         if not self.finite and any(stream not in present for stream in self.streams):
             yield int(BEFORE_TIME)
         for p in self.partitions.values():
-            if p.ended:
+            if p.ended or p.stream in idle:
                 continue
             begun = p.last_time if p.last_time is not None else p.first_known
             if begun is None:

@@ -77,17 +77,27 @@ def _content(window: Window, times: Times, t0: int, tau: Times) -> np.ndarray:
     return np.searchsorted(start, tau, "right") > np.searchsorted(end, tau, "right")
 
 
-def instants(windows: Sequence[Window], report: Report, times: Mapping[str, Times], first: int, after: int, upto: int) -> Times:
+def instants(
+    windows: Sequence[Window],
+    report: Report,
+    times: Mapping[str, Times],
+    first: int,
+    after: int,
+    upto: int,
+    moves: Mapping[str, Times] | None = None,
+) -> Times:
     """E in ``(after, upto]``, from the sorted distinct element times of each stream that can still matter.
 
-    ``first`` is the first element's time on any stream: E begins at or after it.
+    ``first`` is the first element's time on any stream: E begins at or after it. ``moves`` has, by window, when those of n elements move
+    that do so with each m-th element.
     """
+    seen_by = {w.name: (moves or {}).get(w.name, times[w.stream]) for w in windows}
     after = max(after, first - 1)
     if upto <= after:
         return np.empty(0, np.int64)
     found = []
     for window in windows:
-        policy, t0, stream = report.policy(window.name), report.origin(window.name), times[window.stream]
+        policy, t0, stream = report.policy(window.name), report.origin(window.name), seen_by[window.name]
         own = []
         closing = closings(window, t0, after + 1, upto) if policy.window_close else None
         if policy.content_change or (policy.window_close and closing is None):
@@ -104,7 +114,7 @@ def instants(windows: Sequence[Window], report: Report, times: Mapping[str, Time
             else:
                 seen = np.zeros(len(mine), bool)
                 for other in windows:
-                    seen |= _content(other, times[other.stream], report.origin(other.name), mine)
+                    seen |= _content(other, seen_by[other.name], report.origin(other.name), mine)
             mine = mine[seen]
         found.append(mine)
     return np.unique(np.concatenate(found)) if found else np.empty(0, np.int64)

@@ -21,12 +21,13 @@ from cqels_opt.windows.columns import Columns, read_columns
 class Shape:
     """What a slot keeps of a stream: the triples with these constants (ids; 0: any) and repeated variables.
 
-    ``places`` gives for subject, predicate and object the number of its binding column ``v0 … v2``, or -1 for a constant.
+    ``places`` gives for subject, predicate and object the number of its binding column ``v0 …``, or -1 for a constant. With a fourth
+    place for the name of the element's graph, only elements that have such a name are kept.
     """
 
     stream: str
-    constants: tuple[int, int, int]
-    places: tuple[int, int, int]
+    constants: tuple[int, ...]
+    places: tuple[int, ...]
 
     @property
     def key(self) -> str:

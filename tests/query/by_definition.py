@@ -41,9 +41,9 @@ class Evaluation:
                 return self.left_join(self.bag(left), self.bag(right), condition)
             case a.Union(left, right):
                 return self.bag(left) + self.bag(right)
-            case a.Minus(left, right):
-                rights = self.bag(right)
-                return [x for x in self.bag(left) if not any(compatible(x, y) and x.keys() & y.keys() for y in rights)]
+            case a.Minus(left, right, apart):
+                rights, names = self.bag(right), {v.name for v in apart}
+                return [x for x in self.bag(left) if not any(compatible(x, y) and x.keys() & y.keys() - names for y in rights)]
             case a.Filter(inner, condition):
                 return [row for row in self.bag(inner) if self.holds(condition, row)]
             case a.Extend(inner, variable, expression):
@@ -60,8 +60,11 @@ class Evaluation:
                 return [dict(row) for row in dict.fromkeys(tuple(sorted(row.items())) for row in self.bag(inner))]
             case a.OrderBy(inner, keys):
                 return self.ordered(self.bag(inner), keys)
-            case a.Slice(inner, offset, limit):
-                return self.bag(inner)[offset : None if limit is None else offset + limit]
+            case a.Slice(inner, offset, limit, each):
+                parts: dict[tuple[str | None, ...], list[Row]] = {}
+                for row in self.bag(inner):
+                    parts.setdefault(tuple(row.get(v.name) for v in each), []).append(row)
+                return [row for part in parts.values() for row in part[offset : None if limit is None else offset + limit]]
 
     def agreeing(self, rows: Iterable[Row]) -> list[Row]:
         """The rows of a leaf that agree with the row outside, inside EXISTS."""
@@ -75,6 +78,8 @@ class Evaluation:
                 if graph and known in (None, graph):
                     start = {name.name: graph} if isinstance(name, a.Variable) else {}
                     yield from matches(patterns, self.data[graph], start)
+        elif isinstance(source, a.GraphsMerged):
+            yield from matches(patterns, self.merged(source), {})
         else:
             yield from matches(patterns, self.data[""], {})
 
@@ -91,7 +96,8 @@ class Evaluation:
             steps = Evaluation(self.data, self.base, {**self.outer, **inside}).bag(node.step)
             edges = {(row[node.here.name], row[node.there.name]) for row in steps}
             ends = (node.start, node.end)
-            nodes = {term for s, _, o in self.data[graph] for term in (s, o)} | {n for n in ends if isinstance(n, str)}
+            triples = self.data[graph] if not isinstance(node.source, a.GraphsMerged) else self.merged(node.source)
+            nodes = {term for s, _, o in triples for term in (s, o)} | {n for n in ends if isinstance(n, str)}
             for start in nodes if isinstance(ends[0], a.Variable) else {ends[0]}:
                 found = {start} if node.nodes is not None else set()
                 new = {start}
@@ -108,6 +114,9 @@ class Evaluation:
                         if isinstance(n, a.Variable)
                     ) and (isinstance(node.end, a.Variable) or node.end == end):
                         yield row
+
+    def merged(self, source: a.GraphsMerged) -> frozenset[Triple]:
+        return frozenset().union(*(self.data.get(name, frozenset()) for name in source.names))
 
     def left_join(self, lefts: list[Row], rights: list[Row], condition: a.Expression | None) -> list[Row]:
         found = []

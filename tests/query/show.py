@@ -52,8 +52,8 @@ def _source(source: a.Source) -> str:
             return "default"
         case a.NamedGraph(name):
             return f"graph {name}"
-        case a.InWindow(window):
-            return f"window {window}"
+        case a.InWindow(window, graph):
+            return f"window {window}" + (f" graph {graph}" if graph is not None else "")
         case a.Merged(windows):
             return f"merge of default and {' '.join(windows)}"
 

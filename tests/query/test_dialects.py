@@ -92,10 +92,6 @@ def test_a_window_variable_ranges_over_the_windows() -> None:
             "the window <w> is declared twice",
         ),
         (f"SELECT * FROM NAMED WINDOW <w> ON {S} [RANGE 5s] {{ }}", r"unexpected '\]'; expected SLIDE or STEP"),
-        (
-            f"SELECT * FROM NAMED WINDOW <w> ON {S} [RANGE 5s STEP 2s] {{ WINDOW <w> {{ GRAPH ?g {BODY} }} }}",
-            "GRAPH inside WINDOW.* is not supported yet",
-        ),
     ],
 )
 def test_rspql_mistakes(text: str, message: str) -> None:
@@ -119,10 +115,16 @@ def test_csparql_merges_windows_and_static_data() -> None:
     assert sources(query.body) == [Merged(("S", "T", "S2")), NamedGraph("<http://ex.org/places>")]
 
 
-def test_csparql_cannot_merge_a_default_graph_of_from() -> None:
+def test_csparql_merges_a_default_graph_of_from() -> None:
     for order in (f"FROM <http://g> FROM STREAM {S} [RANGE 5s STEP 1s]", f"FROM STREAM {S} [RANGE 5s STEP 1s] FROM <http://g>"):
-        with pytest.raises(QueryError, match="not supported yet: load it with --static"):
-            parse(f"SELECT * {order} {BODY}", "csparql")
+        query = parse(f"SELECT * {order} {BODY}", "csparql")
+        assert sources(query.body) == [Merged(("S",), NamedGraph("<http://g>"))]
+
+
+def test_one_default_graph_of_from_is_merged() -> None:
+    clauses = f"FROM <http://g> FROM STREAM {S} [RANGE 5s STEP 1s] FROM <http://h>"
+    with pytest.raises(QueryError, match="several FROM clauses is not supported yet: load it with --static"):
+        parse(f"SELECT * {clauses} {BODY}", "csparql")
 
 
 # ---------------------------------------------------------------- SPARQLstream
@@ -194,7 +196,7 @@ WHERE { ?x wtur:StrCnt ?y .
     stream = "<http://iec.org/61400-25/root/td.rdf>"
     assert query.windows == (Window("rdf", stream, "delta", 1_800_000, 60_000), Window("rdf2", stream, "last", count=1500))
     assert [text[c.start : c.end] for c in query.clauses][1] == "WINDOW ELEMS 1500"
-    assert "Merged(windows=('rdf2',))" in str(query.body)
+    assert "Merged(windows=('rdf2',)" in str(query.body)
 
 
 def test_a_named_stream_is_matched_by_graph_only() -> None:

@@ -244,6 +244,11 @@ def test_relative_iris_are_resolved_against_the_file(tmp_path: Path) -> None:
     assert quads_of(tmp_path / "a.ttl")[0][0] == f"<{(tmp_path / 'x').as_uri()}>"
 
 
+def test_a_base_direction_is_kept(tmp_path: Path) -> None:
+    (tmp_path / "a.ttl").write_text('<http://s> <http://p> "a"@EN--ltr .')
+    assert [quad[2] for quad in quads_of(tmp_path / "a.ttl")] == ['"a"@en--ltr']
+
+
 # ------------------------------------------------------------------ mistakes
 @pytest.mark.parametrize(
     ("name", "text", "message"),
@@ -253,11 +258,6 @@ def test_relative_iris_are_resolved_against_the_file(tmp_path: Path) -> None:
         ("a.trig", "{ <http://s> <http://p> 1 .\n\n <http://s> 5 1 }", r"a\.trig:3: "),
         ("a.rdf", RDF.replace("</rdf:RDF>", "</rdf:RDG>"), r"a\.rdf:3: "),
         ("a.ttl", "<http://s> <http://p> <<( <http://a> <http://b> 1 )>> .", r"a\.ttl:1: quoted triples are not supported"),
-        (
-            "a.ttl",
-            '<http://s> <http://p> 1 .\n\n<http://s> <http://p> "a"@en--ltr .\n',
-            r"a\.ttl:3: base directions are not supported",
-        ),
         ("a.nt.gz", "not gzip", r"a\.nt\.gz: cannot be read"),
         ("a.nt.zst", "not zstandard", r"a\.nt\.zst: cannot be read"),
     ],

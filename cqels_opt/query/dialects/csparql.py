@@ -18,7 +18,7 @@ def _from_stream(reading: Reading, tree: Branch) -> None:
         lengths = [read_duration(reading, part) for part in branches(form)]
         window = Window(name, stream, "closed-open", lengths[0], lengths[-1])
     reading.declare(window, None, tree, *span(tree))
-    merge(reading, window, tree)
+    merge(reading, window)
 
 
 DIALECT = Dialect(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import resources
 
 from cqels_opt.query import durations
-from cqels_opt.query.algebra import Merged, Window
+from cqels_opt.query.algebra import DefaultGraph, Merged, NamedGraph, Window
 from cqels_opt.query.formulas import read_iri
 from cqels_opt.query.reading import Branch, Reading, branches, tokens
 
@@ -55,12 +55,13 @@ def stream_of(reading: Reading, tree: Branch) -> str:
     return read_iri(reading, next(child for child in branches(tree) if child.data == "iri"))
 
 
-def merge(reading: Reading, window: Window, at: Branch) -> None:
+def merge(reading: Reading, window: Window) -> None:
     """Match patterns outside GRAPH in this window too, merged with the static default graph and what was merged before."""
-    merged = reading.default.windows if isinstance(reading.default, Merged) else ()
-    if reading.from_graph:
-        reading.fail(at, "streams merged with a default graph of FROM are not supported yet: load it with --static")
-    reading.default = Merged((*merged, window.name))
+    match reading.default:
+        case Merged(windows, default):
+            reading.default = Merged((*windows, window.name), default)
+        case DefaultGraph() | NamedGraph() as default:
+            reading.default = Merged((window.name,), default)
 
 
 def ignore(reading: Reading, tree: Branch) -> None:

@@ -34,7 +34,7 @@ def _from_stream(reading: Reading, tree: Branch) -> None:
         reading.fail(tree, f"the stream {stream} is named twice: GRAPH could mean either of its windows")
     window = _window(reading, branches(tree)[1], reading.free_window_name(stream), stream)
     reading.declare(window, stream if named else None, tree, *span(tree))
-    merge(reading, window, tree)
+    merge(reading, window)
 
 
 def _output(reading: Reading, tree: Branch) -> None:

@@ -41,7 +41,7 @@ def _from_stream(reading: Reading, tree: Branch) -> None:
     window = _window(reading, branches(tree)[1], reading.free_window_name(stream), stream)
     reading.declare(window, stream if named else None, tree, *span(tree))
     if not named:
-        merge(reading, window, tree)
+        merge(reading, window)
 
 
 def _group_window(reading: Reading, tree: Branch, source: Source) -> Source:
