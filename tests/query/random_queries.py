@@ -51,17 +51,32 @@ sum_ = st.tuples(summand, st.sampled_from(["+", "*", " -"]), summand).map(lambda
 
 
 @st.composite
-def group(draw: st.DrawFn, depth: int = 2) -> str:
-    """A group graph pattern; a variable that BIND would assign twice makes it a query that both refuse."""
+def group(draw: st.DrawFn, depth: int = 2, whole: bool = False) -> str:
+    """A group graph pattern; a variable that BIND would assign twice makes it a query that both refuse.
+
+    The ``whole`` language has in it what other engines do not do to the letter: EXISTS of any group and in any expression, and any group
+    within GRAPH.
+    """
     parts = [draw(triples)] if draw(st.booleans()) or not depth else []
     for _ in range(draw(st.integers(0 if parts else 1, 2)) if depth else 0):
-        parts.append(draw(element(depth - 1)))
+        parts.append(draw(element(depth - 1, whole)))
     return "{ " + " ".join(parts) + " }"
 
 
-def element(depth: int) -> st.SearchStrategy[str]:
-    inner = group(depth)
+def element(depth: int, whole: bool = False) -> st.SearchStrategy[str]:
+    inner = group(depth, whole)
     return st.one_of(
+        *(
+            (
+                joined(st.sampled_from(["FILTER EXISTS", "FILTER NOT EXISTS"]), inner),
+                joined(condition, st.sampled_from(["||", "&&"]), inner).map(lambda c: f"FILTER({c.replace('{', 'EXISTS {', 1)})"),
+                joined(inner, variable, by=" AS ").map(lambda b: f"BIND(EXISTS {b})"),
+                joined(triples, inner).map(lambda g: f"OPTIONAL {{ {g.replace('{', 'FILTER EXISTS {', 1)} }}"),
+                joined(st.sampled_from([":g", "?w", "?g"]), inner).map(lambda g: f"GRAPH {g}"),
+            )
+            if whole
+            else ()
+        ),
         triples,
         inner.map(lambda g: f"OPTIONAL {g}"),
         joined(inner, inner, by=" UNION "),
@@ -76,14 +91,14 @@ def element(depth: int) -> st.SearchStrategy[str]:
         joined(st.sampled_from([f":{g}" for g in GRAPHS] + ["?w", "?g"]), triples.map(lambda t: f"{{ {t} }}")).map(
             lambda g: f"GRAPH {g}"
         ),
-        select(depth).map(lambda s: f"{{ {s} }}"),
+        select(depth, whole).map(lambda s: f"{{ {s} }}"),
     )
 
 
 @st.composite
-def select(draw: st.DrawFn, depth: int = 2) -> str:
+def select(draw: st.DrawFn, depth: int = 2, whole: bool = False) -> str:
     """A SELECT, plain or grouped, without LIMIT (which of equal rows it leaves is open)."""
-    where = draw(group(depth))
+    where = draw(group(depth, whole))
     keys = draw(st.lists(variable, max_size=2, unique=True))
     if draw(st.integers(0, 2)):
         head = " ".join(keys) or "*"
