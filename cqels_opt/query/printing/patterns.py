@@ -19,12 +19,14 @@ from cqels_opt.query.algebra import (
     OrderBy,
     Project,
     Slice,
+    Source,
     TriplePattern,
     Union,
     Values,
     graph_in,
 )
 from cqels_opt.query.printing.formulas import constraint, expression
+from cqels_opt.query.printing.paths import closure
 from cqels_opt.query.printing.selects import select
 from cqels_opt.query.printing.writing import Writing, predicate, term
 
@@ -44,10 +46,7 @@ def _elements(writing: Writing, node: Algebra) -> list[str]:
         case Bgp(patterns, source):
             if not patterns and graph_in(source) is None:
                 return []
-            text = triples(writing, patterns)
-            if isinstance(source, InWindow) and source.graph is not None:
-                text = f"GRAPH {writing.node(source.graph)} {{ {text} }}"
-            return [text] if source == writing.default else [f"{writing.opened(writing, source)} {{ {text} }}"]
+            return [_placed(writing, triples(writing, patterns), source)]
         case Join(left, right):
             return [*_elements(writing, left), *_joined(writing, left, right)]
         case LeftJoin(left, right, condition):
@@ -56,7 +55,9 @@ def _elements(writing: Writing, node: Algebra) -> list[str]:
                 optional = _braced(writing, right) if isinstance(right, Filter | Project | Distinct | Slice) else optional
                 optional = f"{optional} FILTER {constraint(writing, condition)}"
             return [*_elements(writing, left), f"OPTIONAL {{ {optional} }}"]
-        case Minus(left, right):
+        case Minus(left, right, apart):
+            if apart:
+                writing.fail("a MINUS within GRAPH ?g, whose graph does not count as shared")
             return [*_elements(writing, left), f"MINUS {_braced(writing, right)}"]
         case Extend(inner, variable, value):
             return [*_elements(writing, inner), f"BIND({expression(writing, value)} AS {writing.node(variable)})"]
@@ -72,23 +73,33 @@ def _elements(writing: Writing, node: Algebra) -> list[str]:
             for variable, _ in aggregates:
                 named = Extend(named, variable, variable)
             return [_braced(writing, Project(named, (*keys, *(variable for variable, _ in aggregates))))]
-        case Closure():
-            writing.fail("property paths of repeated steps cannot be printed yet")
+        case Closure(source=source):
+            return [_placed(writing, closure(writing, node), source)]
         case OrderBy():
             writing.fail("ORDER BY stands where only a sub-select can")
 
 
+def _placed(writing: Writing, text: str, source: Source) -> str:
+    """Triples where they are matched."""
+    if isinstance(source, InWindow) and source.graph is not None:
+        text = f"GRAPH {writing.node(source.graph)} {{ {text} }}"
+    return text if source == writing.default else f"{writing.opened(writing, source)} {{ {text} }}"
+
+
 def _joined(writing: Writing, left: Algebra, right: Algebra) -> list[str]:
     """The right side of a join, as one element: it would run together with triples before it, or be read as more than one."""
-    if isinstance(right, Bgp) and right.patterns and not (right.source == writing.default and _ends_in_triples(writing, left)):
+    if (
+        isinstance(right, Closure | Bgp)
+        and (isinstance(right, Closure) or right.patterns)
+        and not (right.source == writing.default and _ends_in_triples(writing, left))
+    ):
         return _elements(writing, right)
     return _elements(writing, right) if isinstance(right, Values | Union) else [_braced(writing, right)]
 
 
 def _ends_in_triples(writing: Writing, node: Algebra) -> bool:
-    if isinstance(node, Join):
-        return isinstance(node.right, Bgp) and node.right.source == writing.default
-    return isinstance(node, Bgp) and node.source == writing.default
+    last = node.right if isinstance(node, Join) else node
+    return isinstance(last, Bgp | Closure) and last.source == writing.default
 
 
 def _braced(writing: Writing, node: Algebra) -> str:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from cqels_opt.errors import QueryError
-from cqels_opt.query.algebra import Ask, Construct, DefaultGraph, Describe, Merged, NamedGraph, Query
+from cqels_opt.query.algebra import Ask, Construct, DefaultGraph, Describe, GraphsMerged, Merged, NamedGraph, Query
 from cqels_opt.query.mistakes import nearest
 from cqels_opt.query.printing.dialects import STYLES, Style
 from cqels_opt.query.printing.patterns import inside, triples
 from cqels_opt.query.printing.selects import select
-from cqels_opt.query.printing.writing import Writing
+from cqels_opt.query.printing.writing import Writing, found_in
 
 
 def to_text(query: Query, dialect: str) -> str:
@@ -25,8 +27,12 @@ def to_text(query: Query, dialect: str) -> str:
     writing.default = style.default(query) if query.windows else DefaultGraph()
     lines = [f"BASE {_bracketed(query.base)}"] if query.base else []
     lines += filter(None, [style.header(writing)])
+    several = next(iter(found_in(query.body, GraphsMerged)), None)
+    if several is not None and writing.default == DefaultGraph():
+        writing.default = several
     default = writing.default.default if isinstance(writing.default, Merged) else None
     clauses = f"\nFROM {writing.node(default.name)}" if isinstance(default, NamedGraph) else ""
+    clauses += "".join(f"\nFROM {name}" for name in several.names) if several is not None else ""
     clauses += "".join(f"\n{style.window(writing, window)}" for window in query.windows)
     lines.append(select(writing, query.body, _head(writing, style), f"{clauses}\n" if clauses else "", style.operator(writing)))
     return "\n".join(lines) + "\n"
@@ -37,7 +43,8 @@ def _head(writing: Writing, style: Style) -> str | None:
     operator = style.operator(writing)
     match writing.query.form:
         case Construct(template):
-            return f"CONSTRUCT{operator} {{ {triples(writing, template)} }}"
+            blank = {name: text for name, text in writing.names.items() if not name.startswith("_:") or text.startswith("_:")}
+            return f"CONSTRUCT{operator} {{ {triples(replace(writing, names=blank or {'': ''}), template)} }}"
         case Ask():
             return f"ASK{operator}"
         case Describe(nodes):
