@@ -61,6 +61,11 @@ def marked(text: str) -> tuple[str, int, int]:
         # other forms than SELECT
         ("^CONSTRUCT WHERE { ?x ?y ?z FILTER(?z > 1) }", "CONSTRUCT WHERE holds triples alone: write those that it makes as"),
         ("^CONSTRUCT WHERE { GRAPH <http://g> { ?x ?y ?z } }", "CONSTRUCT WHERE cannot hold GRAPH: write the triples that it"),
+        (
+            "CONSTRUCT { ?x ^foaf:knows/foaf:name ?z } WHERE { ?x ?y ?z }",
+            "a template is made of triples: a property path says of",
+        ),
+        ("CONSTRUCT WHERE { ?x ^foaf:knows? ?z }", "a template is made of triples: a property path says of none which it is"),
         ("CONSTRUCT { ?x ?y ?z }^", "the query ends too early; expected '{', FROM or WHERE"),
         ("CONSTRUCT { ?x ^foa:name ?z } WHERE { ?x ?y ?z }", "the prefix 'foa:' is not declared; did you mean 'foaf:'?"),
         ("CONSTRUCT { ?x ?y ?z ^FILTER(?x) } WHERE { ?x ?y ?z }", "unexpected FILTER; expected"),
