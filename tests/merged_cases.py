@@ -13,6 +13,7 @@ from cqels_opt.query.parser import parse
 from cqels_opt.verify import Element
 
 EVERYWHERE = {**MOVING, **FIXED}
+EXT = "http://larkc.eu/csparql/sparql/jena/ext#"
 WORDS = {"csparql": "wc,nc", "sparqlstream": "wc,nc", "streaming-sparql": "cc"}
 
 
@@ -70,6 +71,12 @@ class MergedMaker(Maker):
         self.own = True
         return Group((*group.parts, self.clause_window()))
 
+    def stamped(self, part: Part) -> list[Part]:
+        """The time of a triple that a part matches."""
+        group = part.groups[0].parts if isinstance(part, Nested) and part.head == "" else ()
+        plain = [text for text in group if isinstance(text, str) and "[]" not in text]
+        return [f"BIND(<{EXT}timestamp>({', '.join(plain[0].split()[:3])}) AS ?ts)"] if plain else []
+
     def static(self) -> Part:
         if self.rng.random() < 0.6:
             return self.pattern(EVERYWHERE)
@@ -102,7 +109,9 @@ class MergedMaker(Maker):
             windows.append((f"w{number}", EX + stream, clause))
         if rng.random() < 0.1:
             windows.append(("", "", f"FROM :{rng.choice(GRAPHS)}"))
-        body = Group((self.in_window(), *(self.some() for _ in range(rng.choice([0, 1, 1]))), *self.extras(1, 0.6)))
+        first = self.in_window()
+        stamped = self.stamped(first) if self.dialect == "csparql" and rng.random() < 0.3 else []
+        body = Group((first, *(self.some() for _ in range(rng.choice([0, 1, 1]))), *self.extras(1, 0.6), *stamped))
         select, modifiers = self.selection(body)
         head = f"{rng.choice(['RSTREAM', 'ISTREAM', 'DSTREAM'])} " if self.dialect == "sparqlstream" else ""
         text = " ".join([*(clause for *_, clause in windows), str(body)])

@@ -89,8 +89,10 @@ def _result_set(graph: Graph) -> Result:
 
     found = []
     for solution in sorted(graph.objects(None, _RESULT.solution), key=place):
-        pairs = ((graph.value(b, _RESULT.variable), graph.value(b, _RESULT.value)) for b in graph.objects(solution, _RESULT.binding))
-        found.append({str(name): canonical(term.n3()) for name, term in pairs if term is not None})  # type: ignore[attr-defined]
+        pairs = (
+            (graph.value(b, _RESULT.variable), graph.value(b, _RESULT.value)) for b in graph.objects(solution, _RESULT.binding)
+        )
+        found.append({str(name): canonical(term.n3()) for name, term in pairs if term is not None})
     return Result(tuple(found))
 
 
@@ -164,12 +166,17 @@ def _unmatched(ours: list[Normal], theirs: list[Normal]) -> str | None:
     counts = Counter(map(_shape, ours)), Counter(map(_shape, theirs))
     if counts[0] != counts[1]:
         lacks, has = (sorted(map(_shown, part)) for part in (counts[1] - counts[0], counts[0] - counts[1]))
-        return "; ".join(f"{word} {', '.join(rows[:3])}{' …' * (len(rows) > 3)}" for word, rows in (("lacks", lacks), ("has", has)) if rows)
+        return "; ".join(
+            f"{word} {', '.join(rows[:3])}{' …' * (len(rows) > 3)}" for word, rows in (("lacks", lacks), ("has", has)) if rows
+        )
     return None if _renamed(ours, theirs) else "shares its blank nodes differently"
 
 
 def _shown(row: frozenset[tuple[str, object]]) -> str:
-    cells = (f"{name} {' '.join(map(str, found)) if isinstance(found, tuple) else found}" for name, found in sorted(row, key=lambda c: c[0]))
+    cells = (
+        f"{name} {' '.join(map(str, found)) if isinstance(found, tuple) else found}"
+        for name, found in sorted(row, key=lambda c: c[0])
+    )
     return "{" + ", ".join(cells) + "}"
 
 

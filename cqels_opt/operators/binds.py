@@ -51,8 +51,19 @@ def certain(normal: Normal) -> set[str]:
             return set().union(*map(certain, inputs))
         case Above(p.UnionNode(), inputs) if inputs:
             return set.intersection(*map(certain, inputs))
-        case Above(p.ExtendNode() | p.FilterNode() | p.LeftJoinNode() | p.MinusNode() | p.ExistsNode(), inputs):
+        case Above(
+            p.ExtendNode()
+            | p.FilterNode()
+            | p.LeftJoinNode()
+            | p.MinusNode()
+            | p.ExistsNode()
+            | p.DistinctNode()
+            | p.OrderNode(),
+            inputs,
+        ):
             return certain(inputs[0])
+        case Above(p.ProjectNode(_, variables), inputs):
+            return certain(inputs[0]) & set(variables)
     return set()
 
 

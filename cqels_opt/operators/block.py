@@ -50,7 +50,7 @@ class BlockStep:
         self.statics = {s.name: s for s in block.statics}
         self.observed = Observed()
         self.variables = {
-            **{o.name: frozenset(o.variables) for o in block.occurrences},
+            **{o.name: frozenset(o.binds) for o in block.occurrences},
             **{s.name: frozenset(s.binds) for s in block.statics},
             **{f.name: frozenset[str]() for f in block.filters},
         }

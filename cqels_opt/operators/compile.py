@@ -20,8 +20,9 @@ import numpy as np
 from cqels_opt.errors import QueryError
 from cqels_opt.lod.relation import Relation, restrict
 from cqels_opt.lod.store import StaticPattern, Store
+from cqels_opt.operators import forms
 from cqels_opt.operators import program as p
-from cqels_opt.operators.binds import bound, lifted, peeled, projected, stands_above, without
+from cqels_opt.operators.binds import bound, certain, lifted, peeled, projected, stands_above, without
 from cqels_opt.operators.closure import PathsTooManyError
 from cqels_opt.operators.correlation import separable
 from cqels_opt.operators.drafts import (
@@ -48,6 +49,7 @@ from cqels_opt.operators.rows import HIDDEN, Rows, is_nameable
 from cqels_opt.operators.step import NOWHEN
 from cqels_opt.operators.subresults import BYTES_BUDGET, Part, choose_parts, join_all, name_of, numbered, restricted
 from cqels_opt.operators.terms import TermTable, write_page
+from cqels_opt.operators.timestamps import latest, stamps
 from cqels_opt.operators.tree import Scope, evaluate
 from cqels_opt.plans import JoinKind
 from cqels_opt.query import algebra as a
@@ -92,23 +94,26 @@ class Compiler:
         self.names: dict[str, int] = {}
         self._in_static = False
         self._outside: set[str] = set()  # what rows outside the pattern in hand bind, which is evaluated for each of them
+        self._static_relations: dict[
+            StaticPattern, Relation
+        ] = {}  # what patterns match, asked for more than once where sources are merged
         self._mentions = mentions(query.body)
         self._told: set[int] = set()  # ORDER BYs whose order shows
 
     def compile(self, identity: str, operator: a.Operator) -> p.Program:
         """The program. Sub-results are saved, with the terms that were made for them."""
-        if operator == "rstream":
+        if operator == "rstream" and self.query.form is None:
             self._tell(self.query.body)
-        normal = self._top(self.query.body)
-        outside = {v.name for v in self.query.variables}
-        tree = self.finished(normal, outside)
+        normal = self._top(forms.body(self.query))
+        tree = self.finished(normal, forms.read_above(self.query))
+        tree = forms.above(self.query, tree, lambda term: int(self.terms.ids([term])[0]), self._graph_of_triples)
         self.blocks = [self._with_parts(block, *self.parts[i]) for i, block in enumerate(self.blocks)]
         if self.terms.made:
             codes = np.array(list(self.terms.made), np.int64)
             write_page(self.folder / PAGE, codes, list(self.terms.made.values()))
         return p.Program(
             identity,
-            tuple(v.name for v in self.query.variables),
+            forms.answer_variables(self.query),
             tuple(self.blocks),
             tree,
             self.query.windows,
@@ -116,7 +121,12 @@ class Compiler:
             operator,
             self.store_folder,
             self.store.seed,
+            f"<{self.query.output.strip('<>')}>" if self.query.output else None,
         )
+
+    def _graph_of_triples(self, pattern: a.Algebra) -> p.Tree:
+        """All triples that a pattern of them matches."""
+        return self.finished(self.normal(pattern), set(p.TRIPLE))
 
     # -------------------------------------------------------------- algebra -> drafts and operators above them
     def _top(self, body: a.Algebra) -> Normal:
@@ -170,6 +180,8 @@ class Compiler:
                 below, expression = self._exists(self.normal(inner), expression)
                 return Above(p.ExtendNode(_HOLE, variable.name, expression), [below])
             case a.LeftJoin(left, right, condition):
+                if condition is not None and stamps(condition):
+                    self._refuse("timestamp() in a FILTER of OPTIONAL is not supported yet: give it a name with BIND", 0)
                 one, other = self.normal(left), self.normal(right)
                 placed = self._unit("optional", one, other, condition)
                 return placed or self._optional(one, other, condition)
@@ -219,7 +231,7 @@ class Compiler:
     def _matched(self, patterns: Sequence[a.TriplePattern], source: a.Source) -> Normal:
         """The patterns of one source. Where they are matched as a set in windows of the last n elements, whose ends hang on later
         elements, the bag is joined, and each match counts once."""
-        if not (self.distinct and isinstance(source, a.InWindow | a.Merged)):
+        if not self.distinct or not isinstance(source, a.InWindow | a.Merged):
             return Draft([(pattern, source) for pattern in patterns])
         draft = Draft([(pattern, self._settled(pattern, source)) for pattern in patterns])
         if draft.moving and any(self.windows[name].kind == "last" for name in windows_of(source)):
@@ -238,7 +250,9 @@ class Compiler:
 
     def _static_part(self, pattern: a.TriplePattern, source: a.Source) -> Part:
         at = StaticPattern(self._id(pattern.s), self._id(pattern.p), self._id(pattern.o), self._graph(source))
-        return Part(name_of(pattern.p), self.store.match(at), at, 1)
+        if at not in self._static_relations:
+            self._static_relations[at] = self.store.match(at)
+        return Part(name_of(pattern.p), self._static_relations[at], at, 1)
 
     def _refuse(self, message: str, place: int) -> NoReturn:
         """QueryError at a character of the text."""
@@ -321,8 +335,10 @@ class Compiler:
         return Above(p.FilterNode(_HOLE, condition), [inner])
 
     def _exists(self, inner: Normal, expression: a.Expression) -> tuple[Normal, a.Expression]:
-        """Each EXISTS of an expression becomes a column of the input that says yes or no."""
+        """Each EXISTS of an expression becomes a column of the input that says yes or no, and each timestamp() one that has the time."""
         match expression:
+            case a.Call(a.TIMESTAMP, arguments):
+                return self._stamped(inner, arguments)
             case a.Exists():
                 outside = mentioned(inner) | self._outside
                 flag, (node, pattern) = self._flag(), self._test(expression, outside)
@@ -345,6 +361,8 @@ class Compiler:
     def _test(self, test: a.Exists, outside: set[str], each: bool = False) -> tuple[p.ExistsNode, Normal]:
         """An EXISTS and its pattern: joined with the outside's rows where that is the same, else (or with ``each``) evaluated for each."""
         pattern, conditions = _opened(test.pattern)
+        if any(map(stamps, conditions)):
+            self._refuse("timestamp() in a FILTER of EXISTS is not supported yet: give it a name with BIND", test.place)
         if not each and separable(pattern, outside) and not any(map(exists_in, conditions)):
             return p.ExistsNode(_HOLE, _HOLE, conjunction(conditions), ""), self.normal(pattern)
         return p.ExistsNode(_HOLE, _HOLE, None, "", tuple(sorted(read_by(test)))), self._for_each(test.pattern, outside)
@@ -427,6 +445,16 @@ class Compiler:
             below, expression = self._exists(below, expression)
             keys.append((expression, descending))
         return Above(p.OrderNode(_HOLE, tuple(keys), 0, None, written_in(node.input)), [below])
+
+    def _stamped(self, inner: Normal, arguments: Sequence[a.Expression]) -> tuple[Normal, a.Expression]:
+        """The time of a triple as one more variable of the input, unbound where no window holds the triple."""
+        if not self.windows:
+            self._refuse("timestamp() needs a stream: declare it with FROM STREAM", 0)
+        self.fresh += 1
+        times, keys, found = latest(arguments, list(self.windows), self.fresh - 1)
+        if unsure := sorted(set(keys) - certain(inner)):
+            self._refuse(f"timestamp() of a variable that may be unbound, ?{unsure[0]}, is not supported yet", 0)
+        return Above(p.LeftJoinNode(_HOLE, _HOLE, None), [inner, times]), found
 
     def _project(self, inner: Normal, variables: list[str]) -> Normal:
         """A projection of a draft is a draft whose other variables have names that no one else knows."""
@@ -549,10 +577,11 @@ class Compiler:
 
     def _occurrence(self, pattern: a.TriplePattern, source: a.InWindow | a.Merged, several: bool) -> p.Occurrence:
         name = self._unique("+".join(windows_of(source)), several)
-        as_set = self.distinct and all(self.windows[window].kind != "last" for window in windows_of(source))
+        stamp = source.time.name if isinstance(source, a.InWindow) and source.time is not None else ""
+        as_set = self.distinct and not stamp and all(self.windows[window].kind != "last" for window in windows_of(source))
         first, *others = (self._in_window(pattern, window, name, as_set, a.graph_in(source)) for window in windows_of(source))
         if not isinstance(source, a.Merged):
-            return first
+            return replace(first, time=stamp)
         part = self._static_part(pattern, source.default)
         static = self._static(part, name_of(pattern.p)) if part.relation.rows else None
         return replace(first, others=tuple(others), static=static, store=self.store_folder if static else "")

@@ -17,6 +17,7 @@ from cqels_opt.operators.rows import RANK, Rows, concat
 from cqels_opt.operators.runs import Run, ends_at, joined, run_of
 from cqels_opt.operators.segments import sealed, segment
 from cqels_opt.operators.step import Step
+from cqels_opt.rdf.ids import integer_ids
 from cqels_opt.windows.columns import Columns
 from cqels_opt.windows.intervals import BEFORE_TIME, FOREVER
 from cqels_opt.windows.slots import SlotFile, rank_elements, read_span
@@ -145,6 +146,8 @@ class LastContent:
             mine = columns["task"] == number
             rank[mine] = table[columns["e"][mine]]
         bound = {variable: columns[f"v{i}"] for i, variable in enumerate(occurrence.variables)}
+        if occurrence.time:
+            bound[occurrence.time] = integer_ids(columns["t"])
         every = occurrence.window.every or 1  # the window moves with each m-th element
         entry = (rank + every) // every * every - 1
         expiry = (rank + occurrence.window.count + every) // every * every - 1
@@ -170,7 +173,7 @@ class LastContent:
 
 def _no_rows(occurrence: Occurrence) -> Rows:
     none = np.empty(0, np.int64)
-    return Rows(dict.fromkeys(occurrence.variables, none), none, none, none)
+    return Rows(dict.fromkeys(occurrence.binds, none), none, none, none)
 
 
 def _span(occurrence: Occurrence, step: Step, after: int, upto: int) -> Columns:

@@ -82,6 +82,8 @@ def pattern_variables(pattern: a.TriplePattern, source: a.Source) -> list[str]:
     nodes: list[a.Node] = [pattern.s, pattern.p, pattern.o]
     if (graph := a.graph_in(source)) is not None:
         nodes.append(graph)
+    if isinstance(source, a.InWindow) and source.time is not None:
+        nodes.append(source.time)
     return list(dict.fromkeys(n.name for n in nodes if isinstance(n, a.Variable)))
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from cqels_opt.operators.program import (
     ClosureNode,
+    DescribeNode,
     DistinctNode,
     ExistsNode,
     ExtendNode,
@@ -39,6 +40,7 @@ NAMES = {
     OrderNode: "ORDER BY",
     FilterNode: "FILTER",
     ExtendNode: "BIND",
+    DescribeNode: "DESCRIBE",
 }
 
 

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from cqels_opt.lod.store import StaticPattern
 from cqels_opt.plans import JoinKind
-from cqels_opt.query.algebra import Aggregate, Expression, Operator, Window
+from cqels_opt.query.algebra import Aggregate, Expression, Operator, Variable, Window
 from cqels_opt.query.scope import uses_now
 from cqels_opt.windows.instants import Report
 from cqels_opt.windows.slots import Shape
@@ -29,9 +29,15 @@ class Occurrence:
     shape: Shape
     variables: tuple[str, ...]
     distinct: bool = False  # the content is a set of triples, not a bag of elements
+    time: str = ""  # the variable that takes the elements' times, if any
     others: tuple[Occurrence, ...] = ()  # the pattern in further windows
     static: Static | None = None  # the pattern in the static graph
     store: str = ""  # the folder of the static store, where there is a static part
+
+    @property
+    def binds(self) -> tuple[str, ...]:
+        """The variables that its rows have; joins are on those of the pattern alone."""
+        return (*self.variables, self.time) if self.time else self.variables
 
     @property
     def merged(self) -> bool:
@@ -261,6 +267,41 @@ class OrderNode:
     each: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class FreshBlank:
+    """A blank node of a template: one for each solution, that is, for the values of all variables of the input."""
+
+    label: str
+    solution: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TripleNode:
+    """A triple of a CONSTRUCT template for each row: a variable's value, the id of a constant, or a blank node in each place.
+
+    Rows that would give no triple (something unbound, or of a kind that cannot stand there) are left out.
+    """
+
+    input: Tree
+    places: tuple[Place, Place, Place]
+
+
+@dataclass(frozen=True, slots=True)
+class DescribeNode:
+    """The triples of a graph (its columns are :data:`TRIPLE`) about the values of some variables of the input.
+
+    They are those with such a value as subject and, from blank nodes in their object places, on (concise bounded descriptions).
+    """
+
+    input: Tree
+    graph: Tree
+    variables: tuple[str, ...]
+
+
+Place: TypeAlias = Variable | int | FreshBlank
+TRIPLE = (".s", ".p", ".o")
+"""The columns of triples that are answers."""
+
 Tree: TypeAlias = (
     BlockNode
     | StaticNode
@@ -277,6 +318,8 @@ Tree: TypeAlias = (
     | DistinctNode
     | GroupNode
     | OrderNode
+    | TripleNode
+    | DescribeNode
 )
 
 ROW_WISE = (BlockNode, UnionNode, FilterNode, ExtendNode, ProjectNode)
@@ -289,7 +332,7 @@ def children(tree: Tree) -> tuple[Tree, ...]:
             return (left, right, *(test.pattern for test in tests))
         case JoinNode(left, right) | MinusNode(left, right):
             return (left, right)
-        case ExistsNode(inner, pattern):
+        case ExistsNode(inner, pattern) | DescribeNode(inner, pattern):
             return (inner, pattern)
         case UnionNode(parts):
             return parts
@@ -323,6 +366,7 @@ class Program:
     operator: Operator
     store: str
     seed: int
+    output: str | None = None  # the stream that its answers are, in angle brackets, where its text names it
 
     @property
     def streams(self) -> tuple[str, ...]:

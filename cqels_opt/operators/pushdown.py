@@ -15,9 +15,11 @@ from typing import TypeAlias
 from cqels_opt.operators.expressions import needs_instant
 from cqels_opt.operators.keys import EVERY, Keys
 from cqels_opt.operators.program import (
+    TRIPLE,
     Block,
     BlockNode,
     ClosureNode,
+    DescribeNode,
     DistinctNode,
     ExistsNode,
     ExtendNode,
@@ -31,6 +33,7 @@ from cqels_opt.operators.program import (
     ProjectNode,
     StaticNode,
     Tree,
+    TripleNode,
     UnionNode,
     ValuesNode,
     children,
@@ -42,7 +45,7 @@ TwoSided: TypeAlias = JoinNode | LeftJoinNode | MinusNode | ExistsNode
 
 def block_binds(block: Block) -> Names:
     """The variables that are bound on every row of a block."""
-    patterns = (*(o.variables for o in block.occurrences), *(s.variables for s in block.inner))
+    patterns = (*(o.binds for o in block.occurrences), *(s.variables for s in block.inner))
     return frozenset(v for names in patterns for v in names) & frozenset(block.output)
 
 
@@ -78,6 +81,8 @@ class Schema:
                 return self.variables(left)
             case LeftJoinNode(left, right):
                 return self.variables(left) | self.variables(right)
+            case TripleNode() | DescribeNode():
+                return frozenset(TRIPLE)
         return frozenset[str]().union(*map(self.variables, children(tree)))
 
     def binds(self, tree: Tree) -> Names:
@@ -99,6 +104,8 @@ class Schema:
                 return self.binds(left)
             case ProjectNode(inner, variables) | DistinctNode(inner, variables) | GroupNode(inner, variables, _, _, _):
                 return self.binds(inner) & set(variables)
+            case TripleNode() | DescribeNode():
+                return frozenset(TRIPLE)
         return self.binds(children(tree)[0])
 
     def on(self, node: TwoSided) -> tuple[str, ...]:
@@ -125,7 +132,7 @@ class Schema:
                 return frozenset(names) - {variable}
             case ProjectNode(_, variables) | DistinctNode(_, variables) | GroupNode(_, variables, _, _, _):
                 return frozenset(names) & set(variables)
-            case OrderNode():
+            case OrderNode() | TripleNode() | DescribeNode():
                 return frozenset()
             case ClosureNode() as closure:
                 return frozenset(names) & {closure.graph or ""}
@@ -224,6 +231,8 @@ class Pushdown:
         if isinstance(tree, JoinNode | LeftJoinNode | MinusNode | ExistsNode):
             for side in children(tree)[:2]:
                 yield from self._wanted(side, frozenset(self.schema.on(tree)))
+        elif isinstance(tree, DescribeNode):
+            yield from self._wanted(tree, frozenset())
         elif isinstance(tree, DistinctNode | GroupNode) and not _only_counts(tree):
             yield from self._wanted(tree.input, frozenset(touched_by(tree, self.schema)))
 
@@ -235,6 +244,9 @@ class Pushdown:
             first = self.schema.first_side(tree, names) if isinstance(tree, JoinNode) else 0
             yield from self._wanted(children(tree)[first], self.schema.below(tree, first, names))
             yield from self._wanted(children(tree)[1 - first], frozenset(self.schema.on(tree)))
+        elif isinstance(tree, DescribeNode):
+            yield from self._wanted(tree.input, frozenset())
+            yield from self._wanted(tree.graph, frozenset(TRIPLE[:1]))
         elif not _only_counts(tree):
             for side, inner in enumerate(children(tree)):
                 yield from self._wanted(inner, self.schema.below(tree, side, names))

@@ -16,6 +16,7 @@ from cqels_opt.lod.relation import Relation
 from cqels_opt.operators.join import Indexed
 from cqels_opt.operators.program import Occurrence
 from cqels_opt.operators.rows import Ints, Rows, group_ids
+from cqels_opt.rdf.ids import integer_ids
 from cqels_opt.windows.columns import Columns
 from cqels_opt.windows.intervals import BEFORE_TIME, validity
 
@@ -66,6 +67,8 @@ class Run:
         """The rows from one on, under the occurrence's names, with their intervals; without those that are never in the window."""
         some = slice(first, None)
         bound = {v: np.asarray(self.relation.columns[f"v{i}"][some]) for i, v in enumerate(occurrence.variables)}
+        if occurrence.time:
+            bound[occurrence.time] = integer_ids(self.times(some))
         start, end = self.intervals(occurrence, some)
         return Rows(bound, start, start, np.ones(len(start), np.int64)).with_interval(start, end)
 

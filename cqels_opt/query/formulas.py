@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from cqels_opt.errors import QueryError
-from cqels_opt.query.algebra import Aggregate, Call, Constant, Exists, Expression, Variable
+from cqels_opt.query.algebra import TIMESTAMP, Aggregate, Call, Constant, Exists, Expression, Variable
 from cqels_opt.query.functions import ARITIES, check_call
 from cqels_opt.query.names import UnresolvedError, literal_term, number_term, string_value
 from cqels_opt.query.reading import Aggregates, Branch, Reading, Scope, branches, only, span, tokens
@@ -90,6 +90,10 @@ def _function_call(reading: Reading, tree: Branch, scope: Scope) -> Expression:
     if tokens(tree):
         reading.fail(tokens(tree)[0], "DISTINCT in a call of a function: aggregates of one's own are not supported yet")
     call = Call(read_iri(reading, name), _all(reading, arguments, scope))
+    if call.function == TIMESTAMP and reading.dialect.name != "csparql":
+        reading.fail(tree, f"timestamp() is a function of C-SPARQL, and this is read as {reading.dialect.name}")
+    if call.function == TIMESTAMP and not all(isinstance(x, Variable | Constant) for x in call.arguments):
+        reading.fail(tree, "timestamp() takes variables and terms: give what is computed a name with BIND")
     return call if reading.any_function and call.function not in ARITIES else _checked(reading, tree, call)
 
 

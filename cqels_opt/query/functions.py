@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from cqels_opt.errors import QueryError
 from cqels_opt.query import numeric, strings, values
-from cqels_opt.query.algebra import Call, Variable
+from cqels_opt.query.algebra import TIMESTAMP, Call, Variable
 from cqels_opt.query.casts import CASTS
 from cqels_opt.query.names import resolve
 from cqels_opt.query.numeric import ExpressionError
@@ -196,7 +196,7 @@ CONTEXTUAL: Final[dict[str, Callable[..., Item]]] = {
     "STRUUID": lambda context, row, site: string(_uuid(context, row, site)),
     "BNODE": _bnode,
 }
-INSTANT_DEPENDENT: Final = frozenset({"NOW", "RAND", "UUID", "STRUUID"})
+INSTANT_DEPENDENT: Final = frozenset({"NOW", "RAND", "UUID", "STRUUID", TIMESTAMP})
 SEEDED: Final = frozenset({"RAND", "UUID", "STRUUID", "BNODE"})
 """Functions that hang on all that a row binds when they are evaluated."""
 
@@ -285,6 +285,7 @@ ARITIES: Final[dict[str, tuple[int, int | None]]] = {
     "IF": (3, 3),
     "COALESCE": (0, None),
     "BOUND": (1, 1),
+    TIMESTAMP: (3, 3),
     "BNODE": (0, 1),
     "IRI": (1, 2),  # the second is the query's base, which the parser adds
     "CONCAT": (0, None),

@@ -10,6 +10,7 @@ from lark.exceptions import UnexpectedInput
 from cqels_opt.errors import QueryError
 from cqels_opt.query.algebra import Distinct, GraphsMerged, Merged, NamedGraph, Project, Query, Slice, Variable
 from cqels_opt.query.dialects import DIALECTS, recognise
+from cqels_opt.query.forms import read_form
 from cqels_opt.query.formulas import read_iri
 from cqels_opt.query.grammar import load
 from cqels_opt.query.groups import read_group
@@ -45,7 +46,7 @@ def _read(text: str, dialect: Dialect, file: str, any_function: bool) -> Query:
     except UnexpectedInput as unexpected:
         message, at = explain(unexpected, text, grammar)
         likely = recognise(text)
-        if likely is not dialect:
+        if likely is not dialect and _reads_further(text, likely, at):
             message += f" (it was read as {dialect.name}, but looks like {likely.name}: try --dialect {likely.name})"
         raise QueryError(message, text, *line_and_column(text, at), file) from None
     reading = Reading(text, file, dialect, read_group, read_select)
@@ -59,13 +60,14 @@ def _read(text: str, dialect: Dialect, file: str, any_function: bool) -> Query:
         elif part.data.endswith("_query"):
             query = part
         else:
-            dialect.clauses[part.data](reading, part)
+            _clause(reading, part)
     assert query is not None
-    if query.data != "select_query":
-        reading.fail(query, f"{query.data.removesuffix('_query').upper()} is not supported yet: write SELECT")
+    for output in tokens(query):
+        if output.type == "OUTPUT":
+            reading.dialect.clauses["select_head"](reading, query)
     for clause in branches(query):
         _clause(reading, clause)
-    body = read_select(reading, query, reading.default)
+    body, form = read_form(reading, query)
     return Query(
         text=text,
         dialect=dialect.name,
@@ -75,8 +77,20 @@ def _read(text: str, dialect: Dialect, file: str, any_function: bool) -> Query:
         clauses=tuple(reading.clauses),
         operator=reading.operator,
         base=reading.names.base,
+        form=form,
+        output=reading.output,
         file=reading.file,
     )
+
+
+def _reads_further(text: str, dialect: Dialect, at: int) -> bool:
+    """Whether a dialect's grammar gets beyond a place of a text."""
+    grammar = load(dialect.grammar)
+    try:
+        grammar.parse(text)
+    except UnexpectedInput as unexpected:
+        return explain(unexpected, text, grammar)[1] > at
+    return True
 
 
 def _prologue(reading: Reading, tree: Branch) -> None:

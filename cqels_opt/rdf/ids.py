@@ -105,6 +105,11 @@ def _integers(lexical: pa.StringArray) -> tuple[NDArray[np.bool_], Ids]:
     return kept, (values[fits] + _INTEGER_ZERO) | KIND_INTEGER << KIND_SHIFT
 
 
+def integer_ids(values: Ids) -> Ids:
+    """The ids of integers in their canonical form; none of them may be beyond 59 bits, as no time is."""
+    return (values + _INTEGER_ZERO) | KIND_INTEGER << KIND_SHIFT
+
+
 def _decimals(lexical: pa.StringArray) -> tuple[NDArray[np.bool_], Ids]:
     pattern = rf"^-?(0|[1-9][0-9]{{0,16}})\.[0-9]{{1,{_MAX_SCALE}}}$"
     kept = _numpy(pc.match_substring_regex(lexical, pattern)) & (_lengths(lexical) <= 19)

@@ -127,7 +127,7 @@ def _columns(part: Plan | Split, block: Block, columns: Columns) -> list[str]:
     """The variables, and then the ranks, that a part binds; of a split plan, which is a whole one, those that the block puts out."""
     inside = {name for plan in _plans(part) for name in names(plan)}
     occurrences = [o for o in block.occurrences if o.name in inside]
-    bound = {v for o in occurrences for v in o.variables} | {v for s in block.statics if s.name in inside for v in s.binds}
+    bound = {v for o in occurrences for v in o.binds} | {v for s in block.statics if s.name in inside for v in s.binds}
     ranks = {RANK + stream for o in occurrences for stream in o.ranked}
     if isinstance(part, Split):
         bound = set(block.output)

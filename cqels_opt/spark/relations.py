@@ -47,7 +47,7 @@ class Columns:
     @classmethod
     def of_block(cls, block: Block) -> Columns:
         """Numbered in the order of their names."""
-        variables = {v for o in block.occurrences for v in o.variables} | {v for s in block.statics for v in s.variables}
+        variables = {v for o in block.occurrences for v in o.binds} | {v for s in block.statics for v in s.variables}
         ranks = {RANK + stream for o in block.occurrences for stream in o.ranked}
         numbered = {v: f"v{i}" for i, v in enumerate(sorted(variables))}
         return cls({**numbered, **{r: f"r{i}" for i, r in enumerate(sorted(ranks))}})
@@ -99,7 +99,7 @@ class Relations:
         rows = sum(s.rows for s in slots if s.least <= high and (low is None or s.greatest > low))
         rows += occurrence.static.rows if occurrence.static is not None and kind != "delta" else 0
         ranks = frozenset(RANK + stream for stream in occurrence.ranked)
-        names = [*occurrence.variables, *ranks]
+        names = [*occurrence.binds, *ranks]
         schema = [*(self.columns.of[v] for v in names), "a", "z"]
 
         def read() -> Sequence[Ints]:
@@ -107,7 +107,7 @@ class Relations:
             return [*held.values(names), held.start, held.end]
 
         frame = scanned(self.spark, read, schema, self.parts, rows if self.sized else 0)
-        return Side(frame, frozenset(occurrence.variables), ranks, timed=True, rows=rows)
+        return Side(frame, frozenset(occurrence.binds), ranks, timed=True, rows=rows)
 
     def _static(self, name: str) -> Side:
         static = self.statics[name]

@@ -110,6 +110,7 @@ class StreamRun:
     def __init__(self, driver: Driver, runner: SparkRunner, on_batch: Progress | None = None) -> None:
         self.driver, self.runner, self._on_batch = driver, runner, on_batch
         self._query: StreamingQuery | None = None
+        self._done = False  # of queries that read no stream
         self._failure: BaseException | None = None
         self._lock = threading.Lock()
         self.reading: Callable[[], Reading] | None = None
@@ -124,6 +125,15 @@ class StreamRun:
         elif trigger:
             writer = writer.trigger(processingTime=trigger)
         self._query = writer.start()
+        return self
+
+    def once(self) -> StreamRun:
+        """Answers queries that read no stream, unless that has been done."""
+        if self.driver.state.batch < 0:
+            records = self.driver.batch(0, None)
+            if self._on_batch:
+                self._on_batch(records)
+        self._done = True
         return self
 
     def batch(self, frame: DataFrame, number: int) -> None:
@@ -152,6 +162,8 @@ class StreamRun:
 
     def await_termination(self, timeout: int | None = None) -> bool:
         """Waits until the run has ended (True) or ``timeout`` seconds have passed. Its failure is raised here, in our own words."""
+        if self._done:
+            return True
         assert self._query is not None
         try:
             ended = self._query.awaitTermination(timeout) if timeout is not None else self._query.awaitTermination()

@@ -8,7 +8,7 @@ window holds some triple k times, each *triple pattern* t inside ``GRAPH <w> { �
 
 pattern by pattern, because a basic graph pattern over a bag is the join of its triple patterns over the bag. No variable is
 added, so nothing else in the query (DISTINCT, MINUS, ``*``, groups) can notice. ``;`` ``,`` ``[ ]`` and lists are written out
-first; a blank node becomes a variable ``?_bag_…``, since patterns may share it, which :func:`hidden` knows.
+first; a blank node becomes a variable ``?_bag_…``, since patterns may share it, which heads.hidden() knows.
 """
 
 from __future__ import annotations
@@ -19,12 +19,7 @@ from itertools import chain, islice
 from cqels_opt.verify.dialects import DEFAULT, HERE, graph_copy, window_graph
 from cqels_opt.verify.path_syntax import Path
 from cqels_opt.verify.tokens import Token
-from cqels_opt.verify.walker import PREFIX, Walker, as_written
-
-
-def hidden(variable: str) -> bool:
-    """Whether a variable was made here, so that no answer shows it."""
-    return variable.startswith(PREFIX)
+from cqels_opt.verify.walker import Walker, as_written
 
 
 def over_copies(plain: str, copies: Mapping[str, int], merged: Mapping[str, int] | None = None) -> str:
@@ -35,6 +30,11 @@ def over_copies(plain: str, copies: Mapping[str, int], merged: Mapping[str, int]
     graphs = {window_graph(name): k for name, k in copies.items()} | dict(merged or {})
     many = {f"<{graph}>": (graph, k) for graph, k in graphs.items() if k > 1}
     return _Spreader(plain, many).text() if many or HERE in plain else plain
+
+
+def written_out(triples: str) -> list[tuple[str, str, str]]:
+    """The triples of a block of them, ``;`` ``,`` ``[ ]`` and lists written out; blank nodes are hidden variables."""
+    return [(subject, verb.written(), item) for subject, verb, item in Walker(triples).block()]
 
 
 class _Spreader(Walker):

@@ -20,10 +20,12 @@ def t0_of(window: Window, options: Options) -> int:
 
 def instants(query: Query, times: Times, options: Options) -> list[int]:
     """E, ascending: from the first element's time to the end of the input, or until all windows are empty with ``drain``."""
+    if not query.windows:
+        return [options.t0]  # of static data alone: looked at once
     seen = [t for ts in times.values() for t in ts]
     if not seen:
         return []
-    begin, end = min(seen), max(seen)
+    begin, end = min(seen), max(seen) if options.until is None else max(options.until, *seen)
     if options.drain:
         end = _drained(query, times, options, begin, end)
     return _instants(query, times, options, begin, end, restrict=True)

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pyoxigraph as ox
 
 from cqels_opt.errors import RunError
-from cqels_opt.verify.bags import hidden
+from cqels_opt.verify.heads import hidden
 from cqels_opt.verify.literals import literal, literal_parts
 from cqels_opt.verify.model import Row, Triple
+from cqels_opt.verify.sparql_engine import TIMESTAMP
 
 _XSD_STRING = "http://www.w3.org/2001/XMLSchema#string"
 _VARIADIC = re.compile(r"\b(COALESCE|CONCAT)\s+\(", re.IGNORECASE)
@@ -35,6 +36,7 @@ class Oxigraph:
         self._terms: dict[str, Any] = {}
         self._originals: dict[str, set[str]] = {}
         self.lossy = False
+        self.times: Mapping[Triple, int] = {}
 
     @property
     def confused(self) -> list[set[str]]:
@@ -64,13 +66,18 @@ class Oxigraph:
         """See :class:`SparqlEngine`."""
         text = _VARIADIC.sub(r"\1(", text)
         try:
-            found: Any = self._store.query(text)
+            found: Any = self._store.query(text, custom_functions={ox.NamedNode(TIMESTAMP): self._timestamp})
             names = [v.value for v in found.variables]
             shown = [(i, name) for i, name in enumerate(names) if not hidden(name)]
             rows = ([(name, solution[i]) for i, name in shown] for solution in found)
             return Counter(frozenset((name, self._text(term)) for name, term in row if term is not None) for row in rows)
         except (SyntaxError, OSError, RuntimeError, ValueError) as error:
             raise RunError(f"pyoxigraph cannot evaluate the rewritten query: {error}\n{text}") from error
+
+    def _timestamp(self, *triple: Any) -> Any:
+        """C-SPARQL's function; None is an error."""
+        found = self.times.get((self._text(triple[0]), self._text(triple[1]), self._text(triple[2])))
+        return None if found is None else ox.Literal(found)
 
     def _graph(self, graph: str | None) -> Any:
         if graph is None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from types import MethodType
 from typing import Any
@@ -20,13 +20,15 @@ from pyparsing import ParseBaseException
 from rdflib.plugins.sparql import CUSTOM_EVALS, prepareQuery
 from rdflib.plugins.sparql.algebra import traverse
 from rdflib.plugins.sparql.evaluate import evalPart
+from rdflib.plugins.sparql.operators import register_custom_function, unregister_custom_function
 from rdflib.plugins.sparql.parserutils import CompValue, Expr
 from rdflib.plugins.sparql.sparql import FrozenBindings, QueryContext, SPARQLError
 
 from cqels_opt.errors import RunError
-from cqels_opt.verify.bags import hidden
+from cqels_opt.verify.heads import hidden
 from cqels_opt.verify.literals import literal, literal_parts
 from cqels_opt.verify.model import Row, Triple
+from cqels_opt.verify.sparql_engine import TIMESTAMP
 from cqels_opt.verify.strict import relation
 
 _FAILURES = (ParseBaseException, SPARQLError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
@@ -41,6 +43,7 @@ class Rdflib:
         self._data = rdflib.Dataset()
         self._terms: dict[str, Any] = {}
         self._prepared: dict[str, Any] = {}
+        self.times: Mapping[Triple, int] = {}
 
     def add(self, graph: str | None, triples: Iterable[Triple]) -> None:
         """See :class:`SparqlEngine`."""
@@ -57,6 +60,7 @@ class Rdflib:
     def select(self, text: str) -> Counter[Row]:
         """See :class:`SparqlEngine`."""
         CUSTOM_EVALS["cqels-opt bags"] = _corrected
+        register_custom_function(rdflib.URIRef(TIMESTAMP), self._timestamp, override=True)
         try:
             prepared = self._prepared.get(text)
             if prepared is None:
@@ -70,7 +74,15 @@ class Rdflib:
             raise RunError(f"rdflib cannot evaluate the rewritten query: {error}") from error
         finally:
             del CUSTOM_EVALS["cqels-opt bags"]
+            unregister_custom_function(rdflib.URIRef(TIMESTAMP))
         return Counter(frozenset((name, _from_rdflib(term)) for name, term in row if term is not None) for row in rows)
+
+    def _timestamp(self, *triple: Any) -> Any:
+        """C-SPARQL's function."""
+        found = self.times.get((_from_rdflib(triple[0]), _from_rdflib(triple[1]), _from_rdflib(triple[2])))
+        if found is None:
+            raise SPARQLError("no window holds the triple")
+        return rdflib.Literal(found)
 
     def _graph(self, graph: str | None) -> Any:
         if graph is None:

@@ -15,11 +15,11 @@ from __future__ import annotations
 from itertools import pairwise
 
 from cqels_opt.verify.dialects import WINDOW
+from cqels_opt.verify.heads import PREFIX
 from cqels_opt.verify.model import Triple
 from cqels_opt.verify.rewrite import NOW_MARK, Plain
 from cqels_opt.verify.sparql_engine import SparqlEngine
 from cqels_opt.verify.tokens import Token, apply, closing, solid, tokens
-from cqels_opt.verify.walker import PREFIX
 
 _MOST = 2_000_000
 """So many values are kept in memory at most for one sub-select."""

@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import TypeAlias
 
+from cqels_opt.verify.heads import PREFIX
 from cqels_opt.verify.path_syntax import Path, read_path, step
 from cqels_opt.verify.tokens import Token, closing, solid, tokens
 
-PREFIX = "_bag_"
-"""What the names of variables begin with that are made here and in subselects.py."""
 Triple: TypeAlias = tuple[str, Path, str]
 _GROUP_WORDS = frozenset(("OPTIONAL", "UNION", "MINUS", "FILTER", "BIND", "VALUES", "GRAPH", "SERVICE", "SELECT"))
 _RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
@@ -39,6 +38,17 @@ class Walker:
         """The text, written anew."""
         self._copy_until(0, len(self.tokens), self.outermost)
         return " ".join(self.out)
+
+    def block(self) -> list[Triple]:
+        """The triples of a text that is nothing but triples."""
+        found: list[Triple] = []
+        place = depth = 0
+        for at, token in enumerate([*self.tokens, Token("mark", ".", len(self.plain), len(self.plain))]):
+            depth += {"[": 1, "(": 1, "]": -1, ")": -1}.get(token.text, 0) if token.kind == "mark" else 0
+            if token.text == "." and token.kind == "mark" and depth == 0:
+                found += self._triples_of(self.tokens[place:at]) if at > place else []
+                place = at + 1
+        return found
 
     def _put(self, part: Sequence[Token]) -> None:
         """Copies tokens; what had no blank between has none."""

@@ -14,6 +14,7 @@ from local_run import Cut, Registered, Settings, World, register
 from merged_cases import MergedMaker, SetMaker
 from random_cases import make
 
+from cqels_opt.errors import QueryError
 from cqels_opt.query.parser import parse
 from cqels_opt.verify import Element
 
@@ -220,3 +221,83 @@ def test_random_queries_over_sets(first: int) -> None:
     for seed in range(first, min(first + EACH, FIRST + CASES)):
         case = make(seed, SetMaker)
         assert (reason := wrong(case, seed)) is None, f"seed {seed}:\n{case}\n{reason}"
+
+
+STAMP = "PREFIX f: <http://larkc.eu/csparql/sparql/jena/ext#>"
+REGISTERED = f"REGISTER QUERY q AS PREFIX : <{EX}> {STAMP}"
+
+
+@pytest.mark.parametrize(
+    ("select", "where", "static", "expected"),
+    [
+        (
+            "?p ?t",
+            "{ ?p :at ?l BIND(f:timestamp(?p, :at, ?l) AS ?t) }",
+            (),
+            [
+                "1.001 = a 1000",
+                "2.001 = a 2000",
+                "3.001 = a 2000",
+                "3.001 = b 3000",
+                "4.001 = a 2000",
+                "4.001 = b 3000",
+                "5.001 = b 3000",
+            ],
+        ),
+        (  # of a static triple there is no time
+            "?p ?t",
+            "{ ?p :at ?l BIND(f:timestamp(?p, :at, ?l) AS ?t) }",
+            ("c at x",),
+            [
+                "1.001 = a 1000",
+                "1.001 = c",
+                "2.001 = a 2000",
+                "2.001 = c",
+                "3.001 = a 2000",
+                "3.001 = b 3000",
+                "3.001 = c",
+                "4.001 = a 2000",
+                "4.001 = b 3000",
+                "4.001 = c",
+                "5.001 = b 3000",
+                "5.001 = c",
+            ],
+        ),
+        (
+            "?p ?q",
+            "{ ?p :at ?l . ?q :at ?l FILTER(f:timestamp(?p, :at, ?l) < f:timestamp(?q, :at, ?l)) }",
+            (),
+            ["3.001 = a b", "4.001 = a b"],
+        ),
+        (
+            "(MAX(f:timestamp(?p, :at, ?l)) AS ?t)",
+            "{ ?p :at ?l }",
+            (),
+            ["1.001 = 1000", "2.001 = 2000", "3.001 = 3000", "4.001 = 3000", "5.001 = 3000"],
+        ),
+    ],
+)
+def test_timestamp(select: str, where: str, static: tuple[str, ...], expected: list[str], tmp_path: Path) -> None:
+    """`a at x` comes at 1 and again at 2; it leaves at 5.001, just after the window [2, 5) has closed."""
+    text = f"{REGISTERED} SELECT {select} FROM STREAM :S [RANGE 3s STEP 1s] {where}"
+    elements = stream("1 a at x", "2 a at x", "3 b at x")
+    settings = Settings("rstream", {"": "cc,nc"}, drain=True, duplicates="set")
+    found = register(parse(text), World({STREAM: [elements]}, [triple(t) for t in static]), tmp_path, settings)
+    outcomes = [found.run(how).answers for how in CUTS]
+    assert all(answers == outcomes[0] for answers in outcomes)
+    verdict = found.judged(outcomes[0])
+    assert verdict.equal, verdict.text()
+    assert short(outcomes[0]) == expected
+
+
+@pytest.mark.parametrize(
+    ("dialect", "where", "message"),
+    [
+        ("cqels", "{ ?p :at ?l FILTER(f:timestamp(?p, :at, ?l) > 1) }", "timestamp.. is a function of C-SPARQL"),
+        ("csparql", "{ ?p :at ?l FILTER(f:timestamp(?p, :at) > 1) }", "takes 3 arguments, not 2"),
+        ("csparql", "{ ?p :at ?l FILTER(f:timestamp(?p, :at, STR(?l)) > 1) }", "takes variables and terms"),
+    ],
+)
+def test_timestamp_mistakes(dialect: str, where: str, message: str) -> None:
+    with pytest.raises(QueryError, match=message):
+        parse(f"PREFIX : <{EX}> {STAMP} SELECT ?p {where}", dialect)

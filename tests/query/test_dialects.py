@@ -65,6 +65,23 @@ def test_the_old_drafts_name_windows_at_the_end() -> None:
     assert sources(query.body) == [InWindow("w")]
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "REGISTER RSTREAM <http://o> AS {p} SELECT ?p {w} FROM NAMED :g WHERE {b}",
+        "{p} REGISTER RSTREAM <http://o> AS SELECT ?p FROM NAMED :g {w} WHERE {b}",
+        "{p} REGISTER RSTREAM <http://o> AS {w} FROM NAMED :g SELECT ?p WHERE {b}",
+        "{p} REGISTER RSTREAM <http://o> AS SELECT ?p WHERE {b} {w}",
+        "{p} REGISTER RSTREAM <http://o> AS {w} SELECT ?p WHERE {b} FROM NAMED :g",
+    ],
+)
+def test_rspql_clauses_in_any_order(text: str) -> None:
+    window = f"FROM NAMED WINDOW :w ON {S} [RANGE PT5S STEP PT2S]"
+    query = parse(text.format(p="PREFIX : <http://ex.org/>", w=window, b=f"{{ WINDOW :w {BODY} }}"))
+    assert (query.dialect, query.operator, query.windows) == ("rspql", "rstream", (Window("w", S, "open-closed", 5000, 2000),))
+    assert sources(query.body) == [InWindow("w")]
+
+
 def test_a_window_variable_ranges_over_the_windows() -> None:
     text = f"""SELECT * FROM NAMED WINDOW <http://ex.org/u> ON {S} [RANGE PT5S STEP PT2S]
     FROM NAMED WINDOW <http://ex.org/v> ON {S} [RANGE PT5S STEP PT2S] {{ WINDOW ?w {{ _:a <http://ex.org/at> ?l }} }}"""

@@ -6,10 +6,11 @@ import random
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 import pyarrow as pa
 import pytest
-from local_run import Cut, Outcome, Registered, World, force_designs, force_plans, register
+from local_run import Cut, Outcome, Registered, Settings, World, force_designs, force_plans, register
 from pyspark.sql import SparkSession
 from random_cases import make
 
@@ -140,6 +141,32 @@ def test_what_queries_can_say(spark: SparkSession, tmp_path: Path, name: str) ->
     query = register(text, people(), tmp_path)
     records = same(spark, query, Cut("100"), Cut("15", plan="random", parts=2, seed=len(name)))
     assert any(record.deltas for record in records)
+
+
+AT = f"<{LOC}at>"
+MERGED = {
+    "sets": f"FROM STREAM <{LOCSTREAM}> [NOW - 20 S TO NOW] FROM STREAM <{LOCSTREAM}> [NOW - 40 S TO NOW - 30 S]",
+    "bags": f"FROM STREAM <{LOCSTREAM}> WINDOW RANGE 9 S FIXED FROM STREAM <{LOCSTREAM}> WINDOW ELEMS 5",
+}
+
+
+def merged(name: str, folder: Path) -> Registered:
+    """People and places of which some are in the static data as well."""
+    world = people()
+    static = [
+        (f"<{EX}p1>", AT, f"<{EX}l1>"),
+        (f"<{EX}p9>", AT, f"<{EX}l2>"),
+        (f"<{EX}p9>", "<http://xmlns.com/foaf/0.1/name>", '"P9"'),
+    ]
+    text = f"{PREFIXES}SELECT ?a ?b ?n {MERGED[name]} {{ ?a loc:at ?l . ?b loc:at ?l . ?b foaf:name ?n FILTER(?a != ?b) }}"
+    duplicates: Literal["set", "bag"] = "set" if name == "sets" else "bag"
+    return register(text, replace(world, default=[*world.default, *static]), folder, Settings(duplicates=duplicates))
+
+
+@pytest.mark.parametrize("name", MERGED)
+def test_merged_relations(spark: SparkSession, tmp_path: Path, name: str) -> None:
+    """Windows and static data as one relation, also as Spark's frames."""
+    same(spark, merged(name, tmp_path), Cut("100"), Cut("15", plan="random", parts=2, seed=3))
 
 
 @pytest.mark.parametrize("by_spark", [False, True])

@@ -20,7 +20,7 @@ from cqels_opt.plans import Join, Plan, Scan, operators
 from cqels_opt.plans.physical import By, Machine
 from cqels_opt.spark.mixed import MixedRunner, machine_of
 
-from .test_joins import BODIES, PREFIXES, QUERIES, WINDOW, people
+from .test_joins import BODIES, MERGED, PREFIXES, QUERIES, WINDOW, merged, people
 
 PROBED = (By.REPLICATED, By.PARTITIONED, By.SHUFFLE_HASH, By.SORT_MERGE)
 BUILT = (By.REPLICATED, By.SHUFFLE_HASH, By.SORT_MERGE)
@@ -112,6 +112,12 @@ def same(spark: SparkSession, query: Registered, how: Cut) -> Outcome:
     assert got.answers == expected
     assert all(record.jobs <= 1 for record in got.records)
     return got
+
+
+@pytest.mark.parametrize("name", MERGED)
+def test_merged_relations(spark: SparkSession, tmp_path: Path, name: str) -> None:
+    """Probed where the rows are, behind a shuffle, or joined as frames."""
+    same(spark, merged(name, tmp_path), Cut("100", plan="random", parts=2, seed=len(name)))
 
 
 @pytest.mark.parametrize("name", ["q2", "last-n", "optional"])
