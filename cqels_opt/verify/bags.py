@@ -8,7 +8,7 @@ window holds some triple k times, each *triple pattern* t inside ``GRAPH <w> { �
 
 pattern by pattern, because a basic graph pattern over a bag is the join of its triple patterns over the bag. No variable is
 added, so nothing else in the query (DISTINCT, MINUS, ``*``, groups) can notice. ``;`` ``,`` ``[ ]`` and lists are written out
-first; a blank node becomes a variable ``?_bag_…``, since patterns may share it, which heads.hidden() knows.
+first; a blank node becomes a variable ``?_bag_…``, since patterns may share it, which :func:`~cqels_opt.verify.heads.hidden` knows.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class _Spreader(Walker):
             return as_written(part) + " ."
         if self.many[window][1] == 1:
             return f"GRAPH {window} {{ {as_written(part)} }}"
-        return " ".join(self._spread(*triple, window) for triple in self._triples_of(part))
+        return " ".join(self._spread(*triple, window) for triple in self.triples_of(part))
 
     def _spread(self, subject: str, verb: Path, item: str, window: str) -> str:
         name, copies = self.many[window]

@@ -68,7 +68,7 @@ class _Writer(Walker):
         return end
 
     def _written(self, part: Sequence[Token], window: str | None) -> str:
-        triples = self._triples_of(part)
+        triples = self.triples_of(part)
         self.found = self.found or any(verb.kind != "step" for _, verb, _ in triples)
         return " ".join(self._expanded(*triple) for triple in triples)
 

@@ -46,7 +46,7 @@ class Walker:
         for at, token in enumerate([*self.tokens, Token("mark", ".", len(self.plain), len(self.plain))]):
             depth += {"[": 1, "(": 1, "]": -1, ")": -1}.get(token.text, 0) if token.kind == "mark" else 0
             if token.text == "." and token.kind == "mark" and depth == 0:
-                found += self._triples_of(self.tokens[place:at]) if at > place else []
+                found += self.triples_of(self.tokens[place:at]) if at > place else []
                 place = at + 1
         return found
 
@@ -148,7 +148,7 @@ class Walker:
         raise NotImplementedError
 
     # ------------------------------------------------------------ ; , [ ] ( ) written out
-    def _triples_of(self, part: Sequence[Token]) -> list[Triple]:
+    def triples_of(self, part: Sequence[Token]) -> list[Triple]:
         """``s p o ; q r , t`` as its triples."""
         triples: list[Triple] = []
         subject, place = self._node(part, 0, triples)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from cqels_opt.errors import QueryError
 from cqels_opt.query.dialects import DIALECTS
 from cqels_opt.query.parser import parse
-from cqels_opt.verify.bags import hidden
+from cqels_opt.verify.heads import hidden
 from cqels_opt.verify.paths import paths_written_out
 
 from .by_definition import Dataset, answers
