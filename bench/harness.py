@@ -16,6 +16,7 @@ from rich.console import Console
 
 from cqels_opt.bench import (
     calibration,
+    csrbench,
     drift,
     incremental,
     long_window,
@@ -29,6 +30,7 @@ from cqels_opt.bench import (
     stores,
     sub_results,
     throughput,
+    w3c,
 )
 from cqels_opt.bench.contenders import CONTENDERS, Task, Timing, empty_folder, median
 from cqels_opt.bench.scenarios import SCENARIOS, Scenario
@@ -72,6 +74,12 @@ STUDIES = {
     "paced": Study("Latencies and batches while elements come in real time, next to a tuned Spark job", paced.study, paced.show),
     "throughput": Study("Elements a second of large batches, on one core and on two", throughput.study, throughput.show),
     "recovery": Study("Seconds from a restart after kill -9 to the first batch", recovery.study, recovery.show),
+    "w3c": Study(
+        "The W3C's SPARQL query tests, static and as a stream: what passes, and why the others do not", w3c.study, w3c.show
+    ),
+    "csrbench": Study(
+        "CSRBench in three languages at every t0, next to what real engines answered", csrbench.study, csrbench.show
+    ),
     "profile": Study("Where the milliseconds of a batch go", profile.study, profile.show),
 }
 

@@ -6,6 +6,7 @@ query must give one bag of answers, whatever their plans: :func:`check_same`.
 
 from __future__ import annotations
 
+import json
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -29,6 +30,7 @@ from cqels_opt.operators.workshop import Workshop
 from cqels_opt.query.parser import parse
 from cqels_opt.rdf.static import Failures, StaticSource, read_all
 from cqels_opt.trace.records import Delta, Operator, TraceRecord
+from cqels_opt.verify import Element
 from cqels_opt.windows.frontier import Frontier, Partition
 from cqels_opt.windows.intervals import FOREVER
 from cqels_opt.windows.replay import BatchSize, ReplayPlan, ReplaySource, cut
@@ -88,10 +90,12 @@ class Prepared:
             out.write_text("".join(line + "\n" for line in sink.lines), encoding="utf-8")
             return Ran(name, tuple(records), len(sink.lines), digest_of_answers(out))
 
-    def driver(self, state: Path, sink: Sink, trace: TraceLog | None = None, mode: PlanMode = ADAPTIVE) -> Driver:
-        """A driver over a folder for its state."""
+    def driver(
+        self, state: Path, sink: Sink, trace: TraceLog | None = None, mode: PlanMode = ADAPTIVE, drain: bool = False
+    ) -> Driver:
+        """A driver over a folder for its state; with ``drain`` its windows empty at the end."""
         workshop = Workshop(state / "subresults", lambda work: work())  # is waited for: then rows do not hang on the clock
-        options, pages, frontier = DriverOptions(plan=mode), self._pages(), self._frontier()
+        options, pages, frontier = DriverOptions(drain=drain, plan=mode), self._pages(), self._frontier()
         return Driver(state, [self.program], LocalRunner(), sink, frontier, options, pages=pages, trace=trace, workshop=workshop)
 
     def chunks(self) -> Iterable[pa.Table]:
@@ -118,6 +122,15 @@ def prepare(name: str, text: str, store: Path, streams: Mapping[str, Path], fold
     program = Compiler(query, str(store), folder, meant.report, meant.duplicates == "set").compile(name, meant.operator)
     sources = [ReplaySource(stream, (streams[stream.strip("<>")],)) for stream in program.streams]
     return Prepared(name, program, cut(sources, folder / "replay", batch), folder)
+
+
+def write_elements(file: Path, elements: Iterable[Element]) -> None:
+    """A stream as NDJSON; the triples of an element are rows of one graph."""
+    with file.open("w", encoding="utf-8") as out:
+        for number, element in enumerate(elements):
+            graph = element.graph or f"<urn:element:{number}>"
+            for s, p, o in element.triples:
+                out.write(json.dumps({"s": s, "p": p, "o": o, "t": element.t, "g": graph}, ensure_ascii=False) + "\n")
 
 
 def check_same(runs: Sequence[Ran]) -> None:

@@ -12,8 +12,8 @@ VARIABLE = "CQELS_OPT_DATA"
 
 def real_data(part: str) -> Path:
     """The folder of one data set, such as ``w3c``; InputError where it is not there."""
-    beside = Path(__file__).resolve().parents[3] / "shared" / "data"
-    folder = Path(os.environ[VARIABLE] if VARIABLE in os.environ else beside) / part
+    beside = Path(__file__).resolve().parents[2] / "shared" / "data"
+    folder = Path(os.environ.get(VARIABLE, beside)) / part
     if not folder.is_dir():
         raise InputError(f"the data set {part} is not there: set {VARIABLE} to the folder that has a folder {part}")
     return folder

@@ -63,6 +63,9 @@ def make_parser() -> argparse.ArgumentParser:
     explain = _command(commands, "explain", "show the plans with their estimates, without running")
     _query_arguments(explain)
     explain.add_argument("--format", choices=("text", "json", "dot"), default="text", help="default: text")
+    explain.add_argument(
+        "--to", choices=DIALECTS[1:], metavar="DIALECT", help="the query in another dialect instead of its plans"
+    )
     explain.add_argument("--all", action="store_true", help="every retained alternative, not only the cheapest")
 
     verify = _command(commands, "verify", "run, and compare every answer with an independent evaluation")
@@ -115,7 +118,7 @@ def _command(commands: Subparsers, name: str, what: str) -> _Parser:
 
 
 def _query_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("query", metavar="QUERY.rq", help="the file with the query")
+    parser.add_argument("query", nargs="+", metavar="QUERY.rq", help="the file with the query; several run as one job")
 
     inputs = parser.add_argument_group("inputs")
     inputs.add_argument(
@@ -234,7 +237,8 @@ def run_options(words: argparse.Namespace) -> RunOptions:
     """The options of `run`, `explain` and `verify`; raises InputError where they do not fit together or a file is absent."""
     plan, fixed = words.plan
     options = RunOptions(
-        query=existing_file(words.query, "the query"),
+        query=existing_file(words.query[0], "the query"),
+        more=tuple(existing_file(path, "the query") for path in words.query[1:]),
         streams=_named("--stream", words.stream),
         static=tuple(existing(path, "--static") for path in words.static),
         graphs=_named("--graph", words.graph),
@@ -283,7 +287,7 @@ def _check_together(options: RunOptions) -> None:
         raise InputError("--batch-bytes: a micro-batch takes at least 1 byte")
     if options.drain and live:
         raise InputError("--drain: a live source (--follow, or a folder) has no end after which windows could be drained")
-    inputs = [options.query, *options.static, *(path for _, path in (*options.streams, *options.graphs))]
+    inputs = [*options.queries, *options.static, *(path for _, path in (*options.streams, *options.graphs))]
     outputs = [("--trace", options.trace), ("--out", options.out)]
     for number, (option, path) in enumerate(outputs):
         others = [*inputs, *(other for _, other in outputs[:number] if other)]
@@ -303,7 +307,7 @@ def _out(text: str) -> Path | None:
 
 def explain_options(words: argparse.Namespace) -> ExplainOptions:
     """The options of `explain`."""
-    return ExplainOptions(run_options(words), words.format, words.all)
+    return ExplainOptions(run_options(words), words.format, words.all, words.to)
 
 
 def load_options(words: argparse.Namespace) -> LoadOptions:

@@ -71,6 +71,11 @@ def _run(words: Namespace) -> int:
 
 def _explain(words: Namespace) -> int:
     options = arguments.explain_options(words)
+    if options.to is not None:
+        from cqels_opt.asked import translated
+
+        print(translated(options), end="")
+        return DONE
     find_java()
     from cqels_opt.commands import explain
 

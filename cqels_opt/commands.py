@@ -19,7 +19,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColum
 from rich.text import Text
 
 from cqels_opt import verify as checking
-from cqels_opt.engine import CompiledQuery, Engine, check_streams, make_driver, plan_mode
+from cqels_opt.asked import asked_for, judged
+from cqels_opt.engine import CompiledQuery, Engine, check_streams, make_driver, plan_mode, streams_from_outside
 from cqels_opt.errors import InputError
 from cqels_opt.operators import calibrate as operator_constants
 from cqels_opt.operators import machine
@@ -27,12 +28,9 @@ from cqels_opt.operators.answer_folder import FolderSink
 from cqels_opt.operators.driver import DriverOptions, Sink, check_ended
 from cqels_opt.operators.explained import explained
 from cqels_opt.operators.planner import PlanMode
-from cqels_opt.operators.profile import meaning, with_bounds
 from cqels_opt.operators.subresults import BYTES_BUDGET
 from cqels_opt.options import CalibrateOptions, ExplainOptions, LoadOptions, RunOptions
 from cqels_opt.outcomes import LoadReport, Summary, VerifyReport
-from cqels_opt.query.algebra import Query
-from cqels_opt.query.parser import parse
 from cqels_opt.spark import calibrate as spark_constants
 from cqels_opt.spark import prepare
 from cqels_opt.spark.files import FilesWaiting, Reading
@@ -44,9 +42,7 @@ from cqels_opt.spark.sinks import FileSink, StreamSink
 from cqels_opt.spark.stream import MOST_BYTES, StreamRun, chunk_stream, folder_stream
 from cqels_opt.spark.tasks import settle
 from cqels_opt.trace.records import TraceRecord
-from cqels_opt.verify import Options as Checked
 from cqels_opt.windows.frontier import Frontier, Partition
-from cqels_opt.windows.instants import Policy
 from cqels_opt.windows.replay import DEFAULT_BATCH, BatchSize, ReplayPlan, ReplaySource, cut
 
 Watcher = Callable[[Sequence[TraceRecord]], None]
@@ -75,41 +71,42 @@ class Done:
 def in_session(spark: SparkSession, options: RunOptions, folder: Path, watch: Watcher | None = None) -> Done:
     """:func:`run` in a session that is there already, with its state in ``folder`` (absolute)."""
     began = time.monotonic()
-    query = _registered(spark, options, folder)
+    queries = _registered(spark, options, folder)
     settle()
     given = {iri.strip("<>"): path for iri, path in options.streams}
-    check_streams(query.program.streams, given)
+    needed = streams_from_outside(queries)
+    check_streams(needed, given)
+    bare = [s.strip("<>") for s in needed]
     for iri in given:
-        if iri not in [s.strip("<>") for s in query.program.streams]:
-            _say(f"the query does not read stream <{iri}>")
-    used = [
-        (iri.strip("<>"), path)
-        for iri, path in options.streams
-        if iri.strip("<>") in [s.strip("<>") for s in query.program.streams]
-    ]
-    if options.follow and not query.program.streams:
+        if iri not in bare:
+            _say(
+                f"the query does not read stream <{iri}>" if len(queries) == 1 else f"no query reads stream <{iri}> from outside"
+            )
+    used = [(iri.strip("<>"), path) for iri, path in options.streams if iri.strip("<>") in bare]
+    if options.follow and not needed:
         raise InputError("the query reads no stream, and is answered once: leave --follow out")
     live = options.follow or any(path.is_dir() for _, path in used)
     if live and not all(path.is_dir() for _, path in used):
         raise InputError(
             "a run follows folders or replays files, not both at once: give folders for all streams, or files for all"
         )
-    handle, stopped, unread = (_follow if live else _replay)(spark, query, options, used, folder, watch)
+    handle, stopped, unread = (_follow if live else _replay)(spark, queries, options, used, folder, watch)
     summary = _summary(handle, options, stopped, unread, time.monotonic() - began)
     return Done(summary, handle.milliseconds(), handle.durations(), tuple(handle.runner.settings.items()))
 
 
 def _replay(
     spark: SparkSession,
-    query: CompiledQuery,
+    queries: Sequence[CompiledQuery],
     options: RunOptions,
     streams: Sequence[tuple[str, Path]],
     folder: Path,
     watch: Watcher | None,
 ) -> tuple[StreamRun, bool, int]:
-    names = {s.strip("<>"): s for s in query.program.streams}
+    needed = streams_from_outside(queries)
+    names = {s.strip("<>"): s for s in needed}
     sources = [ReplaySource(names[iri], tuple(p for i, p in streams if i == iri)) for iri in dict.fromkeys(i for i, _ in streams)]
-    ordered = sorted(sources, key=lambda source: query.program.streams.index(source.stream))
+    ordered = sorted(sources, key=lambda source: needed.index(source.stream))
     plan = cut(
         ordered, folder / "replay", _batch_size(options), options.lateness, options.on_error or "fail", options.time_predicate
     )
@@ -125,9 +122,10 @@ def _replay(
         refused=plan.rejected_file,
         waiting=lambda number, _: (plan.newest, len(plan.chunks) - number - 1),
         continue_changed=options.continue_changed,
+        named=len(queries) > 1,
     )
     runner = _runner(spark, options)
-    driver = make_driver([query], folder, runner, _sink(options), frontier, driver_options, options.trace)
+    driver = make_driver(queries, folder, runner, _sink(options, queries), frontier, driver_options, options.trace)
     with _progress(len(plan.chunks), driver.state.batch + 1) as advance:
         handle = StreamRun(driver, runner, _watching(advance, watch))
         handle.chunk = plan.path
@@ -142,7 +140,7 @@ def _replay(
 
 def _follow(
     spark: SparkSession,
-    query: CompiledQuery,
+    queries: Sequence[CompiledQuery],
     options: RunOptions,
     streams: Sequence[tuple[str, Path]],
     folder: Path,
@@ -151,18 +149,20 @@ def _follow(
     for what, given in (("--drain", options.drain), ("--batch", options.batch is not None)):
         if given:
             raise InputError(f"{what} is for a replay of files; a live folder has no end and is cut by Spark")
-    numbers = [(i, path) for iri, path in streams for i, s in enumerate(query.program.streams) if s.strip("<>") == iri]
-    frontier = Frontier(query.program.streams, options.lateness, options.eager)
+    needed = streams_from_outside(queries)
+    numbers = [(i, path) for iri, path in streams for i, s in enumerate(needed) if s.strip("<>") == iri]
+    frontier = Frontier(needed, options.lateness, options.eager)
     driver_options = DriverOptions(
         skip_bad=options.on_error != "fail",
         plan=_mode(options, spark),
         rejects=_rejects(options, folder),
         continue_changed=options.continue_changed,
+        named=len(queries) > 1,
         idle_timeout=options.idle_timeout,
         waiting=FilesWaiting(numbers),
     )
     runner = _runner(spark, options)
-    driver = make_driver([query], folder, runner, _sink(options), frontier, driver_options, options.trace)
+    driver = make_driver(queries, folder, runner, _sink(options, queries), frontier, driver_options, options.trace)
 
     def reading() -> Reading:
         seen = {n: p.last_offset + 1 for n, p in driver.frontier.partitions.items()}
@@ -241,10 +241,12 @@ def _rejects(options: RunOptions, folder: Path) -> Path:
     return options.trace.with_name(options.trace.name + ".rejected") if options.trace is not None else folder / "rejected.jsonl"
 
 
-def _sink(options: RunOptions) -> Sink:
+def _sink(options: RunOptions, queries: Sequence[CompiledQuery]) -> Sink:
     if options.out is None or str(options.out) == "-":
         return StreamSink()
-    return FolderSink(options.out.absolute()) if options.out_folder else FileSink(options.out)
+    if not options.out_folder:
+        return FileSink(options.out)
+    return FolderSink(options.out.absolute(), [query.id for query in queries] if len(queries) > 1 else ())
 
 
 def _summary(handle: StreamRun, options: RunOptions, stopped: bool, unread: int, seconds: float) -> Summary:
@@ -267,8 +269,8 @@ def _summary(handle: StreamRun, options: RunOptions, stopped: bool, unread: int,
 def explain(options: ExplainOptions) -> str:
     """The plans of a query, with estimates, before it runs."""
     with _workplace(None) as folder, _session(options.run.master, folder, options.run.debug) as spark:
-        query = _registered(spark, options.run, folder)
-        return explained([query.program], _mode(options.run), options.format, 1000 if options.all else 3)
+        queries = _registered(spark, options.run, folder)
+        return explained([query.program for query in queries], _mode(options.run), options.format, 1000 if options.all else 3)
 
 
 def verify(options: RunOptions) -> VerifyReport:
@@ -278,8 +280,6 @@ def verify(options: RunOptions) -> VerifyReport:
     with tempfile.TemporaryDirectory(prefix="cqels-opt-verify-") as scratch:
         out = options.out if options.out is not None and str(options.out) != "-" else Path(scratch) / "answers.jsonl"
         run(replace(options, out=out))
-        query = with_bounds(parse(_text(options.query), options.dialect, str(options.query)), options.bounds)
-        got = checking.read_answers(out)
         reading = checking.read_inputs(
             options.streams,
             options.static,
@@ -288,34 +288,11 @@ def verify(options: RunOptions) -> VerifyReport:
             time_predicate=options.time_predicate,
             on_error=options.on_error or "fail",
         )
-        verdict = checking.judge(query, reading.inputs, _as_verified(query, options), got)
-        lines = tuple(verdict.text().splitlines()) if not verdict.equal else ()
-        return VerifyReport(len({time for time, _, _ in got}), sum(got.values()), len(verdict.differences), lines)
-
-
-def _as_verified(query: Query, options: RunOptions) -> Checked:
-    """The meaning of a query in the words of the independent evaluation."""
-    meant = meaning(query, options.profile, options.report, options.output_operator, options.duplicates, options.t0)
-    report = meant.report
-    return Checked(
-        policy=_words(report.default),
-        policies={name: _words(policy) for name, policy in report.by_window.items()},
-        operator=meant.operator,
-        duplicates=meant.duplicates,
-        t0=report.origin(""),
-        t0s={name: t0 for name, t0 in report.t0.items() if name},
-        drain=options.drain,
-    )
-
-
-def _words(policy: Policy) -> str:
-    words = {
-        "cc": policy.content_change,
-        "wc": policy.window_close,
-        "nc": policy.non_empty,
-        f"p:{policy.period}": policy.period > 0,
-    }
-    return ",".join(word for word, said in words.items() if said)
+        verdicts = judged(options, reading.inputs, out)
+        got = checking.read_answers(out)
+    lines = [line for verdict in verdicts if not verdict.equal for line in verdict.text().splitlines()]
+    differences = sum(len(verdict.differences) for verdict in verdicts)
+    return VerifyReport(len({time for time, _, _ in got}), sum(got.values()), differences, tuple(lines))
 
 
 def calibrate(options: CalibrateOptions) -> str:
@@ -342,12 +319,12 @@ def load(options: LoadOptions) -> LoadReport:
 
 
 # ------------------------------------------------------------------ shared
-def _registered(spark: SparkSession, options: RunOptions, folder: Path) -> CompiledQuery:
+def _registered(spark: SparkSession, options: RunOptions, folder: Path) -> list[CompiledQuery]:
     if options.store is not None and (options.static or options.graphs):
         raise InputError(
             "--store does not combine with --static and --graph yet: load those files into the store with cqels-opt load"
         )
-    text = _text(options.query)
+    asked = asked_for(options)
     engine = Engine(
         spark,
         static=options.static or None,
@@ -356,25 +333,22 @@ def _registered(spark: SparkSession, options: RunOptions, folder: Path) -> Compi
         folder=folder / "registered",
         on_error=options.on_error or "fail",
     )
-    return engine.register(
-        text,
-        dialect=options.dialect,
-        profile=options.profile,
-        report=options.report,
-        output_operator=options.output_operator,
-        duplicates=options.duplicates,
-        bounds=options.bounds,
-        t0=options.t0,
-        file=str(options.query),
-        sub_result_bytes=BYTES_BUDGET if options.sub_result_bytes is None else options.sub_result_bytes,
-    )
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path}: not UTF-8 text (byte {error.start})") from error
+    return [
+        engine.register(
+            query.text,
+            id=query.id,
+            dialect=options.dialect,
+            profile=options.profile,
+            report=query.report,
+            output_operator=options.output_operator,
+            duplicates=options.duplicates,
+            bounds=options.bounds,
+            t0=query.t0,
+            file=str(query.file),
+            sub_result_bytes=BYTES_BUDGET if options.sub_result_bytes is None else options.sub_result_bytes,
+        )
+        for query in asked
+    ]
 
 
 @contextmanager

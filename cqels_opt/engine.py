@@ -19,6 +19,7 @@ from cqels_opt.operators.commit import Identity
 from cqels_opt.operators.driver import Driver, DriverOptions, Sink
 from cqels_opt.operators.explained import Format, explained
 from cqels_opt.operators.machine import Calibration, known
+from cqels_opt.operators.network import network
 from cqels_opt.operators.output import column_names
 from cqels_opt.operators.planner import PlanMode
 from cqels_opt.operators.profile import Meaning, meaning, with_bounds
@@ -29,6 +30,7 @@ from cqels_opt.plans.cost import Shuffled
 from cqels_opt.plans.physical import CHOSEN_FROM, By
 from cqels_opt.query.algebra import Operator, Query
 from cqels_opt.query.parser import parse
+from cqels_opt.query.printing import to_text
 from cqels_opt.spark import prepare
 from cqels_opt.spark.mixed import MixedRunner, machine_of
 from cqels_opt.spark.runner import SparkRunner
@@ -54,12 +56,19 @@ class CompiledQuery:
 
     @property
     def columns(self) -> dict[str, str]:
-        """The DataFrame column of each variable (they differ where names clash without regard to case)."""
-        return column_names(self.program.variables)
+        """The DataFrame column of each variable (they differ where names clash without regard to case).
+
+        Of a CONSTRUCT or DESCRIBE the columns are ``s``, ``p`` and ``o``, of an ASK ``boolean``.
+        """
+        return {name.removeprefix("."): column for name, column in column_names(self.program.variables).items()}
 
     def explain(self, format: Format = "text", alternatives: int = 0) -> str:
         """The plans of now: before anything ran, from what is known of the static data and documented assumptions."""
         return explained([self.program], plan_mode("adaptive"), format, alternatives)
+
+    def to_text(self, dialect: str) -> str:
+        """The query in a dialect; QueryError, which says why, where that one has no words for it."""
+        return to_text(self.query, dialect)
 
     def start(
         self,
@@ -144,6 +153,9 @@ class Engine:
     ) -> StreamRun:
         """Starts every registered query in one job; the rows carry ``query``.
 
+        A query that reads the stream which another one registers for its graphs (``REGISTER STREAM <out> AS CONSTRUCT …``) gets
+        them: docs/networks.md.
+
         ``streams`` are streaming DataFrames by stream IRI, with the columns ``s p o`` (N-Triples terms), ``t`` (timestamp, or
         milliseconds) and optionally ``g``. ``sink`` is ``f(df, batch_id)``, which may be called twice for a batch, or a folder
         that gets each batch's answers exactly once, as Parquet (docs/answers.md). ``checkpoint`` is a folder that executors can
@@ -176,7 +188,7 @@ class Engine:
         continue_changed: bool = False,
     ) -> StreamRun:
         given = {iri.strip("<>"): frame for iri, frame in streams.items()}
-        needed = tuple(dict.fromkeys(s for q in queries for s in q.program.streams))
+        needed = streams_from_outside(queries)
         check_streams(needed, given)
         folder = state_folder(checkpoint, "checkpoint").absolute()
         runner = MixedRunner(self.spark)
@@ -317,6 +329,12 @@ def check_streams(needed: Sequence[str], given: Mapping[str, object]) -> None:
             raise InputError(
                 f"the query reads stream <{iri.strip('<>')}>, but given is {named}: add --stream {iri.strip('<>')} PATH"
             )
+
+
+def streams_from_outside(queries: Sequence[CompiledQuery]) -> tuple[str, ...]:
+    """The streams that queries read and that none of them makes, in order of first use."""
+    fed = network([query.program for query in queries]).fed
+    return tuple(dict.fromkeys(s for query in queries for s in query.program.streams if s not in fed))
 
 
 def make_driver(

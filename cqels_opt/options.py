@@ -43,7 +43,7 @@ class RunOptions:
 
     ``report`` and ``t0`` are by window name, ``""`` for all windows. None means that the profile, the dialect or the kind of
     input decides. ``fixed`` is the plans' text of ``--plan fixed:…``, and then ``plan`` is ``"fixed"``. ``out`` None is
-    standard output; with ``out_folder`` it is a folder of Parquet files, a batch each.
+    standard output; with ``out_folder`` it is a folder of Parquet files, a batch each. ``more`` are further queries of the same run.
     """
 
     query: Path
@@ -80,15 +80,22 @@ class RunOptions:
     follow: bool = False
     master: str | None = None
     debug: bool = False
+    more: tuple[Path, ...] = ()
+
+    @property
+    def queries(self) -> tuple[Path, ...]:
+        """The files of all queries of the run."""
+        return (self.query, *self.more)
 
 
 @dataclass(frozen=True, slots=True)
 class ExplainOptions:
-    """`explain`: the form of its output, and whether all retained alternatives are shown."""
+    """`explain`: the form of its output, whether all retained alternatives are shown, or in which dialect the query itself."""
 
     run: RunOptions
     format: Literal["text", "json", "dot"] = "text"
     all: bool = False
+    to: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

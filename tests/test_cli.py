@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from cqels_opt import cli
-from cqels_opt.arguments import make_parser, run_options
+from cqels_opt.arguments import explain_options, make_parser, run_options
 from cqels_opt.cli import main
 from cqels_opt.errors import DataError, InputError, QueryError, RunError
 from cqels_opt.java import Java
@@ -327,3 +327,17 @@ def test_a_reader_that_leaves_is_no_failure() -> None:
         command = [sys.executable, "-m", "cqels_opt.cli", "trace", str(TRACE)]
         done = subprocess.run(command, stdout=pipe, stderr=subprocess.PIPE, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_several_queries_and_another_dialect(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    for name, what in (("a", "CONSTRUCT { ?x :b ?y }"), ("b", "ASK")):
+        text = f"PREFIX : <http://ex.org/> {what} FROM NAMED :S [RANGE 5s] AS ?w WHERE {{ GRAPH ?w {{ ?x :a ?y }} }}"
+        (tmp_path / f"{name}.rq").write_text(text, encoding="utf-8")
+    words = ["explain", str(tmp_path / "a.rq"), str(tmp_path / "b.rq"), "--to"]
+    options = explain_options(make_parser().parse_args([*words, "cqels"]))
+    assert options.run.queries == (tmp_path / "a.rq", tmp_path / "b.rq") and options.to == "cqels"
+    assert main([*words, "cqels"]) == 0
+    printed = capsys.readouterr().out
+    assert printed.count("FROM NAMED <http://ex.org/S> [RANGE 5s] AS ?w") == 2 and "ASK" in printed
+    assert main([*words, "rspql"]) == 2
+    assert "rspql cannot say this query: it has no words for the window w, a range without a step" in capsys.readouterr().err

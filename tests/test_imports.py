@@ -19,6 +19,7 @@ STOREYS: list[set[str]] = [
     {"verify", "operators", "options", "outcomes"},
     {"spark"},
     {"engine"},
+    {"asked"},
     {"commands"},
     {"bench"},
     {"demo"},

@@ -63,7 +63,7 @@ def unpacked(archive: Path, folder: Path) -> Path:
     return folder / "sparql"
 
 
-def tests(folder: Path, *versions: str) -> list[W3CTest]:
+def read_tests(folder: Path, *versions: str) -> list[W3CTest]:
     """The query tests of some versions of SPARQL (default: all), in the order of the manifests."""
     found = []
     for version in versions or VERSIONS:

@@ -92,7 +92,7 @@ def _result_set(graph: Graph) -> Result:
         pairs = (
             (graph.value(b, _RESULT.variable), graph.value(b, _RESULT.value)) for b in graph.objects(solution, _RESULT.binding)
         )
-        found.append({str(name): canonical(term.n3()) for name, term in pairs if term is not None})  # type: ignore[attr-defined]
+        found.append({str(name): canonical(term.n3()) for name, term in pairs if term is not None})
     return Result(tuple(found))
 
 

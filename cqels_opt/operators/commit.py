@@ -36,6 +36,7 @@ class Commit:
     totals: dict[str, int] = field(default_factory=dict)
     ended: bool = False
     knowledge: str = ""  # the file of what the planners know
+    firsts: dict[str, int] = field(default_factory=dict)  # the first time of each stream
     query: str = ""  # the digest of the query whose result slots and knowledge these are
 
 

@@ -20,6 +20,7 @@ import numpy as np
 from cqels_opt.errors import QueryError
 from cqels_opt.lod.relation import Relation, restrict
 from cqels_opt.lod.store import StaticPattern, Store
+from cqels_opt.operators import forms
 from cqels_opt.operators import program as p
 from cqels_opt.operators.binds import bound, certain, lifted, peeled, projected, stands_above, without
 from cqels_opt.operators.drafts import (
@@ -96,18 +97,18 @@ class Compiler:
 
     def compile(self, identity: str, operator: a.Operator) -> p.Program:
         """The program. Sub-results are saved, with the terms that were made for them."""
-        if operator == "rstream":
+        if operator == "rstream" and self.query.form is None:
             self._tell(self.query.body)
-        normal = self._top(self.query.body)
-        outside = {v.name for v in self.query.variables}
-        tree = self.finished(normal, outside)
+        normal = self._top(forms.body(self.query))
+        tree = self.finished(normal, forms.read_above(self.query))
+        tree = forms.above(self.query, tree, lambda term: int(self.terms.ids([term])[0]), self._graph_of_triples)
         self.blocks = [self._with_parts(block, *self.parts[i]) for i, block in enumerate(self.blocks)]
         if self.terms.made:
             codes = np.array(list(self.terms.made), np.int64)
             write_page(self.folder / PAGE, codes, list(self.terms.made.values()))
         return p.Program(
             identity,
-            tuple(v.name for v in self.query.variables),
+            forms.answer_variables(self.query),
             tuple(self.blocks),
             tree,
             self.query.windows,
@@ -115,7 +116,12 @@ class Compiler:
             operator,
             self.store_folder,
             self.store.seed,
+            f"<{self.query.output.strip('<>')}>" if self.query.output else None,
         )
+
+    def _graph_of_triples(self, pattern: a.Algebra) -> p.Tree:
+        """All triples that a pattern of them matches."""
+        return self.finished(self.normal(pattern), set(p.TRIPLE))
 
     # -------------------------------------------------------------- algebra -> drafts and operators above them
     def _top(self, body: a.Algebra) -> Normal:

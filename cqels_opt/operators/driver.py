@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from cqels_opt.errors import DataError, RunError
+from cqels_opt.errors import CheckpointError, DataError, RunError
 from cqels_opt.operators.account import trace_record
 from cqels_opt.operators.block import Observed
 from cqels_opt.operators.changed import counted_again, is_result, taken_over, unsealed
@@ -25,6 +25,7 @@ from cqels_opt.operators.idle import IdleStreams
 from cqels_opt.operators.ingest import COUNT_PARTS, IngestReport, IngestTask, Rejected
 from cqels_opt.operators.knowledge import read_knowledge, write_knowledge
 from cqels_opt.operators.merging import MERGED, MergeTask, Merging
+from cqels_opt.operators.network import network
 from cqels_opt.operators.planner import PlanMode, Planner
 from cqels_opt.operators.program import Program
 from cqels_opt.operators.retention import Retention
@@ -108,6 +109,7 @@ class DriverOptions:
     parts: int | None = None  # shares of each delta; None: as many as its size asks for
     large: int = LARGE
     tiers: Tiers = field(default_factory=Tiers)  # when small files of the state are merged
+    named: bool = False  # lines of answers say of which query they are
     rejects: Path | None = None  # where rejected elements are kept, a JSON object a line: file, line, reason
     refused: Path | None = None  # the same of what was refused before the run: it comes first
     waiting: Callable[[int, Sequence[IngestReport]], tuple[int | None, int | None]] | None = None
@@ -143,10 +145,13 @@ class Driver:
         self.run = self.log.claim(identity, options.continue_changed)
         self.query, self._changed = identity.digest, False
         self.frontier, self.pages, self.trace = frontier, list(pages), trace
-        self._counted = 0
+        self._counted, self._reached = 0, int(BEFORE_TIME)
         self._doomed: list[tuple[int, set[str]]] = []
         self._fresh_frontier = frontier.state()
-        self.streams = tuple(dict.fromkeys(s for p in self.programs for s in p.streams))
+        self.network = network(self.programs)
+        read = tuple(dict.fromkeys(s for p in self.programs for s in p.streams))
+        self.streams = tuple(s for s in read if s not in self.network.fed)
+        self.all_streams = (*self.streams, *(s for s in read if s in self.network.fed))
         self.shapes = tuple(dict.fromkeys(s for p in self.programs for s in p.shapes))
         self.idle = None if options.idle_timeout is None else IdleStreams(options.idle_timeout, folder, self.streams)
         self.tables = frozenset(w.stream for p in self.programs for w in p.windows if w.kind == "last")
@@ -155,6 +160,10 @@ class Driver:
         self.times: dict[str, Timeline] = {}
         self.pending: dict[str, list[SlotCounts]] = {}
         self.restore(None)
+        if self._changed and self.network.fed:
+            raise CheckpointError(
+                f"{folder}: queries that feed each other cannot be changed over a checkpoint; use another folder"
+            )
         self.log.sweep(("slots", "results", "knowledge"))
 
     # -------------------------------------------------------------- state
@@ -162,13 +171,15 @@ class Driver:
         """Takes up the state before a batch (None: the last one): also what a killed process left half done is cut back."""
         found = self.log.last() if batch is None else self.log.before(batch)
         self.state = found or Commit(-1)
+        if self.state.first is not None and not self.state.firsts:  # a checkpoint from before there were several
+            self.state.firsts = dict.fromkeys(self.streams, self.state.first)
         self.frontier.restore(self.state.frontier or self._fresh_frontier)
         self.sink.restore(self.state.lengths)
         if self.trace is not None:
             self.trace.restore(self.state.lengths.get("trace", 0))
         self._restore_rejects()
         self.merging.forget()
-        self.times = {s: Timeline() for s in self.streams}
+        self.times = {s: Timeline() for s in self.all_streams}
         for file in sorted((f for f in self.state.files if f.kind == "times"), key=lambda f: f.least):
             self.times[file.stream].add(read_columns(self.folder / file.path)["t"])
         self.planners = {program.id: Planner(program, self.options.plan, self.workshop) for program in self.programs}
@@ -210,38 +221,46 @@ class Driver:
         if self._changed:
             self._take_over(number)
         after = self.frontier.value
-        tables = frozenset(self.streams) & self.tables
         first = self.programs[0]
-        task = IngestTask(str(self.folder), number, self.streams, self.shapes, first.store, first.seed, after, tables)
-        reports = self.runner.ingest(rows, task) if self.streams else []
+        task = IngestTask(str(self.folder), number, self.all_streams, self.shapes, first.store, first.seed, after, self.tables)
+        reports = list(self.runner.ingest(rows, task)) if self.streams else []
         rejected = [r for report in reports for r in report.rejected]
         if rejected and not self.options.skip_bad:
             raise DataError(self._said(min(rejected, key=lambda r: (r.partition, r.line))))
         files = [*self.state.files, *(f for report in reports for f in report.files)]
-        times = self._seen(reports)
-        files += self._times_files(number, times)
+        files += self._times_files(number, self._seen(reports))
         brought = {stream for report in reports for stream in report.streams}
-        upto = self.frontier.advance(self.idle.decide(number, brought) if self.idle is not None else ())
-        if self.options.drain and self.frontier.ended and (greatest := self.frontier.greatest) is not None:
-            upto = max(drained(p.windows, p.report, self.frontier.last(), greatest) for p in self.programs)
-            self.frontier.value = max(self.frontier.value, upto)
+        self._reached = self.frontier.advance(self.idle.decide(number, brought) if self.idle is not None else ())
         if not self.streams:
-            upto = self.frontier.value = max(after, *(p.report.origin("") for p in self.programs))
-        clock.lap("ingest")
-        new = self._released(reports, upto)
-        self._tell_elements(files)
-        for planner in self.planners.values():
-            planner.advance(new, after, upto)
-        clock.lap("statistics")
-        steps = {p.id: self._step(p, number, after, upto, files) for p in self.programs}
-        clock.lap("optimize")
+            self._reached = max(after, *(p.report.origin("") for p in self.programs))
+        new: dict[str, list[SlotCounts]] = {}
+        steps: dict[str, Step] = {}
         done = Evaluated()
-        if upto > after:
-            size = sum(c.total for parts in new.values() for c in parts)
-            parts = self.options.parts or self._shares(size)
-            steps = {name: replace(step, joins=self.planners[name].physical(parts)) for name, step in steps.items()}
-            tasks = [EvaluateTask(self.planners[p.id].program, steps[p.id], self.sink.format) for p in self.programs]
-            done = self.runner.evaluate(tasks, parts)
+        for place, stage in enumerate(self.network.stages):
+            fed = self._fed(task, stage, done, place) if place else reports
+            if place:
+                files += [f for report in fed for f in report.files]
+                files += self._times_files(number, self._seen(fed), f"n{place}-")
+                reports += fed
+            upto = {p.id: self._upto(p) for p in stage}
+            self.frontier.value = max(self.frontier.value, *upto.values())
+            clock.lap("ingest")
+            new |= self._released(fed, self.frontier.value)
+            self._tell_elements(files)
+            for name, end in upto.items():
+                self.planners[name].advance(new, after, end)
+            clock.lap("statistics")
+            mine = {p.id: self._step(p, number, after, upto[p.id], files) for p in stage}
+            clock.lap("optimize")
+            if max(upto.values()) > after:
+                size = sum(c.total for parts in new.values() for c in parts)
+                parts = self.options.parts or self._shares(size)
+                mine = {name: replace(step, joins=self.planners[name].physical(parts)) for name, step in mine.items()}
+                found = self.runner.evaluate([self._task(p, mine[p.id]) for p in stage], parts)
+                done.shares |= found.shares
+                done.finished |= found.finished
+            steps |= mine
+            clock.lap("execute")
         jobs = self.runner.jobs  # before the sink, whose own jobs are the user's
         clock.lap("execute")
         observed = self._observed(done)
@@ -272,6 +291,32 @@ class Driver:
         self._commit(number, files, done, steps, rejected, reports, lengths)
         return records
 
+    def _upto(self, program: Program) -> int:
+        """Up to where a query is looked at: the frontier, or at the end with ``--drain`` until its windows are empty."""
+        if self.options.drain and self.frontier.ended and (greatest := self.frontier.greatest) is not None:
+            last = {
+                **self.frontier.last(),
+                **{s: int(self.times[s].times[-1]) for s in self.network.fed if len(self.times[s].times)},
+            }
+            greatest = max([greatest, *(last[s] for s in program.streams if s in last)])
+            return max(self._reached, drained(program.windows, program.report, last, greatest))
+        return self._reached
+
+    def _fed(self, task: IngestTask, stage: Sequence[Program], done: Evaluated, place: int) -> list[IngestReport]:
+        """Takes in what queries of earlier stages have put out in this batch and queries of a stage are the first to read."""
+        before = {s for programs in self.network.stages[:place] for program in programs for s in program.streams}
+        read = {s for program in stage for s in program.streams} - before
+        makers = [name for name, stream in self.network.feeds.items() if stream in read]
+        paths = [report.fed for name in makers for report in done.finished.get(name, []) if report.fed]
+        own = [replace(task, stage=f"n{place}-{i}-") for i in range(len(paths))]
+        return [report for path, mine in zip(paths, own) for report in self.runner.ingest(self.folder / path, mine)]
+
+    def _task(self, program: Program, step: Step) -> EvaluateTask:
+        """What executors are to do for a program. Its static relations may be others by now than when it was compiled."""
+        stream = self.network.feeds.get(program.id)
+        feeds = None if stream is None else self.all_streams.index(stream)
+        return EvaluateTask(self.planners[program.id].program, step, self.sink.format, self.options.named, feeds)
+
     def _lag(self, number: int, reports: Sequence[IngestReport]) -> Lag:
         """How far the frontier is behind the newest input; where that cannot be known, behind what has been read."""
         known = self.options.waiting if self.trace is not None else None
@@ -300,20 +345,21 @@ class Driver:
         found: dict[str, Timeline] = {}
         for report in reports:
             for stream, seen in report.streams.items():
-                for partition, (last_time, last_offset) in seen.last.items():
+                for partition, (last_time, last_offset) in seen.last.items() if stream in self.streams else ():
                     self.frontier.seen(partition, stream, last_time, last_offset)
                 if seen.first is not None:
+                    self.state.firsts[stream] = min(seen.first, self.state.firsts.get(stream, seen.first))
                     self.state.first = seen.first if self.state.first is None else min(self.state.first, seen.first)
                 found.setdefault(stream, Timeline()).add(seen.times)
         for stream, line in found.items():
             self.times[stream].add(line.times)
         return {stream: line.times for stream, line in found.items()}
 
-    def _times_files(self, number: int, times: Mapping[str, Ints]) -> list[SlotFile]:
+    def _times_files(self, number: int, times: Mapping[str, Ints], mark: str = "") -> list[SlotFile]:
         files = []
         for i, (stream, t) in enumerate(times.items()):
             if len(t):
-                path = f"slots/times-{number:08d}-{i}.arrow"
+                path = f"slots/times-{number:08d}-{mark}{i}.arrow"
                 write_columns(self.folder / path, {"t": t})
                 files.append(SlotFile("times", path, stream, "", len(t), int(t[0]), int(t[-1])))
         return files
@@ -366,12 +412,13 @@ class Driver:
     def _step(self, program: Program, number: int, after: int, upto: int, files: Sequence[SlotFile]) -> Step:
         previous = self.state.reported.get(program.id, int(NOWHEN))
         found = np.empty(0, np.int64)
+        first = min((self.state.firsts[s] for s in program.streams if s in self.state.firsts), default=None)
         if not program.windows and after < program.report.origin("") <= upto:
             found = np.array([program.report.origin("")], np.int64)
-        elif self.state.first is not None and upto > after:
+        elif first is not None and upto > after:
             times = {stream: line.times for stream, line in self.times.items()}
             moves = {w.name: self._moves(w, files, upto) for w in program.windows if w.every}
-            found = instants(program.windows, program.report, times, self.state.first, after, upto, moves)
+            found = instants(program.windows, program.report, times, first, after, upto, moves)
         step = self._bare(program, number, after, upto, np.concatenate([np.array([previous], np.int64), found]), files)
         return self._planned(program, step, walk=upto > after)
 
@@ -418,7 +465,7 @@ class Driver:
             looked_at = np.unique(np.array([int(NOWHEN), reported], np.int64))  # as if it were the first instant of all
             step = self._bare(program, number, int(BEFORE_TIME), upto, looked_at, files)
             step = replace(self._planned(program, step, walk=True), joins=planner.physical(parts))
-            tasks.append(EvaluateTask(planner.program, step, self.sink.format))
+            tasks.append(self._task(program, step))
         done = self.runner.evaluate(tasks, parts)
         shares = [report for reports in done.shares.values() for report in reports]
         finished = [report for reports in done.finished.values() for report in reports]
@@ -456,7 +503,7 @@ class Driver:
         live, dropped = self.merging.settled(kept_files.files, number, self.frontier.value), kept_files.dropped
         live = self._merged_times(number, live)
         totals = dict(self.state.totals)
-        streams = [seen for report in reports for seen in report.streams.values()]
+        streams = [seen for report in reports for stream, seen in report.streams.items() if stream in self.streams]
         chunks = [f for finished in done.finished.values() for f in finished]
         decisions = [d for p in self.planners.values() for b in p.blocks.values() for d in b.decisions.values()]
         for name, amount in (
@@ -479,12 +526,13 @@ class Driver:
             totals,
             self.frontier.ended,
             f"knowledge/{number:08d}.zip",
+            self.state.firsts,
             self.query,
         )
         write_knowledge(self.folder / state.knowledge, self.planners, self.pending, self._counted)
         gone = {f.path for f in [*self.state.files, *files]} - {f.path for f in live}
         gone |= {f.path for shares in done.shares.values() for report in shares for f in report.fresh}
-        gone |= {f.path for f in chunks if f.path} | ({self.state.knowledge} - {""})
+        gone |= {path for f in chunks for path in (f.path, f.fed) if path} | ({self.state.knowledge} - {""})
         self.log.write(state)
         self.state = state
         self._forget(number, gone)
@@ -507,7 +555,7 @@ class _Clock:
     def lap(self, phase: str) -> None:
         """The phase that ends now."""
         now = time.perf_counter()
-        self.laps[phase] = round(1000 * (now - self.last), 3)
+        self.laps[phase] = round(self.laps.get(phase, 0.0) + 1000 * (now - self.last), 3)
         self.last = now
 
     def done(self) -> Milliseconds:

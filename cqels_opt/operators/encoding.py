@@ -37,6 +37,9 @@ _FIELDS: dict[str, pa.DataType] = {
 ROW_SCHEMA = pa.schema(_FIELDS)
 """What the first stage is given: a row a triple; ``stream`` is the place in the task's streams, ``offset`` the element."""
 
+FED = 1 << 30
+"""The partition of the first stream that a query of the run feeds; no source has one so great."""
+
 _WHAT = {"s": "subject", "p": "predicate", "o": "object"}
 
 
@@ -204,9 +207,11 @@ def _dictionary(column: Any) -> tuple[Any, Ints]:
 
 
 def _scoped(rows: pa.Table, name: str) -> Any:
-    """Blank nodes belong to their stream: their labels get its number in front."""
+    """Blank nodes belong to their stream: their labels get its number in front. Those that queries put out have it already."""
     column: Any = rows.column(name).combine_chunks()
     blank: Any = pc.fill_null(pc.starts_with(column, "_:"), False)
+    outside: Any = pc.less(rows.column("partition").combine_chunks(), pa.scalar(FED))
+    blank = pc.and_(blank, outside)
     parts: list[Any] = ["_:s", rows.column("stream").combine_chunks().cast(pa.string()), "-"]
     renamed = pc.binary_join_element_wise(pc.binary_join_element_wise(*parts, ""), pc.utf8_slice_codeunits(column, 2), "")
     return pc.if_else(blank, renamed, column)

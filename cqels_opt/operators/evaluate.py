@@ -14,14 +14,18 @@ from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pa_parquet
 
 from cqels_opt.operators import cache
 from cqels_opt.operators.accumulators import added_up, amount_names
 from cqels_opt.operators.block import BlockStep, Observed
+from cqels_opt.operators.form_lines import lines
+from cqels_opt.operators.forms import TRUTH
 from cqels_opt.operators.incremental import accumulate, changing
 from cqels_opt.operators.keys import share
-from cqels_opt.operators.output import Answers, answers, column_names, columns_of, json_lines
+from cqels_opt.operators.network import write_elements
+from cqels_opt.operators.output import Answers, answers, column_names, columns_of
 from cqels_opt.operators.program import GroupNode, Program
 from cqels_opt.operators.pushdown import Pushdown, additive_nodes
 from cqels_opt.operators.results import BlockRows, ResultFiles, Segment
@@ -46,6 +50,8 @@ class EvaluateTask:
     program: Program
     step: Step
     format: Format
+    named: bool = False  # lines say which query they are answers of
+    feeds: int | None = None  # the number of the stream whose elements the answers are
 
     @property
     def quiet(self) -> bool:
@@ -98,6 +104,7 @@ class FinishReport:
     times: Ints = field(default_factory=lambda: np.empty((0, 2), np.int64))
     kept: list[SlotFile] = field(default_factory=list)
     replaced: list[str] = field(default_factory=list)
+    fed: str = ""  # the file of the answers as elements
     read: int = 0  # rows of blocks that the operators above them were given
 
 
@@ -238,6 +245,9 @@ def _put(task: EvaluateTask, found: Answers, terms: TermTable, path: str, report
     folder = task.step.path
     (folder / "answers").mkdir(exist_ok=True)
     report.answers = found.total
+    if task.feeds is not None:
+        report.fed = f"{path}.fed.parquet"
+        write_elements(folder / report.fed, found, terms, task.feeds)
     if task.format == "arrow":
         report.path = f"{path}.arrow"
         variables = task.program.variables
@@ -253,6 +263,8 @@ def _put(task: EvaluateTask, found: Answers, terms: TermTable, path: str, report
         named = column_names(task.program.variables)
         instant: pa.DataType = pa.timestamp("ms", "UTC")
         terms_as: dict[str, pa.DataType] = dict.fromkeys(("op", *named.values()), pa.string())
+        if TRUTH in named:
+            terms_as[named[TRUTH]] = pa.bool_()
         shown = pa.schema({"time": instant, **terms_as})
         whole = folder / report.path
         made = whole.with_name(
@@ -260,14 +272,15 @@ def _put(task: EvaluateTask, found: Answers, terms: TermTable, path: str, report
         )  # a file of that name may be linked to where readers are: it is replaced, not written to
         with pa_parquet.ParquetWriter(made, shown) as file:
             for time, terms_of in columns_of(found, terms):
-                arrays = [pa.array(time, instant), [found.op] * len(time), *(terms_of[v] for v in named)]
+                cells = [pc.starts_with(terms_of[v], '"true"') if v == TRUTH else terms_of[v] for v in named]
+                arrays = [pa.array(time, instant), [found.op] * len(time), *cells]
                 file.write_batch(pa.record_batch(arrays, schema=shown))
         made.replace(whole)
         return
     report.path = f"{path}.jsonl"
     stretches = [report.times]
     with (folder / report.path).open("wb") as file:
-        for data, time, length in json_lines(found, terms):
+        for data, time, length in lines(found, terms, task.program.id if task.named else None):
             file.write(data)
             edges = np.flatnonzero(np.append(True, time[1:] != time[:-1]))
             stretches.append(np.stack([time[edges], np.add.reduceat(length, edges)], axis=1))

@@ -22,6 +22,7 @@ from cqels_opt.operators.accumulators import Accumulated, members
 from cqels_opt.operators.keys import EVERY, Keys
 from cqels_opt.operators.program import (
     BlockNode,
+    DescribeNode,
     DistinctNode,
     ExistsNode,
     GroupNode,
@@ -64,6 +65,9 @@ def changing(tree: Tree, scope: Scope, share: Keys = EVERY) -> Rows:
             if kept is not None:
                 return unsteady(kept.rows(touched), scope)
             return unsteady(applied(tree, [touched.within(evaluate(tree.input, scope, touched))], scope), scope)
+    if isinstance(tree, DescribeNode):
+        some = any(len(changing(inner, scope)) for inner in children(tree))
+        return unsteady(evaluate(tree, scope), scope) if some else empty(sorted(scope.schema.variables(tree)))
     if whole_at_instants(tree):
         return unsteady(applied(tree, [evaluate(inner, scope) for inner in children(tree)], scope), scope)
     below_of = zip(children(tree), shares(tree, share, scope.schema))

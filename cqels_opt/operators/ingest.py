@@ -34,6 +34,7 @@ class IngestTask:
     seed: int
     frontier: int
     tables: frozenset[str]  # streams whose elements must be ranked (last-n windows)
+    stage: str = ""  # of elements that queries of the run put out: a mark of their files
 
 
 @dataclass(slots=True)
@@ -93,7 +94,7 @@ def ingest(rows: pa.Table | Iterable[pa.RecordBatch], task: IngestTask, name: st
             continue
         times = t[order]
         seen.times = times[np.append(True, times[1:] != times[:-1])]
-        head = f"slots/{{}}-{task.batch:08d}-{name}-{number}"
+        head = f"slots/{{}}-{task.batch:08d}-{task.stage}{name}-{number}"
         if iri in task.tables:
             first = np.flatnonzero(np.append(True, elements[1:] != elements[:-1]))
             path = head.format("elements") + ".arrow"
@@ -118,7 +119,7 @@ def ingest(rows: pa.Table | Iterable[pa.RecordBatch], task: IngestTask, name: st
             )
             values = {f"v{i}": columns[f"v{i}"] for i in range(shape.width)}
             seen.counts[shape.key] = _counts(columns["t"], values)
-    report.files += _write_terms(folder, f"slots/terms-{task.batch:08d}-{name}.arrow", used, texts, int(t.max()))
+    report.files += _write_terms(folder, f"slots/terms-{task.batch:08d}-{task.stage}{name}.arrow", used, texts, int(t.max()))
     return report
 
 

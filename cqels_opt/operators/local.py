@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pa_parquet
 
 from cqels_opt.operators.driver import Evaluated
 from cqels_opt.operators.evaluate import EvaluateReport, EvaluateTask, FinishReport, Format, evaluate, finish, finish_parts
@@ -32,8 +33,10 @@ class LocalRunner:
         """None: there is no Spark."""
         return 0
 
-    def ingest(self, rows: pa.Table, task: IngestTask) -> list[IngestReport]:
-        """The rows in as many tasks as ``split``."""
+    def ingest(self, rows: pa.Table | Path, task: IngestTask) -> list[IngestReport]:
+        """The rows in as many tasks as ``split``; those of a file of elements in one."""
+        if isinstance(rows, Path):
+            return [ingest(pa_parquet.read_table(rows), task, "t")]
         size = -(-rows.num_rows // self.parallelism) or 1
         return [ingest(rows.slice(i, size), task, f"t{i}") for i in range(0, rows.num_rows, size)]
 

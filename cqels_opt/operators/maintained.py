@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from cqels_opt.operators.program import (
+    DescribeNode,
     DistinctNode,
     ExistsNode,
     ExtendNode,
@@ -31,6 +32,7 @@ NAMES = {
     OrderNode: "ORDER BY",
     FilterNode: "FILTER",
     ExtendNode: "BIND",
+    DescribeNode: "DESCRIBE",
 }
 
 

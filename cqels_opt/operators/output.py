@@ -155,8 +155,14 @@ def _tagged(texts: Any, pattern: str, tag: str) -> Any:
     return pc.replace_substring_regex(texts, pattern, rf'{{"type": "literal", "value": \1, "{tag}": "\2"}}')
 
 
-def json_lines(found: Answers, terms: TermTable, size: int = PIECE) -> Iterator[tuple[pa.Buffer, Ints, Ints]]:
-    """The answers as lines of JSON, a line an occurrence, some at a time: the bytes, and the time and the length of each line."""
+def json_lines(
+    found: Answers, terms: TermTable, size: int = PIECE, said: str | None = None
+) -> Iterator[tuple[pa.Buffer, Ints, Ints]]:
+    """The answers as lines of JSON, a line an occurrence, some at a time: the bytes, and the time and the length of each line.
+
+    ``said`` is the operator as JSON, and what else stands between the time and the bindings.
+    """
+    said = f'"{found.op}"' if said is None else said
     columns: list[tuple[Any, Ints]] = []
     for variable, ids in found.columns.items():
         distinct, inverse = np.unique(ids, return_inverse=True)
@@ -169,7 +175,7 @@ def json_lines(found: Answers, terms: TermTable, size: int = PIECE) -> Iterator[
             bindings = pc.utf8_slice_codeunits(_joined(*(pc.fill_null(_joined(", ", pair), "") for pair in pairs)), 2)
         else:
             bindings = _joined(*pairs, between=", ") if pairs else ""
-        lines = _joined('{"time": ', pa.array(time).cast(_LINE), f', "op": "{found.op}", "bindings": {{', bindings, "}}\n")
+        lines = _joined('{"time": ', pa.array(time).cast(_LINE), f', "op": {said}, "bindings": {{', bindings, "}}\n")
         _, offsets, data = lines.buffers()
         edges = np.frombuffer(offsets, np.int64)[lines.offset : lines.offset + len(lines) + 1]
         yield data.slice(int(edges[0]), int(edges[-1] - edges[0])), time, np.diff(edges)
@@ -195,14 +201,16 @@ def _pieces(found: Answers, size: int) -> Iterator[Ints]:
 def column_names(variables: Sequence[str]) -> dict[str, str]:
     """The DataFrame column of each variable; a name that clashes without regard to case gets ``_2``, ``_3`` …
 
-    ``time``, ``op`` and ``query`` are taken, whether or not the answers of several queries come together.
+    ``time``, ``op`` and ``query`` are taken, whether or not the answers of several queries come together. Columns of answers that
+    are not variables of the query (``.s``) have their name without the full stop.
     """
     taken = {"time", "op", "query"}
     names = {}
     for variable in variables:
-        name, number = variable, 2
+        plain = variable.removeprefix(".")
+        name, number = plain, 2
         while name.lower() in taken:
-            name, number = f"{variable}_{number}", number + 1
+            name, number = f"{plain}_{number}", number + 1
         taken.add(name.lower())
         names[variable] = name
     return names

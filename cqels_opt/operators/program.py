@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from cqels_opt.lod.store import StaticPattern
 from cqels_opt.plans import JoinKind
-from cqels_opt.query.algebra import Aggregate, Expression, Operator, Window
+from cqels_opt.query.algebra import Aggregate, Expression, Operator, Variable, Window
 from cqels_opt.query.scope import uses_now
 from cqels_opt.windows.instants import Report
 from cqels_opt.windows.slots import Shape
@@ -234,6 +234,41 @@ class OrderNode:
     ties: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class FreshBlank:
+    """A blank node of a template: one for each solution, that is, for the values of all variables of the input."""
+
+    label: str
+    solution: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TripleNode:
+    """A triple of a CONSTRUCT template for each row: a variable's value, the id of a constant, or a blank node in each place.
+
+    Rows that would give no triple (something unbound, or of a kind that cannot stand there) are left out.
+    """
+
+    input: Tree
+    places: tuple[Place, Place, Place]
+
+
+@dataclass(frozen=True, slots=True)
+class DescribeNode:
+    """The triples of a graph (its columns are :data:`TRIPLE`) about the values of some variables of the input.
+
+    They are those with such a value as subject and, from blank nodes in their object places, on (concise bounded descriptions).
+    """
+
+    input: Tree
+    graph: Tree
+    variables: tuple[str, ...]
+
+
+Place: TypeAlias = Variable | int | FreshBlank
+TRIPLE = (".s", ".p", ".o")
+"""The columns of triples that are answers."""
+
 Tree: TypeAlias = (
     BlockNode
     | StaticNode
@@ -249,6 +284,8 @@ Tree: TypeAlias = (
     | DistinctNode
     | GroupNode
     | OrderNode
+    | TripleNode
+    | DescribeNode
 )
 
 ROW_WISE = (BlockNode, UnionNode, FilterNode, ExtendNode, ProjectNode)
@@ -259,7 +296,7 @@ def children(tree: Tree) -> tuple[Tree, ...]:
     match tree:
         case JoinNode(left, right) | LeftJoinNode(left, right, _) | MinusNode(left, right):
             return (left, right)
-        case ExistsNode(inner, pattern, _, _):
+        case ExistsNode(inner, pattern, _, _) | DescribeNode(inner, pattern, _):
             return (inner, pattern)
         case UnionNode(parts):
             return parts
@@ -291,6 +328,7 @@ class Program:
     operator: Operator
     store: str
     seed: int
+    output: str | None = None  # the stream that its answers are, in angle brackets, where its text names it
 
     @property
     def streams(self) -> tuple[str, ...]:

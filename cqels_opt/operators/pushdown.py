@@ -15,8 +15,10 @@ from typing import TypeAlias
 from cqels_opt.operators.expressions import needs_instant
 from cqels_opt.operators.keys import Keys
 from cqels_opt.operators.program import (
+    TRIPLE,
     Block,
     BlockNode,
+    DescribeNode,
     DistinctNode,
     ExistsNode,
     ExtendNode,
@@ -30,6 +32,7 @@ from cqels_opt.operators.program import (
     ProjectNode,
     StaticNode,
     Tree,
+    TripleNode,
     UnionNode,
     ValuesNode,
     children,
@@ -73,6 +76,8 @@ class Schema:
                 return frozenset([*keys, *(v for v, _ in aggregates)])
             case MinusNode(left, _) | ExistsNode(left, _, _, _):
                 return self.variables(left)
+            case TripleNode() | DescribeNode():
+                return frozenset(TRIPLE)
         return frozenset[str]().union(*map(self.variables, children(tree)))
 
     def binds(self, tree: Tree) -> Names:
@@ -92,6 +97,8 @@ class Schema:
                 return self.binds(left)
             case ProjectNode(inner, variables) | DistinctNode(inner, variables) | GroupNode(inner, variables, _, _, _):
                 return self.binds(inner) & set(variables)
+            case TripleNode() | DescribeNode():
+                return frozenset(TRIPLE)
         return self.binds(children(tree)[0])
 
     def on(self, node: TwoSided) -> tuple[str, ...]:
@@ -114,7 +121,7 @@ class Schema:
                 return frozenset(names) - {variable}
             case ProjectNode(_, variables) | DistinctNode(_, variables) | GroupNode(_, variables, _, _, _):
                 return frozenset(names) & set(variables)
-            case OrderNode():
+            case OrderNode() | TripleNode() | DescribeNode():
                 return frozenset()
         return frozenset(names)
 
@@ -193,6 +200,8 @@ class Pushdown:
         if isinstance(tree, JoinNode | LeftJoinNode | MinusNode | ExistsNode):
             for side in children(tree):
                 yield from self._wanted(side, frozenset(self.schema.on(tree)))
+        elif isinstance(tree, DescribeNode):
+            yield from self._wanted(tree, frozenset())
         elif isinstance(tree, DistinctNode | GroupNode) and not _only_counts(tree):
             yield from self._wanted(tree.input, frozenset(touched_by(tree, self.schema)))
 
@@ -204,6 +213,9 @@ class Pushdown:
             first = self.schema.first_side(tree, names) if isinstance(tree, JoinNode) else 0
             yield from self._wanted(children(tree)[first], self.schema.below(tree, first, names))
             yield from self._wanted(children(tree)[1 - first], frozenset(self.schema.on(tree)))
+        elif isinstance(tree, DescribeNode):
+            yield from self._wanted(tree.input, frozenset())
+            yield from self._wanted(tree.graph, frozenset(TRIPLE[:1]))
         elif not _only_counts(tree):
             for side, inner in enumerate(children(tree)):
                 yield from self._wanted(inner, self.schema.below(tree, side, names))

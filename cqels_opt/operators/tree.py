@@ -21,6 +21,7 @@ from cqels_opt.operators.join import Indexed, combine, compatible_pairs, covered
 from cqels_opt.operators.keys import EVERY, Keys
 from cqels_opt.operators.program import (
     BlockNode,
+    DescribeNode,
     DistinctNode,
     ExistsNode,
     ExtendNode,
@@ -34,6 +35,7 @@ from cqels_opt.operators.program import (
     Static,
     StaticNode,
     Tree,
+    TripleNode,
     UnionNode,
     ValuesNode,
     children,
@@ -42,6 +44,7 @@ from cqels_opt.operators.pushdown import Schema, TwoSided, moves
 from cqels_opt.operators.results import BlockRows
 from cqels_opt.operators.rows import HIDDEN, Ints, Rows, concat, empty
 from cqels_opt.operators.terms import TermTable
+from cqels_opt.operators.triples import described, instantiated
 from cqels_opt.query.algebra import Expression, Variable
 from cqels_opt.windows.intervals import BEFORE_TIME, FOREVER
 
@@ -103,6 +106,8 @@ def evaluate(tree: Tree, scope: Scope, keys: Keys = EVERY) -> Rows:
             if isinstance(tree, GroupNode) and tree in scope.groups:
                 return scope.groups[tree].rows(below)
             return applied(tree, [below.within(evaluate(tree.input, scope, below))], scope)
+        case DescribeNode(inner, graph, variables):
+            return described(evaluate(inner, scope), lambda keys: evaluate(graph, scope, keys), variables)
     inputs = enumerate(children(tree))
     return applied(
         tree, [evaluate(x, scope, keys.narrowed(scope.schema.below(tree, i, keys.variables))) for i, x in inputs], scope
@@ -170,6 +175,8 @@ def applied(node: Tree, inputs: Sequence[Rows], scope: Scope) -> Rows:
             return grouped(rows, keys, plain, implicit, scope.terms, scope.low, scope.high, whole)
         case OrderNode():
             return _ordered(node, inputs[0], scope)
+        case TripleNode(_, places):
+            return instantiated(inputs[0], places, scope.terms)
     raise AssertionError(node)  # leaves have no inputs
 
 

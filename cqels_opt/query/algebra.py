@@ -237,6 +237,29 @@ Algebra: TypeAlias = (
     Bgp | Join | LeftJoin | Union | Minus | Filter | Extend | Values | Group | Project | Distinct | OrderBy | Slice
 )
 
+
+# ------------------------------------------------------------------ what is made of the solutions
+@dataclass(frozen=True, slots=True)
+class Construct:
+    """CONSTRUCT: the triples of its template, whose blank nodes are variables ``_:…``."""
+
+    template: tuple[TriplePattern, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """ASK: whether there is a solution."""
+
+
+@dataclass(frozen=True, slots=True)
+class Describe:
+    """DESCRIBE: the descriptions of these IRIs, and of the values of these variables."""
+
+    nodes: tuple[Node, ...]
+
+
+Form: TypeAlias = Construct | Ask | Describe
+
 # ------------------------------------------------------------------ windows and queries
 WindowKind: TypeAlias = Literal["now", "range", "grid", "delta", "open-closed", "closed-open", "star", "past", "last", "all"]
 Operator: TypeAlias = Literal["istream", "dstream", "rstream"]
@@ -275,7 +298,9 @@ class Query:
     """A parsed query: the answer's variables in order, the body, its windows by name, and what its text says of output.
 
     ``file`` is what errors call the text.
-    ``operator`` is None where the text does not say ISTREAM, DSTREAM or RSTREAM; the profile then decides.
+    ``operator`` is None where the text does not say ISTREAM, DSTREAM or RSTREAM; the profile then decides. ``form`` is None for
+    SELECT; of the others ``body`` gives the solutions and ``variables`` are those of a solution. ``output`` is the name that the
+    text registers for its answers: an IRI in angle brackets, or a word.
     """
 
     text: str
@@ -286,4 +311,6 @@ class Query:
     clauses: tuple[WindowClause, ...]
     operator: Operator | None = None
     base: str | None = None
+    form: Form | None = None
+    output: str | None = None
     file: str = field(default="query", compare=False, repr=False)

@@ -33,7 +33,6 @@ _WORDS: Final = {
 }
 _AGGREGATES: Final = ("COUNT", "SUM", "MIN", "MAX", "AVG", "SAMPLE", "GROUP_CONCAT")
 _UPDATES: Final = {"INSERT", "DELETE", "LOAD", "CLEAR", "DROP", "CREATE", "ADD", "MOVE", "COPY", "WITH"}
-_NOT_YET: Final = {"CONSTRUCT", "ASK", "DESCRIBE"}
 _TRIPLE_FUNCTIONS: Final = {"TRIPLE", "ISTRIPLE", "SUBJECT", "PREDICATE", "OBJECT"}
 _LOGIC: Final = {"AND": "&&", "OR": "||"}
 _MOST: Final = 6
@@ -71,7 +70,7 @@ def nearest(word: str, known: Iterable[str]) -> str:
 def _accepted(unexpected: UnexpectedInput) -> set[str]:
     parser = getattr(unexpected, "interactive_parser", None)
     if parser is not None:
-        return set(parser.accepts()) - _NOT_YET
+        return set(parser.accepts())
     return set(unexpected.allowed or ()) if isinstance(unexpected, UnexpectedCharacters) else set()
 
 

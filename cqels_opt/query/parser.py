@@ -10,6 +10,7 @@ from lark.exceptions import UnexpectedInput
 from cqels_opt.errors import QueryError
 from cqels_opt.query.algebra import Distinct, Merged, NamedGraph, Project, Query, Slice, Variable
 from cqels_opt.query.dialects import DIALECTS, recognise
+from cqels_opt.query.forms import read_form
 from cqels_opt.query.formulas import read_iri
 from cqels_opt.query.grammar import load
 from cqels_opt.query.groups import read_group
@@ -61,11 +62,12 @@ def _read(text: str, dialect: Dialect, file: str, any_function: bool) -> Query:
         else:
             _clause(reading, part)
     assert query is not None
-    if query.data != "select_query":
-        reading.fail(query, f"{query.data.removesuffix('_query').upper()} is not supported yet: write SELECT")
+    for output in tokens(query):
+        if output.type == "OUTPUT":
+            reading.dialect.clauses["select_head"](reading, query)
     for clause in branches(query):
         _clause(reading, clause)
-    body = read_select(reading, query, reading.default)
+    body, form = read_form(reading, query)
     return Query(
         text=text,
         dialect=dialect.name,
@@ -75,6 +77,8 @@ def _read(text: str, dialect: Dialect, file: str, any_function: bool) -> Query:
         clauses=tuple(reading.clauses),
         operator=reading.operator,
         base=reading.names.base,
+        form=form,
+        output=reading.output,
         file=reading.file,
     )
 

@@ -86,6 +86,7 @@ class Reading:
         self.window_of: dict[Node, str] = {}
         self.clauses: list[WindowClause] = []
         self.operator: Operator | None = None
+        self.output: str | None = None
         self.every = 0
         self.any_function = False
         self.default: Source = DefaultGraph()

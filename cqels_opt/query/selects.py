@@ -18,7 +18,7 @@ from cqels_opt.query.algebra import (
     graph_in,
 )
 from cqels_opt.query.formulas import read_expression, used
-from cqels_opt.query.graphs import join, one_group_a_graph
+from cqels_opt.query.graphs import join, one_group_a_graph, unit
 from cqels_opt.query.groups import filtered, read_group, read_values
 from cqels_opt.query.reading import Aggregates, Branch, Reading, Scope, branches, only, tokens
 from cqels_opt.query.visible import nameable, visible
@@ -34,12 +34,16 @@ class _Item:
 
 
 def read_select(reading: Reading, tree: Branch, source: Source) -> Algebra:
-    """The algebra of a ``select_query`` or ``sub_select``; its outermost Project names the answer's variables."""
-    head, where, modifiers = (_child(tree, rule) for rule in ("select_clause", "where_clause", "modifiers"))
-    output = tokens(branches(head)[0])
+    """The algebra of a query or ``sub_select``; its outermost Project names the variables of an answer.
+
+    Of a query that is no SELECT, which names none, they are all that its solutions can bind.
+    """
+    where, modifiers = only(tree, "where_clause", "where_template"), _child(tree, "modifiers")
+    head = only(tree, "select_clause")
+    output = tokens(branches(head)[0]) if head is not None else []
     if output and tree.data == "sub_select":
         reading.fail(output[0], f"{output[0]} belongs to the outermost SELECT only")
-    body = read_group(reading, branches(where)[0], source)
+    body = read_group(reading, branches(where)[0], source) if where is not None else unit(source)
 
     aggregates = Aggregates(lambda: reading.fresh("agg"))
     scope = Scope(source, "in this place", aggregates)
@@ -47,20 +51,20 @@ def read_select(reading: Reading, tree: Branch, source: Source) -> Algebra:
     keys: list[Variable] = []
     if group_clause is not None:
         body, keys = _group_keys(reading, group_clause, body, source)
-    items = _items(reading, head, scope)
+    items = _items(reading, head, scope) if head is not None else []
     having = _expressions(reading, only(modifiers, "having_clause"), scope)
     order = _order(reading, only(modifiers, "order_clause"), scope)
 
-    star = bool(tokens(head))
+    star = head is None or bool(tokens(head))
     grouped = group_clause is not None or having is not None or bool(aggregates.found)
     in_scope = set(visible(body))
     # Within GRAPH ?g a sub-select is evaluated in each graph by itself: the graph is part of its groups and rows.
     named = graph_in(source)
     graph = (named,) if isinstance(named, Variable) else ()
     if graph and only(modifiers, "slice_clause") is not None:
-        reading.fail(head, "within GRAPH ?g, a sub-select with LIMIT or OFFSET is not supported yet")
+        reading.fail(head or tree, "within GRAPH ?g, a sub-select with LIMIT or OFFSET is not supported yet")
     if grouped:
-        if star:
+        if star and head is not None:
             reading.fail(head, "SELECT * cannot be grouped: name the group keys and the aggregates")
         _check_keys(reading, items, set(keys) | set(aggregates.found.values()))
         in_scope = set(keys)
@@ -81,7 +85,7 @@ def read_select(reading: Reading, tree: Branch, source: Source) -> Algebra:
     if order:
         body = OrderBy(body, tuple(order))
     body = Project(body, (*variables, *graph))
-    if only(head, "set_mode") is not None:
+    if head is not None and only(head, "set_mode") is not None:
         body = Distinct(body)
     return _sliced(reading, body, only(modifiers, "slice_clause"))
 

@@ -18,6 +18,7 @@ from pyspark.sql import functions as f
 
 from cqels_opt.errors import RunError
 from cqels_opt.operators.evaluate import FinishReport, Format
+from cqels_opt.operators.forms import TRUTH
 from cqels_opt.operators.output import column_names
 from cqels_opt.operators.program import Program
 from cqels_opt.trace.writer import cut_back
@@ -163,7 +164,8 @@ def answers_frame(
 ) -> DataFrame:
     """The answers of a batch: ``time`` (timestamp), ``op``, a string column a variable, and with several queries ``query``.
 
-    Queries share a column where their names for it are the same to Spark, that is, without regard to case.
+    Queries share a column where their names for it are the same to Spark, that is, without regard to case. The column of an ASK is a
+    truth value; where a SELECT shares it, a term like others.
     """
     shared: dict[str, str] = {}
     for program in programs:
@@ -190,4 +192,8 @@ def answers_frame(
     schema = ", ".join(["time long", "op string", "query string", *(f"`{name}` string" for name in names)])
     frame = spark.range(0, len(files), 1, len(files)).mapInArrow(read, schema)
     frame = frame.withColumn("time", f.timestamp_millis("time"))
+    truths = {column_names(program.variables)[TRUTH] for program in programs if TRUTH in program.variables}
+    terms = {name.lower() for program in programs for v, name in column_names(program.variables).items() if v != TRUTH}
+    for name in truths - terms:
+        frame = frame.withColumn(name, f.col(name).startswith('"true"'))
     return frame if with_query else frame.drop("query")

@@ -8,7 +8,7 @@ window holds some triple k times, each *triple pattern* t inside ``GRAPH <w> { �
 
 pattern by pattern, because a basic graph pattern over a bag is the join of its triple patterns over the bag. No variable is
 added, so nothing else in the query (DISTINCT, MINUS, ``*``, groups) can notice. ``;`` ``,`` ``[ ]`` and lists are written out
-first; a blank node becomes a variable ``?_bag_…``, since patterns may share it, which :func:`hidden` knows.
+first; a blank node becomes a variable ``?_bag_…``, since patterns may share it, which heads.hidden() knows.
 """
 
 from __future__ import annotations
@@ -18,17 +18,11 @@ from itertools import chain, islice
 
 from cqels_opt.errors import QueryError
 from cqels_opt.verify.dialects import DEFAULT, HERE, graph_copy, window_graph
+from cqels_opt.verify.heads import PREFIX
 from cqels_opt.verify.tokens import Token, closing, solid, tokens
 
-PREFIX = "_bag_"
-"""What the names of variables begin with that are made here and in subselects.py."""
 _GROUP_WORDS = frozenset(("OPTIONAL", "UNION", "MINUS", "FILTER", "BIND", "VALUES", "GRAPH", "SERVICE", "SELECT"))
 _RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
-
-
-def hidden(variable: str) -> bool:
-    """Whether a variable was made here, so that no answer shows it."""
-    return variable.startswith(PREFIX)
 
 
 def over_copies(plain: str, copies: Mapping[str, int], merged: Mapping[str, int] | None = None) -> str:
@@ -39,6 +33,19 @@ def over_copies(plain: str, copies: Mapping[str, int], merged: Mapping[str, int]
     graphs = {window_graph(name): k for name, k in copies.items()} | dict(merged or {})
     many = {f"<{graph}>": (graph, k) for graph, k in graphs.items() if k > 1}
     return _Spreader(plain, many).text() if many or HERE in plain else plain
+
+
+def written_out(triples: str) -> list[tuple[str, str, str]]:
+    """The triples of a block of them, ``;`` ``,`` ``[ ]`` and lists written out; blank nodes are hidden variables."""
+    found, spreader = solid(tokens(triples)), _Spreader(triples, {})
+    written: list[tuple[str, str, str]] = []
+    place = depth = 0
+    for at, token in enumerate([*found, Token("mark", ".", len(triples), len(triples))]):
+        depth += {"[": 1, "(": 1, "]": -1, ")": -1}.get(token.text, 0) if token.kind == "mark" else 0
+        if token.text == "." and token.kind == "mark" and depth == 0:
+            written += spreader.written_out(found[place:at]) if at > place else []
+            place = at + 1
+    return written
 
 
 class _Spreader:
@@ -142,7 +149,7 @@ class _Spreader:
         elif self.many[window][1] == 1:
             self.out += ["GRAPH", window, "{", *(t.text for t in self.tokens[place:stop]), "}"]
         else:
-            for triple in self._written_out(self.tokens[place:stop]):
+            for triple in self.written_out(self.tokens[place:stop]):
                 self.out.append(self._spread(" ".join(triple), window))
         return stop
 
@@ -154,7 +161,7 @@ class _Spreader:
         return "{ " + " UNION ".join(parts) + " }"
 
     # ------------------------------------------------------------ ; , [ ] ( ) written out
-    def _written_out(self, part: Sequence[Token]) -> list[tuple[str, str, str]]:
+    def written_out(self, part: Sequence[Token]) -> list[tuple[str, str, str]]:
         """``s p o ; q r , t`` as its triples."""
         triples: list[tuple[str, str, str]] = []
         subject, place = self._node(part, 0, triples)

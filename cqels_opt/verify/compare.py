@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Context, Decimal, InvalidOperation
 from pathlib import Path
 from typing import Any
 
 from cqels_opt.errors import DataError
+from cqels_opt.verify.forms import BOOLEAN, TRIPLE
+from cqels_opt.verify.isomorphic import isomorphic
 from cqels_opt.verify.literals import literal, literal_parts
-from cqels_opt.verify.model import Answers, Row
+from cqels_opt.verify.model import Answers, Row, Triple
 
 _XSD = "http://www.w3.org/2001/XMLSchema#"
 _EXACT = frozenset(
@@ -45,8 +47,25 @@ def compare(expected: Answers, got: Answers, concatenations: Mapping[str, str] |
     ``concatenations`` are the variables that a GROUP_CONCAT computes, with their separators.
     """
     want, have = _comparable(expected, concatenations or {}), _comparable(got, concatenations or {})
+    for at in _tangled(expected, got) if want == have else ():
+        want += Counter({key: count for key, count in expected.items() if key[0] == at})
+        have += Counter({key: count for key, count in got.items() if key[0] == at})
     missing, extra = _by_time(want - have), _by_time(have - want)
     return [Difference(at, tuple(missing[at]), tuple(extra[at])) for at in sorted(missing.keys() | extra.keys())]
+
+
+def _tangled(expected: Answers, got: Answers) -> Iterator[int]:
+    """The instants whose graphs are equal triple by triple, but not with one renaming of blank nodes."""
+    graphs: dict[tuple[int, str], tuple[list[Triple], list[Triple]]] = {}
+    for side, answers in enumerate((expected, got)):
+        for time, op, row in answers:
+            cells = dict(row)
+            if cells.keys() == set(TRIPLE):
+                s, p, o = (t if (t := cells[name]).startswith("_:") else comparable(t) for name in TRIPLE)
+                graphs.setdefault((time, op), ([], []))[side].append((s, p, o))
+    for (time, _), (one, other) in graphs.items():
+        if any(term.startswith("_:") for triple in one for term in triple) and not isomorphic(one, other):
+            yield time
 
 
 def report(differences: Iterable[Difference], limit: int = 10) -> str:
@@ -66,8 +85,11 @@ def report(differences: Iterable[Difference], limit: int = 10) -> str:
     return "\n".join(lines)
 
 
-def read_answers(path: Path) -> Answers:
-    """The answers of a file as INTERFACE describes it: one JSON object a line, in order of time."""
+def read_answers(path: Path, query: str | None = None) -> Answers:
+    """The answers of a file as INTERFACE describes it: one JSON object a line, in order of time.
+
+    With ``query`` those of one query, where the lines say of which they are.
+    """
     answers: Answers = Counter()
     last = None
     with path.open(encoding="utf-8") as lines:
@@ -76,15 +98,25 @@ def read_answers(path: Path) -> Answers:
                 continue
             try:
                 record = json.loads(line)
-                row = frozenset((name, _term(binding)) for name, binding in record["bindings"].items())
+                rows = list(_rows(record)) if query is None or record.get("query") == query else []
                 time, op = record["time"], record["op"]
             except (ValueError, KeyError, TypeError, AttributeError) as error:
                 raise DataError(f"{path}:{number}: not an answer: {error}") from error
             if last is not None and time < last:
                 raise DataError(f"{path}:{number}: time {time} comes after {last}")
-            answers[time, op, row] += 1
+            answers.update((time, op, row) for row in rows)
             last = time
     return answers
+
+
+def _rows(record: Mapping[str, Any]) -> Iterator[Row]:
+    """The rows of an answer: one of bindings, a truth value, or those of a graph's triples."""
+    if "triples" in record:
+        yield from (frozenset(zip(TRIPLE, (s, p, o))) for s, p, o in record["triples"])
+    elif "boolean" in record:
+        yield frozenset([(BOOLEAN, literal(str(record["boolean"]).lower(), f"{_XSD}boolean", None))])
+    else:
+        yield frozenset((name, _term(binding)) for name, binding in record["bindings"].items())
 
 
 def _term(binding: Mapping[str, Any]) -> str:
@@ -148,4 +180,9 @@ def _by_time(answers: Answers) -> dict[int, list[tuple[str, Row, int]]]:
 
 
 def _show(row: Row) -> str:
+    cells = dict(row)
+    if cells.keys() == set(TRIPLE):
+        return " ".join(cells[name] for name in TRIPLE)
+    if BOOLEAN in cells:
+        return str(cells[BOOLEAN])
     return " ".join(f"?{name}={term}" for name, term in sorted(row)) or "(no bindings)"

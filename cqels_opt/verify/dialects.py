@@ -29,6 +29,7 @@ NAME = "urn:cqels-opt:name"
 DEFAULT = WINDOW + "+0"
 """What the default graph is called where it has copies; copy 1 is the default graph itself."""
 
+FORMS = ("SELECT", "CONSTRUCT", "ASK", "DESCRIBE")
 _MERGE_ALL = ("csparql", "sparqlstream")
 
 
@@ -95,8 +96,8 @@ def rewritten(query: Query) -> Rewritten:
 
 
 def _header(found: list[Token]) -> Iterator[tuple[int, int, str]]:
-    """REGISTER … AS goes, and the R, I or DSTREAM of SELECT."""
-    form = next((p for p, t in enumerate(found) if t.word() == "SELECT"), len(found))
+    """REGISTER … AS goes, and the R, I or DSTREAM behind the form."""
+    form = next((p for p, t in enumerate(found) if t.word() in FORMS), len(found))
     for place, token in enumerate(found[:form]):
         if token.word() == "REGISTER":
             last = next(p for p in range(place, form) if found[p].word() == "AS")

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Literal
 
 from cqels_opt.errors import InputError, QueryError
@@ -17,6 +18,7 @@ from cqels_opt.query.algebra import Query, Window
 from cqels_opt.verify.bags import over_copies
 from cqels_opt.verify.contents import content
 from cqels_opt.verify.dialects import DEFAULT, NAME, element_graph, graph_copy, window_graph
+from cqels_opt.verify.forms import maker
 from cqels_opt.verify.instants import instants, t0_of
 from cqels_opt.verify.model import Answers, Element, Inputs, Options, Row, Triple, bare
 from cqels_opt.verify.on_pyoxigraph import Oxigraph
@@ -45,6 +47,7 @@ def evaluate(query: Query, inputs: Inputs, options: Options, only: Iterable[int]
     plain = plain_sparql(query)
     engine = Rdflib() if chosen(query, inputs, options) == "rdflib" else Oxigraph()
     default = _load(engine, plain, inputs)
+    made = maker(plain.form, engine, plain.prologue, query)
     text = evaluated_once(engine, plain)
     bag = options.duplicates == "bag"
     own = {w.name: _Graph(engine, window_graph(w.name), bag) for w in query.windows}
@@ -77,7 +80,7 @@ def evaluate(query: Query, inputs: Inputs, options: Options, only: Iterable[int]
                 t: e.t for e in sorted((e for h in held for e in h.elements_now()), key=lambda e: e.t) for t in e.triples
             }
             spread = over_copies(at_instant(text, at), copies, {name: graph.copies() for name, graph in merged.items()})
-            now = engine.select(spread)
+            now = made(engine.select(spread), chain(default, *(graph.counts for graph in own.values())))
         else:
             now = before
         if at in wanted:

@@ -25,7 +25,7 @@ def instants(query: Query, times: Times, options: Options) -> list[int]:
     seen = [t for ts in times.values() for t in ts]
     if not seen:
         return []
-    begin, end = min(seen), max(seen)
+    begin, end = min(seen), max(seen) if options.until is None else max(options.until, *seen)
     if options.drain:
         end = _drained(query, times, options, begin, end)
     return _instants(query, times, options, begin, end, restrict=True)

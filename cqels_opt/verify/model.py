@@ -45,8 +45,9 @@ class Options:
     """How answers are put out (SEMANTICS §3, §4).
 
     ``policy`` is a list of ``cc``, ``wc``, ``nc`` and ``p:MILLISECONDS`` with commas, ``policies`` has the exceptions by window
-    name; ``t0`` and ``t0s`` likewise. Without ``operator`` the query's own counts, and ISTREAM where it has none. Late elements
-    are dropped before (:func:`cqels_opt.verify.inputs.drop_late`), file by file.
+    name; ``t0`` and ``t0s`` likewise. ``until`` is where the input ends, if not with the last element that the query reads. Without
+    ``operator`` the query's own counts, and ISTREAM where it has none. Late elements are dropped before
+    (:func:`cqels_opt.verify.inputs.drop_late`), file by file.
     """
 
     policy: str = "cc"
@@ -56,6 +57,7 @@ class Options:
     t0: int = 0
     t0s: Mapping[str, int] = field(default_factory=dict)
     drain: bool = False
+    until: int | None = None
     evaluator: Evaluator = "auto"
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pyoxigraph as ox
 
 from cqels_opt.errors import RunError
-from cqels_opt.verify.bags import hidden
+from cqels_opt.verify.heads import hidden
 from cqels_opt.verify.literals import literal, literal_parts
 from cqels_opt.verify.model import Row, Triple
 from cqels_opt.verify.sparql_engine import TIMESTAMP

@@ -25,7 +25,7 @@ from rdflib.plugins.sparql.parserutils import CompValue, Expr
 from rdflib.plugins.sparql.sparql import FrozenBindings, QueryContext, SPARQLError
 
 from cqels_opt.errors import RunError
-from cqels_opt.verify.bags import hidden
+from cqels_opt.verify.heads import hidden
 from cqels_opt.verify.literals import literal, literal_parts
 from cqels_opt.verify.model import Row, Triple
 from cqels_opt.verify.sparql_engine import TIMESTAMP

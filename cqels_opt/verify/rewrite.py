@@ -18,7 +18,8 @@ from datetime import UTC, datetime, timedelta
 
 from cqels_opt.errors import QueryError
 from cqels_opt.query.algebra import Query
-from cqels_opt.verify.dialects import WINDOW, rewritten, window_graph
+from cqels_opt.verify.dialects import FORMS, WINDOW, rewritten, window_graph
+from cqels_opt.verify.heads import SELECT, Form, asked
 from cqels_opt.verify.ties import with_ties
 from cqels_opt.verify.tokens import Token, apply, closing, solid, tokens
 
@@ -26,7 +27,6 @@ NOW_MARK = '"urn:cqels-opt:now"^^<http://www.w3.org/2001/XMLSchema#dateTime>'
 """Stands for NOW() in the rewritten text, until the instant is known."""
 
 _NOT_A_WINDOW = '!STRSTARTS(STR({variable}), "' + WINDOW + '")'
-_FORMS = ("SELECT", "CONSTRUCT", "ASK", "DESCRIBE")
 _SEEDED = ("RAND", "UUID", "STRUUID")
 
 
@@ -37,7 +37,7 @@ class Plain:
     FROM clauses are taken out of the text, since beside them it could see no window: the evaluation makes their graphs the
     default graph. FROM NAMED clauses of no window are taken out as well: all named graphs that are given can be seen. ``merged``
     has the windows that are merged with the default graph, by the name of the graph that holds both; ``element_graphs`` says whether
-    the graphs of elements are asked for by name.
+    the graphs of elements are asked for by name. A query of another form than SELECT asks for its solutions; ``form`` says what it was.
     """
 
     text: str
@@ -45,6 +45,7 @@ class Plain:
     default: tuple[str, ...]
     merged: Mapping[str, tuple[str, ...]]
     element_graphs: bool
+    form: Form = SELECT
 
 
 def plain_sparql(query: Query) -> Plain:
@@ -55,9 +56,14 @@ def plain_sparql(query: Query) -> Plain:
     found = solid(tokens(text))
     edits: list[tuple[int, int, str]] = []
     default: list[str] = []
-    form = next(p for p, t in enumerate(found) if t.word() in _FORMS)
+    place_of_form = next(p for p, t in enumerate(found) if t.word() in FORMS)
+    form, edit = asked(found, place_of_form, query)
+    made = (edit[0], edit[1]) if edit is not None else (0, 0)  # what the edit covers: nothing else is to be changed in it
+    edits += [edit] if edit is not None else []
     for place, token in enumerate(found):
         after = found[place + 1] if place + 1 < len(found) else token
+        if made[0] <= token.start < made[1]:
+            continue
         if token.word() == "GRAPH":
             edits += _graph_edits(found, place, windows)
         elif token.word() == "FROM":
@@ -70,7 +76,8 @@ def plain_sparql(query: Query) -> Plain:
             edits.append((token.start, token.end, "MIN"))
         elif token.word() in _SEEDED and after.text == "(":
             raise QueryError(f"verify cannot check {token.word()}(): its values are the run's own", query.text, 1, 1)
-    return Plain(with_ties(apply(text, edits)), text[: found[form].start], tuple(default), changed.merged, changed.element_graphs)
+    prologue = text[: found[place_of_form].start]
+    return Plain(with_ties(apply(text, edits)), prologue, tuple(default), changed.merged, changed.element_graphs, form)
 
 
 def concatenations(query: Query) -> dict[str, str]:

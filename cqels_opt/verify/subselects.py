@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from cqels_opt.verify.bags import PREFIX
 from cqels_opt.verify.dialects import WINDOW
+from cqels_opt.verify.heads import PREFIX
 from cqels_opt.verify.model import Triple
 from cqels_opt.verify.rewrite import NOW_MARK, Plain
 from cqels_opt.verify.sparql_engine import SparqlEngine

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from cqels_opt.bench.csrbench import NUMBERS, elements, origins, read_query, runs
-from cqels_opt.bench.csrbench_answers import compare_cqels, compare_windows, recorded
+
+from cqels_opt.bench.csrbench import NUMBERS, Language, compared, elements, origins, read_query, run, runs
+from cqels_opt.bench.csrbench_answers import compare_cqels, compare_windows, ours, recorded
+from cqels_opt.bench.local import write_elements
 
 pytestmark = pytest.mark.needs_shared_data
 
@@ -32,10 +35,10 @@ def test_each_t0_that_the_slide_allows_is_tried() -> None:
 
 def test_cqels_answers_are_the_independent_evaluations_and_the_recorded_ones_are_explained(folder: Path) -> None:
     figures = {}
-    for run in runs(elements(folder), ("cqels",)):
-        assert run.verdict.equal, run.verdict.text()
-        one = compare_cqels(run.number, recorded(folder, "cqels", run.number), run.answers)
-        figures[run.number] = (one.rows, one.equal, one.missing, one.extra, one.correct)
+    for found in runs(elements(folder), ("cqels",)):
+        assert found.verdict.equal, found.verdict.text()
+        one = compare_cqels(found.number, recorded(folder, "cqels", found.number), found.answers)
+        figures[found.number] = (one.rows, one.equal, one.missing, one.extra, one.correct)
     assert figures == {
         1: (15, 15, 0, 0, True),
         2: (15, 15, 0, 0, True),
@@ -70,6 +73,45 @@ def test_cqels_returns_every_temperature_as_an_answer_to_query_7(folder: Path) -
     assert len(answered) == len(set(answered)) == 957 and set(answered) == observed
 
 
+def test_cqels_averages_readings_of_four_seconds_ago_as_well(folder: Path, tmp_path: Path) -> None:
+    stream, query = elements(folder), read_query("cqels", 4)
+    write_elements(tmp_path / "stream.ndjson", stream)
+    longer = replace(query, operator="rstream", windows=(replace(query.windows[0], width=4_001),))
+    found = run(longer, None, stream, tmp_path / "stream.ndjson", tmp_path / "run")
+    assert found.verdict.equal
+    ours_at = {time: ours(Counter({(time, op, row): n})) for (time, op, row), n in found.answers.items()}
+    assert all(bag == ours_at[at // 1000 * 1000] for at, bag in recorded(folder, "cqels", 4))
+
+
+def test_a_row_that_csparql_loses_at_one_closing_comes_at_the_next(folder: Path) -> None:
+    theirs = dict(recorded(folder, "csparql", 3))
+    windows = Counter({key: n for one in runs(elements(folder), ("csparql",), numbers=(3,)) for key, n in one.answers.items()})
+    mine = {at: ours(Counter({k: n for k, n in windows.items() if k[0] == at})) for at in (29_000, 33_000)}
+    assert mine[29_000] - theirs[28_000] == theirs[32_000] - mine[33_000] != Counter()
+
+
+@pytest.mark.parametrize("language", ["rspql", "csparql"])
+def test_answers_at_every_t0_are_the_independent_evaluations(folder: Path, language: Language) -> None:
+    found = list(runs(elements(folder), (language,)))
+    assert len(found) == 30
+    assert not [one.verdict.text() for one in found if not one.verdict.equal]
+    if language == "csparql":
+        figures = compared(folder, found, ("csparql", "sparqlstream"))
+        correct = {(one.engine, one.query) for one in figures if one.correct}
+        assert correct == {("csparql", n) for n in (1, 2, 4, 6, 7)} | {("sparqlstream", n) for n in (2, 3, 7)}
+        at_their_instants = {(one.engine, one.query): (one.equal, one.answers) for one in figures}
+        assert [at_their_instants["csparql", n] for n in NUMBERS] == [(4, 4), (11, 33), (5, 9), (9, 9), (34, 38), (7, 7), (7, 7)]
+        assert [at_their_instants["sparqlstream", n] for n in NUMBERS] == [
+            (3, 3),
+            (15, 15),
+            (5, 5),
+            (6, 9),
+            (25, 26),
+            (2, 3),
+            (4, 4),
+        ]
+
+
 def test_windows_are_compared_at_their_instants_and_moved() -> None:
     def window(*rows: str) -> Counter[tuple[int, str, frozenset[tuple[str, str]]]]:
         return Counter((0, "=", frozenset({("x", f'"{row}"')})) for row in rows)
@@ -77,13 +119,13 @@ def test_windows_are_compared_at_their_instants_and_moved() -> None:
     def answer(*rows: str) -> Counter[frozenset[tuple[str, str]]]:
         return Counter(frozenset({("x", row)}) for row in rows)
 
-    ours = {2000: window("a"), 4000: window("a", "b"), 6000: window("c")}
-    exact = compare_windows("one", 1, [(2000, answer("a")), (4000, answer("a", "b"))], ours, 2000)
+    mine = {2000: window("a"), 4000: window("a", "b"), 6000: window("c")}
+    exact = compare_windows("one", 1, [(2000, answer("a")), (4000, answer("a", "b"))], mine, 2000)
     assert (exact.equal, exact.moved, exact.correct, exact.why) == (2, None, True, "the same")
-    late = compare_windows("one", 1, [(1000, answer("a")), (3000, answer("a", "b"))], ours, 2000)
+    late = compare_windows("one", 1, [(1000, answer("a")), (3000, answer("a", "b"))], mine, 2000)
     assert (late.equal, late.moved, late.equal_moved, late.correct) == (0, 1, 2, True)
-    lost = compare_windows("one", 1, [(2000, answer("a")), (4000, answer("a")), (6000, answer("c", "d"))], ours, 2000)
+    lost = compare_windows("one", 1, [(2000, answer("a")), (4000, answer("a")), (6000, answer("c", "d"))], mine, 2000)
     assert (lost.equal, lost.missing, lost.extra, lost.correct) == (1, 1, 1, False)
     assert lost.why == "at 4 s it lacks 1; at 6 s it has too many by 1"
-    left_out = compare_windows("one", 1, [(2000, answer("a")), (6000, answer("c"))], ours, 2000)
+    left_out = compare_windows("one", 1, [(2000, answer("a")), (6000, answer("c"))], mine, 2000)
     assert left_out.equal == 2 and not left_out.correct

@@ -9,9 +9,9 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from cqels_opt.bench.w3c.explained import MEANT_OTHERWISE, explanation
 
 from cqels_opt.bench.w3c import outcomes, show
+from cqels_opt.bench.w3c.explained import MEANT_OTHERWISE, explanation
 from cqels_opt.bench.w3c.manifest import ARCHIVE, W3CTest, read_tests, unpacked
 from cqels_opt.bench.w3c.results import Result, difference
 from cqels_opt.bench.w3c.running import Outcome

@@ -60,9 +60,15 @@ def marked(text: str) -> tuple[str, int, int]:
         ("SELECT ?x { ^SERVICE <http://a> { ?x ?y ?z } }", "SERVICE is not supported yet"),
         ("SELECT ?x { ?x ^foaf:knows/foaf:name ?z }", "property paths are not supported yet"),
         ("SELECT ?x { ?x ^(foaf:knows|^foaf:knows)+ ?z }", "property paths are not supported yet"),
-        ("^CONSTRUCT { ?x ?y ?z } WHERE { ?x ?y ?z }", "CONSTRUCT is not supported yet"),
-        ("^ASK { ?x ?y ?z }", "ASK is not supported yet"),
-        ("^DESCRIBE ?x { ?x ?y ?z }", "DESCRIBE is not supported yet"),
+        # other forms than SELECT
+        ("^CONSTRUCT WHERE { ?x ?y ?z FILTER(?z > 1) }", "CONSTRUCT WHERE holds triples alone: write those that it makes as"),
+        ("^CONSTRUCT WHERE { GRAPH <http://g> { ?x ?y ?z } }", "CONSTRUCT WHERE cannot hold GRAPH: write the triples that it"),
+        ("CONSTRUCT { ?x ?y ?z }^", "the query ends too early; expected '{', FROM or WHERE"),
+        ("CONSTRUCT { ?x ^foa:name ?z } WHERE { ?x ?y ?z }", "the prefix 'foa:' is not declared; did you mean 'foaf:'?"),
+        ("CONSTRUCT { ?x ?y ?z ^FILTER(?x) } WHERE { ?x ?y ?z }", "unexpected FILTER; expected"),
+        ("^CONSTUCT { ?x ?y ?z } WHERE { ?x ?y ?z }", "unexpected CONSTUCT; did you mean CONSTRUCT?"),
+        ("ASK ^?x { ?x ?y ?z }", "unexpected ?x; expected '{', FROM or WHERE"),
+        ("DESCRIBE ^{ ?x ?y ?z }", "unexpected '{'; expected a variable, an IRI or an operator"),
         ("SELECT ?x { ^<< ?x ?y ?z >> ?a ?b }", "quoted triples (SPARQL-star, SPARQL 1.2) are not supported yet"),
         ("SELECT ?x { ?x ?y ?z {^| ?a ?b |} }", "quoted triples (SPARQL-star, SPARQL 1.2) are not supported yet"),
         ("^INSERT DATA { <a> <b> <c> }", "INSERT changes data, and is not supported"),
@@ -91,5 +97,5 @@ def test_too_deep_a_query_is_an_error_of_ours() -> None:
 
 
 def test_an_empty_query() -> None:
-    with pytest.raises(QueryError, match="the query ends too early; expected BASE, PREFIX, REGISTER, SELECT or VERSION"):
+    with pytest.raises(QueryError, match="the query ends too early; expected ASK, BASE, CONSTRUCT, DESCRIBE, PREFIX or REGISTER"):
         parse("  # nothing\n")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 from cqels_opt.query.algebra import Algebra, InWindow, Source, Variable, Window
-from cqels_opt.query.dialects.forms import grammar, ignore, read_count, read_duration, stream_of
+from cqels_opt.query.dialects.forms import grammar, read_count, read_duration, register, stream_of
 from cqels_opt.query.reading import Branch, Dialect, Reading, branches, span, tokens
 
 
@@ -45,6 +45,6 @@ DIALECT = Dialect(
     name="cqels",
     grammar=grammar("cqels"),
     recognise=re.compile(r"\] ?AS [?$]|(?<!FROM )(?<!NAMED )\bSTREAM (<>|[\w.-]*:[\w.-]*) ?\[[^]]*\] ?\{", re.IGNORECASE),
-    clauses={"named_window": _named_window, "registration": ignore},
+    clauses={"named_window": _named_window, "registration": register},
     patterns={"stream_block": _stream_block},
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from cqels_opt.query.algebra import Window
-from cqels_opt.query.dialects.forms import grammar, ignore, merge, read_count, read_duration, stream_of
+from cqels_opt.query.dialects.forms import grammar, merge, read_count, read_duration, register, stream_of
 from cqels_opt.query.reading import Branch, Dialect, Reading, branches, span
 
 
@@ -25,6 +25,6 @@ DIALECT = Dialect(
     name="csparql",
     grammar=grammar("csparql"),
     recognise=re.compile(r"\bFROM STREAM\b|\bREGISTER (QUERY|STREAM)\b", re.IGNORECASE),
-    clauses={"registration": ignore, "from_stream": _from_stream},
+    clauses={"registration": register, "from_stream": _from_stream},
     patterns={},
 )

@@ -64,7 +64,9 @@ def merge(reading: Reading, window: Window) -> None:
             reading.default = Merged((window.name,), default)
 
 
-def ignore(reading: Reading, tree: Branch) -> None:
-    """A header that decides nothing here: the query's name, and in C-SPARQL the COMPUTED EVERY (the closings decide)."""
+def register(reading: Reading, tree: Branch) -> None:
+    """A header: the name of the query and of its answers. C-SPARQL's COMPUTED EVERY decides nothing (the closings decide)."""
+    for name in tree.find_data("registered_name"):
+        reading.output = read_iri(reading, branches(name)[0]) if branches(name) else str(tokens(name)[0])
     for every in tree.find_data("duration"):
         read_duration(reading, every)

@@ -10,7 +10,7 @@ from functools import reduce
 from typing import Final
 
 from cqels_opt.query.algebra import Algebra, InWindow, Join, Operator, Source, Union, Values, Variable, Window
-from cqels_opt.query.dialects.forms import grammar, read_count, read_duration
+from cqels_opt.query.dialects.forms import grammar, read_count, read_duration, register
 from cqels_opt.query.formulas import read_iri
 from cqels_opt.query.groups import graph_name
 from cqels_opt.query.mistakes import nearest
@@ -20,6 +20,7 @@ _OPERATORS: Final[dict[str, Operator]] = {"RSTREAM": "rstream", "ISTREAM": "istr
 
 
 def _registration(reading: Reading, tree: Branch) -> None:
+    register(reading, tree)
     reading.operator = _OPERATORS.get(tokens(tree)[0].upper())
     every = only(tree, "computed_every")
     if every is not None:

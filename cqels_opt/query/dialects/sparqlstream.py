@@ -1,4 +1,4 @@
-"""SPARQLstream: ``FROM NAMED STREAM <stream> [NOW - a TO NOW - b SLIDE c]`` and ``SELECT ISTREAM``.
+"""SPARQLstream: ``FROM NAMED STREAM <stream> [NOW - a TO NOW - b SLIDE c]`` and ``SELECT ISTREAM``, ``CONSTRUCT ISTREAM``.
 
 All windows and the static default graph are matched as one graph; a named stream also by ``GRAPH <stream>``.
 """
@@ -44,7 +44,7 @@ def _output(reading: Reading, tree: Branch) -> None:
 DIALECT = Dialect(
     name="sparqlstream",
     grammar=grammar("sparqlstream", header=False),
-    recognise=re.compile(r"\[ ?(FROM )?NOW ?[-\u2013\u2212]|\bSELECT [RID]STREAM\b", re.IGNORECASE),
+    recognise=re.compile(r"\[ ?(FROM )?NOW ?[-\u2013\u2212]|\b(SELECT|CONSTRUCT|ASK|DESCRIBE) [RID]STREAM\b", re.IGNORECASE),
     clauses={"from_stream": _from_stream, "from_named_stream": _from_stream, "select_head": _output},
     patterns={},
 )

@@ -1,0 +1,177 @@
+"""CSRBench (Dell'Aglio et al., ISWC 2013): its seven queries in three languages, checked at every t0, next to what real engines answered.
+
+A query's answer is correct if it is the one for *some* t0 (``papers/rsp-ql-2014.txt``, Definition 25): the engine, where it has windows
+with a t0, is run with each that the slide allows, in steps of the data's second, and judged by the independent evaluation. The first
+t0 is the window's length before the first element, so that the first windows are filled in part, as they are in the real engines.
+
+What the real engines answered is then held against our answers: at the instants that they gave, and for all instants moved by the same
+number of seconds, since their clocks did not start with the stream.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from cqels_opt.bench.csrbench_answers import Compared, compare_cqels, compare_windows, recorded
+from cqels_opt.bench.local import Prepared, write_elements
+from cqels_opt.bench.real_data import real_data
+from cqels_opt.bench.screen import console, table
+from cqels_opt.bench.w3c.results import read_quads
+from cqels_opt.errors import RunError
+from cqels_opt.lod.build import build_store
+from cqels_opt.operators.compile import Compiler
+from cqels_opt.operators.local import LocalSink
+from cqels_opt.operators.planner import PlanMode
+from cqels_opt.operators.profile import PROFILES, meaning
+from cqels_opt.query.algebra import Query
+from cqels_opt.query.parser import parse
+from cqels_opt.verify import Answers, Element, Inputs, Options, Verdict, judge, read_answers
+from cqels_opt.windows.replay import BatchSize, ReplaySource, cut
+
+QUERIES = Path(__file__).parent / "csrbench_queries"
+STREAM = "http://ex.org/streams/csrbench"
+SECOND = 1000
+NUMBERS = range(1, 8)
+Language = Literal["rspql", "csparql", "cqels"]
+LANGUAGES: tuple[Language, ...] = ("rspql", "csparql", "cqels")
+POLICIES: dict[Language, str] = {"rspql": "wc", "csparql": "wc,nc", "cqels": "cc"}
+"""The report policies of the profiles, as the independent evaluation writes them."""
+ENGINES = "What the real engines answered: parts of their answers that are ours, at their instants and with all instants moved"
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One query with one t0 (milliseconds; None: its windows have none): its answers, and what the independent evaluation says."""
+
+    language: Language
+    number: int
+    t0: int | None
+    answers: Answers
+    verdict: Verdict
+
+
+def elements(folder: Path) -> list[Element]:
+    """The stream: file k is one graph at k seconds."""
+    found = []
+    for file in sorted((folder / "data").glob("data_*.ttl")):
+        at = int(file.stem.removeprefix("data_")) * SECOND
+        triples = tuple((s, p, o) for s, p, o, _ in read_quads(file))
+        found.append(Element(at, triples, f"<{STREAM}/{file.stem}>"))
+    return found
+
+
+def read_query(language: Language, number: int) -> Query:
+    """A query of the benchmark in one of the languages."""
+    return parse((QUERIES / language / f"q{number}.rq").read_text(encoding="utf-8"), language, f"q{number}.rq")
+
+
+def origins(query: Query) -> list[int]:
+    """Every t0 that the slide of the query's window allows (``Z`` of the paper's oracle), or none where it has no t0."""
+    (window,) = query.windows
+    return [] if window.kind == "range" else [k * SECOND - window.width for k in range(window.slide // SECOND)]
+
+
+def run(query: Query, t0: int | None, stream: list[Element], file: Path, folder: Path) -> Run:
+    """The engine's answers to a query, judged; its input drains."""
+    language: Any = query.dialect
+    meant = meaning(query, t0=None if t0 is None else {"": t0})
+    folder.mkdir()
+    build_store(folder / "store", [], durable=False)
+    program = Compiler(query, str(folder / "store"), folder, meant.report, meant.duplicates == "set").compile("q", meant.operator)
+    prepared = Prepared("q", program, cut([ReplaySource(f"<{STREAM}>", (file,))], folder / "replay", BatchSize(count=8)), folder)
+    sink = LocalSink()
+    driver = prepared.driver(folder / "state", sink, mode=PlanMode("first"), drain=True)
+    for number, rows in enumerate(prepared.chunks()):
+        driver.batch(number, rows)
+    out = folder / "answers.jsonl"
+    out.write_text("".join(line + "\n" for line in sink.lines), encoding="utf-8")
+    answers = read_answers(out)
+    options = Options(
+        policy=POLICIES[language],
+        operator=PROFILES[language].operator if query.operator is None else query.operator,
+        duplicates=PROFILES[language].duplicates,
+        t0=t0 or 0,
+        drain=True,
+    )
+    return Run(language, 0, t0, answers, judge(query, Inputs({STREAM: stream}), options, answers))
+
+
+def runs(
+    stream: list[Element], languages: tuple[Language, ...] = LANGUAGES, quick: bool = False, numbers: Iterable[int] = NUMBERS
+) -> Iterator[Run]:
+    """Every query in every language at every t0; ``quick``: at the first and the last t0."""
+    with tempfile.TemporaryDirectory(prefix="cqels-opt-bench-") as scratch:
+        file = Path(scratch) / "stream.ndjson"
+        write_elements(file, stream)
+        for language in languages:
+            for number in numbers:
+                query = read_query(language, number)
+                every: list[int | None] = [*origins(query)] or [None]
+                for t0 in sorted({every[0] or 0, every[-1] or 0}) if quick and every != [None] else every:
+                    found = run(query, t0, stream, file, Path(scratch) / f"{language}{number}_{t0}")
+                    yield Run(language, number, t0, found.answers, found.verdict)
+
+
+def study(quick: bool) -> dict[str, Any]:
+    """All queries at all t0, each judged, and the recorded answers of the real engines held against ours."""
+    folder = real_data("csrbench")
+    found = list(runs(elements(folder), quick=quick))
+    wrong = [r for r in found if not r.verdict.equal]
+    if wrong:
+        raise RunError(f"{wrong[0].language} q{wrong[0].number}, t0 {wrong[0].t0}: {wrong[0].verdict.text(3)}")
+    checked = [
+        {
+            "query": number,
+            "language": language,
+            "t0": len(mine := [r for r in found if (r.language, r.number) == (language, number)]),
+            "instants": sum(r.verdict.instants for r in mine),
+            "rows": sum(r.verdict.rows for r in mine),
+        }
+        for number in NUMBERS
+        for language in LANGUAGES
+    ]
+    return {"results": checked, "engines": [c.as_json() for c in compared(folder, found)] if not quick else []}
+
+
+def compared(folder: Path, found: list[Run], engines: tuple[str, ...] = ("csparql", "sparqlstream", "cqels")) -> list[Compared]:
+    """What each real engine answered, next to our answers at all t0."""
+    results = []
+    for number in NUMBERS:
+        (window,) = read_query("csparql", number).windows
+        windows = _by_closing(r for r in found if (r.language, r.number) == ("csparql", number))
+        for engine in engines:
+            if engine == "cqels":
+                mine = next(r for r in found if (r.language, r.number) == ("cqels", number))
+                results.append(compare_cqels(number, recorded(folder, engine, number), mine.answers))
+            else:
+                results.append(compare_windows(engine, number, recorded(folder, engine, number), windows, window.slide))
+    return results
+
+
+def _by_closing(found: Iterable[Run]) -> dict[int, Answers]:
+    """The rows of the window that closes at each instant: whatever t0 it belongs to, its content is the same."""
+    windows: dict[int, Answers] = {}
+    for one in found:
+        for (time, op, row), count in one.answers.items():
+            windows.setdefault(time, type(one.answers)())[time, op, row] = count
+    return windows
+
+
+def show(found: dict[str, Any]) -> None:
+    """Prints what was checked, and the table of the real engines."""
+    shown = table("query", "language", "t0s", "instants", "rows", title="Equal to the independent evaluation at every t0")
+    for row in found["results"]:
+        shown.add_row(*(str(row[name]) for name in ("query", "language", "t0", "instants", "rows")))
+    console().print(shown)
+    if found["engines"]:
+        engines = table("query", "engine", "answers", "rows", "as ours", "moved", "as ours", "correct", "why", title=ENGINES)
+        for row in found["engines"]:
+            moved = "" if row["moved"] is None else f"{row['moved']:+d} s"
+            at_best = "" if row["moved"] is None else f"{row['equal_moved']}/{row['answers']}"
+            cells = row["query"], row["engine"], row["answers"], row["rows"], f"{row['equal']}/{row['answers']}"
+            engines.add_row(*map(str, cells), moved, at_best, "yes" if row["correct"] else "no", row["why"])
+        console().print(engines)

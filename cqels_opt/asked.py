@@ -1,0 +1,128 @@
+"""The queries that a command was asked to run, as the engine and as the independent evaluation take them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from cqels_opt import verify as checking
+from cqels_opt.errors import InputError
+from cqels_opt.operators.profile import meaning, with_bounds
+from cqels_opt.options import ExplainOptions, RunOptions
+from cqels_opt.query.algebra import Query
+from cqels_opt.query.parser import parse
+from cqels_opt.query.printing import to_text
+from cqels_opt.verify import Element, Inputs
+from cqels_opt.verify import Options as Checked
+from cqels_opt.windows.instants import Policy
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A query, its name in a run of several, and what the options say of its windows."""
+
+    file: Path
+    text: str
+    query: Query
+    id: str | None
+    report: Mapping[str, Policy]
+    t0: Mapping[str, int]
+
+
+def asked_for(options: RunOptions) -> list[Asked]:
+    """The queries of the options. Several are named after their files; a window that an option names may be of any of them."""
+    texts = [_text(path) for path in options.queries]
+    queries = [parse(text, options.dialect, str(path)) for text, path in zip(texts, options.queries)]
+    one = len(queries) == 1
+    windows = {window.name for query in queries for window in query.windows}
+    for option, given in (("--report", options.report), ("--t0", options.t0)):
+        if not one and (wrong := sorted(set(given) - windows - {""})):
+            raise InputError(f"{option} {wrong[0]}=…: no query has a window {wrong[0]}; there are {', '.join(sorted(windows))}")
+    found: list[Asked] = []
+    for path, text, query in zip(options.queries, texts, queries):
+        own = {"", *(window.name for window in query.windows)}
+        report = {name: policy for name, policy in options.report.items() if one or name in own}
+        t0 = {name: time for name, time in options.t0.items() if one or name in own}
+        found.append(Asked(path, text, query, None if one else _name(path, [other.id for other in found]), report, t0))
+    return found
+
+
+def translated(options: ExplainOptions) -> str:
+    """The queries of the options in the dialect that these name."""
+    return "\n".join(to_text(asked.query, options.to or asked.query.dialect) for asked in asked_for(options.run))
+
+
+def _name(path: Path, taken: Sequence[str | None]) -> str:
+    stem = re.sub(r"[^\w.-]", "_", path.stem)
+    return next(name for name in (stem, *(f"{stem}_{n}" for n in range(2, len(taken) + 3))) if name not in taken)
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: not UTF-8 text (byte {error.start})") from error
+
+
+# ------------------------------------------------------------------ verify
+def judged(options: RunOptions, inputs: Inputs, out: Path) -> list[checking.Verdict]:
+    """What the independent evaluation says of the answers in a file, query by query.
+
+    The graphs that it finds for one query are the elements of the stream that others read.
+    """
+    waiting, streams = asked_for(options), dict(inputs.streams)
+    several = len(waiting) > 1
+    read = {window.stream.strip("<>") for asked in waiting for window in asked.query.windows}
+    until = max((e.t for iri, elements in streams.items() if iri in read for e in elements), default=None) if several else None
+    verdicts = []
+    while waiting:
+        made = {_output(asked) for asked in waiting}
+        asked = next(a for a in waiting if not made & {window.stream.strip("<>") for window in a.query.windows})
+        waiting.remove(asked)
+        query = with_bounds(asked.query, options.bounds)
+        how = replace(_as_verified(asked, query, options), until=until)
+        known = Inputs(streams, inputs.default, inputs.graphs)
+        verdicts.append(checking.judge(query, known, how, checking.read_answers(out, asked.id)))
+        if (output := _output(asked)) in read:
+            streams[output] = graphs_as_elements(checking.evaluate(query, known, how))
+    return verdicts
+
+
+def _output(asked: Asked) -> str:
+    return (asked.query.output or "").strip("<>")
+
+
+def graphs_as_elements(answers: checking.Answers) -> list[Element]:
+    """The graphs that a query puts out, each an element with the time of its instant."""
+    found: dict[int, list[tuple[str, str, str]]] = {}
+    for time, _, row in answers:
+        cells = dict(row)
+        found.setdefault(time, []).append((cells[".s"], cells[".p"], cells[".o"]))
+    return [Element(time, tuple(triples)) for time, triples in sorted(found.items())]
+
+
+def _as_verified(asked: Asked, query: Query, options: RunOptions) -> Checked:
+    """The meaning of a query in the words of the independent evaluation."""
+    meant = meaning(query, options.profile, asked.report, options.output_operator, options.duplicates, asked.t0)
+    report = meant.report
+    return Checked(
+        policy=_words(report.default),
+        policies={name: _words(policy) for name, policy in report.by_window.items()},
+        operator=meant.operator,
+        duplicates=meant.duplicates,
+        t0=report.origin(""),
+        t0s={name: t0 for name, t0 in report.t0.items() if name},
+        drain=options.drain,
+    )
+
+
+def _words(policy: Policy) -> str:
+    words = {
+        "cc": policy.content_change,
+        "wc": policy.window_close,
+        "nc": policy.non_empty,
+        f"p:{policy.period}": policy.period > 0,
+    }
+    return ",".join(word for word, said in words.items() if said)

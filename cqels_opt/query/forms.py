@@ -1,0 +1,87 @@
+"""CONSTRUCT, ASK and DESCRIBE: the solutions of such a query, and what it makes of them (SPARQL 1.1 §16.2 to §16.4)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from cqels_opt.query.algebra import (
+    Algebra,
+    Ask,
+    Bgp,
+    Construct,
+    Describe,
+    Distinct,
+    Form,
+    InWindow,
+    Join,
+    Merged,
+    NamedGraph,
+    Node,
+    Project,
+    Slice,
+    TriplePattern,
+)
+from cqels_opt.query.formulas import read_iri
+from cqels_opt.query.reading import Branch, Reading, branches, only, tokens
+from cqels_opt.query.selects import read_select
+from cqels_opt.query.triples import read_triples
+
+
+def read_form(reading: Reading, tree: Branch) -> tuple[Algebra, Form | None]:
+    """The solutions of a query, and what it makes of them; None for SELECT."""
+    body = read_select(reading, tree, reading.default)
+    match tree.data:
+        case "construct_query":
+            return body, Construct(_template(reading, tree, body))
+        case "ask_query":
+            return body, Ask()
+        case "describe_query":
+            return body, Describe(_described(reading, tree, body))
+    return body, None
+
+
+def _template(reading: Reading, tree: Branch, body: Algebra) -> tuple[TriplePattern, ...]:
+    written = only(tree, "construct_template")
+    if written is None:
+        return tuple(_patterns(reading, tree, _solutions(body)))
+    # Labels of blank nodes in the template have nothing to do with those of the WHERE clause (§16.2.1).
+    outside, reading.labels = reading.labels, {}
+    block = only(written, "triples_block")
+    found = read_triples(reading, block, reading.number("run")) if block is not None else []
+    reading.labels = outside
+    return tuple(found)
+
+
+def _solutions(body: Algebra) -> Algebra:
+    """What the modifiers of a query stand on."""
+    while isinstance(body, Slice | Distinct | Project):
+        body = body.input
+    return body
+
+
+def _patterns(reading: Reading, tree: Branch, body: Algebra) -> Iterator[TriplePattern]:
+    """The triple patterns of ``CONSTRUCT WHERE``, which may stand in windows; anything else cannot be a template."""
+    match body:
+        case Join(left, right):
+            yield from _patterns(reading, tree, left)
+            yield from _patterns(reading, tree, right)
+        case Bgp(patterns, source) if isinstance(source, InWindow | Merged) or source == reading.default:
+            yield from patterns
+        case Bgp(_, NamedGraph()):
+            reading.fail(tree, "CONSTRUCT WHERE cannot hold GRAPH: write the triples that it makes as CONSTRUCT { … } WHERE")
+        case _:
+            reading.fail(tree, "CONSTRUCT WHERE holds triples alone: write those that it makes as CONSTRUCT { … } WHERE")
+
+
+def _described(reading: Reading, tree: Branch, body: Algebra) -> tuple[Node, ...]:
+    if any(token.type == "STAR" for token in tokens(tree)):
+        while isinstance(body, Slice):
+            body = body.input
+        return body.variables if isinstance(body, Project) else ()
+    nodes: list[Node] = []
+    for child in branches(tree):
+        if child.data == "variable":
+            nodes.append(reading.variable(child))
+        elif child.data == "iri":
+            nodes.append(read_iri(reading, child))
+    return tuple(dict.fromkeys(nodes))

@@ -1,0 +1,253 @@
+"""How each dialect says windows, where a pattern is matched, and the header. What it cannot say is a QueryError that says why."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from cqels_opt.query.algebra import (
+    Construct,
+    DefaultGraph,
+    Describe,
+    InWindow,
+    Merged,
+    NamedGraph,
+    Query,
+    Source,
+    Variable,
+    Window,
+)
+from cqels_opt.query.printing.writing import Writing, found_in
+
+_UNITS: Final = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s"), (1, "ms"))
+_KINDS: Final = {
+    "now": "[NOW]",
+    "range": "a range without a step",
+    "grid": "a range that slides on a grid",
+    "delta": "a sliding δ-window",
+    "open-closed": "a range with a step",
+    "closed-open": "a range with a step that holds its opening and not its closing (--bounds closed-open, or C-SPARQL)",
+    "star": "a window of RSP-QL* (COMPUTED EVERY)",
+    "past": "a range that ends before now",
+    "last": "the last n elements",
+    "all": "[ALL]",
+}
+
+
+@dataclass(frozen=True)
+class Style:
+    """A dialect's words. ``operator`` is what follows SELECT, ``default`` where patterns outside GRAPH are matched."""
+
+    window: Callable[[Writing, Window], str]
+    opened: Callable[[Writing, Source], str]
+    default: Callable[[Query], Source]
+    header: Callable[[Writing], str]
+    operator: Callable[[Writing], str]
+    check: Callable[[Writing], None] = lambda writing: None
+
+
+def duration(milliseconds: int) -> str:
+    """A duration in its largest unit that needs no fraction."""
+    size, unit = next(found for found in _UNITS if milliseconds % found[0] == 0)
+    return f"{milliseconds // size}{unit}"
+
+
+def _cannot(writing: Writing, window: Window) -> str:
+    more = f" by {window.every}" if window.kind == "last" and window.every else ""
+    writing.fail(f"it has no words for the window {window.name}, {_KINDS[window.kind]}{more}")
+
+
+# ------------------------------------------------------------------ where a pattern is matched
+def _graph(writing: Writing, source: Source) -> str:
+    """GRAPH of static data; what other sources a dialect has comes before this."""
+    _no_elements(writing, source)
+    match source:
+        case NamedGraph(name):
+            return f"GRAPH {writing.node(name)}"
+        case Merged():
+            writing.fail("it does not match patterns in windows and static data merged")
+        case InWindow(window):
+            writing.fail(f"it has no name for the window {window}, in which a pattern is matched alone")
+        case _:
+            writing.fail("it matches no pattern in the static default graph alone")
+
+
+def _no_elements(writing: Writing, source: Source) -> None:
+    if isinstance(source, InWindow) and source.graph is not None:
+        writing.fail("it does not name the graphs of a window's elements")
+
+
+def _window_of(writing: Writing, name: str) -> Window:
+    return next(window for window in writing.query.windows if window.name == name)
+
+
+def _used(query: Query) -> set[str]:
+    """The windows in which some pattern is matched alone."""
+    return {source.window for source in found_in(query.body, InWindow)}
+
+
+def _none(query: Query) -> Source:
+    return DefaultGraph()
+
+
+def _all_merged(query: Query) -> Source:
+    return Merged(tuple(window.name for window in query.windows), _from(query))
+
+
+def _unnamed_merged(query: Query) -> Source:
+    merged = tuple(window.name for window in query.windows if window.name not in _used(query))
+    return Merged(merged, _from(query)) if merged else _from(query)
+
+
+def _from(query: Query) -> DefaultGraph | NamedGraph:
+    """The default graph that a FROM clause names, where windows are merged with it; elsewhere GRAPH says the same."""
+    return next((source.default for source in found_in(query.body, Merged)), DefaultGraph())
+
+
+# ------------------------------------------------------------------ headers
+def _nothing(writing: Writing) -> str:
+    if writing.query.operator is not None:
+        writing.fail(f"it has no word for {writing.query.operator.upper()}: its profile or --output-operator decides")
+    return ""
+
+
+def _no_header(writing: Writing) -> str:
+    if writing.query.output is not None and isinstance(writing.query.form, Construct | Describe):
+        writing.fail(f"it has no name for a stream of answers, {writing.query.output}")
+    return ""
+
+
+def _registered(kind: str) -> Callable[[Writing], str]:
+    def header(writing: Writing) -> str:
+        name = writing.query.output
+        stream = kind == "STREAM" and isinstance(writing.query.form, Construct | Describe)
+        return "" if name is None else f"REGISTER {'STREAM' if stream else 'QUERY'} {name} AS"
+
+    return header
+
+
+# ------------------------------------------------------------------ CQELS
+def _cqels_name(writing: Writing, window: str) -> str:
+    """The name of a window, which no variable of the query has: elsewhere windows are named by IRIs."""
+    taken = {v.name for v in found_in((writing.query.body, writing.query.form), Variable)}
+    others = {other.name for other in writing.query.windows if other.name != window}
+    names = (window, f"w_{window}", *(f"w{n}_{window}" for n in range(len(taken) + len(others) + 1)))
+    return next(name for name in names if name not in taken | others)
+
+
+def _cqels_window(writing: Writing, window: Window) -> str:
+    match window:
+        case Window(_, _, "now"):
+            text = "NOW"
+        case Window(_, _, "all"):
+            text = "ALL"
+        case Window(_, _, "range", width):
+            text = f"RANGE {duration(width)}"
+        case Window(_, _, "grid", width, slide):
+            text = f"RANGE {duration(width)} " + ("TUMBLING" if width == slide else f"SLIDE {duration(slide)}")
+        case Window(_, _, "last", count=count, every=0):
+            text = f"TRIPLES {count}"
+        case _:
+            return _cannot(writing, window)
+    return f"FROM NAMED {window.stream} [{text}] AS ?{_cqels_name(writing, window.name)}"
+
+
+def _cqels_opened(writing: Writing, source: Source) -> str:
+    _no_elements(writing, source)
+    return f"GRAPH ?{_cqels_name(writing, source.window)}" if isinstance(source, InWindow) else _graph(writing, source)
+
+
+# ------------------------------------------------------------------ RSP-QL
+def _rspql_window(writing: Writing, window: Window) -> str:
+    match window:
+        case Window(_, _, "open-closed" | "star", width, slide):
+            text = f"RANGE {duration(width)} STEP {duration(slide)}"
+        case Window(_, _, "last", count=count, every=every):
+            text = f"ELEMENTS {count}" + (f" STEP {every}" if every else "")
+        case _:
+            return _cannot(writing, window)
+    return f"FROM NAMED WINDOW <urn:window:{window.name}> ON {window.stream} [{text}]"
+
+
+def _rspql_opened(writing: Writing, source: Source) -> str:
+    return f"WINDOW <urn:window:{source.window}>" if isinstance(source, InWindow) else _graph(writing, source)
+
+
+def _rspql_header(writing: Writing) -> str:
+    query = writing.query
+    every = max((w.step for w in query.windows if w.kind in ("star", "last")), default=0)
+    if not (query.operator or query.output or every):
+        return ""
+    if every and any(w.step != every or w.kind == "open-closed" for w in query.windows):
+        writing.fail("its COMPUTED EVERY holds for all windows of a query")
+    name = query.output or "<urn:answers>"
+    return f"REGISTER {(query.operator or 'stream').upper()} {name}{f' COMPUTED EVERY {duration(every)}' * bool(every)} AS"
+
+
+def _by_header(writing: Writing) -> str:
+    return ""
+
+
+# ------------------------------------------------------------------ C-SPARQL
+def _csparql_window(writing: Writing, window: Window) -> str:
+    match window:
+        case Window(_, _, "closed-open", width, slide):
+            text = f"RANGE {duration(width)} " + ("TUMBLING" if width == slide else f"STEP {duration(slide)}")
+        case Window(_, _, "last", count=count, every=0):
+            text = f"RANGE TRIPLES {count}"
+        case _:
+            return _cannot(writing, window)
+    return f"FROM STREAM {window.stream} [{text}]"
+
+
+# ------------------------------------------------------------------ SPARQLstream
+def _named_once(writing: Writing) -> None:
+    """Streams are known by their own names: two windows over one of them cannot both be named."""
+    streams = [_window_of(writing, name).stream for name in sorted(_used(writing.query))]
+    for stream in streams:
+        if streams.count(stream) > 1:
+            writing.fail(f"it names windows by their streams, and two of the windows over {stream} are named")
+
+
+def _sparqlstream_window(writing: Writing, window: Window) -> str:
+    match window:
+        case Window(_, _, "open-closed", width, slide):
+            text = f"NOW - {duration(width)} SLIDE {duration(slide)}"
+        case Window(_, _, "range", width):
+            text = f"NOW - {duration(width)}"
+        case Window(_, _, "past", width, end, step=step):
+            text = f"NOW - {duration(width)} TO NOW - {duration(end)}" + (f" SLIDE {duration(step)}" if step else "")
+        case _:
+            return _cannot(writing, window)
+    return f"FROM {'NAMED ' * (window.name in _used(writing.query))}STREAM {window.stream} [{text}]"
+
+
+def _by_stream(writing: Writing, source: Source) -> str:
+    _no_elements(writing, source)
+    return f"GRAPH {_window_of(writing, source.window).stream}" if isinstance(source, InWindow) else _graph(writing, source)
+
+
+def _sparqlstream_operator(writing: Writing) -> str:
+    return f" {writing.query.operator.upper()}" if writing.query.operator is not None else ""
+
+
+# ------------------------------------------------------------------ Streaming SPARQL
+def _streaming_window(writing: Writing, window: Window) -> str:
+    match window:
+        case Window(_, _, "delta", width, slide):
+            text = f"RANGE {width} " + ("FIXED" if width == slide else f"SLIDE {slide}")
+        case Window(_, _, "last", count=count, every=0):
+            text = f"ELEMS {count}"
+        case _:
+            return _cannot(writing, window)
+    return f"FROM {'NAMED ' * (window.name in _used(writing.query))}STREAM {window.stream} WINDOW {text}"
+
+
+STYLES: Final[Mapping[str, Style]] = {
+    "cqels": Style(_cqels_window, _cqels_opened, _none, _registered("QUERY"), _nothing),
+    "rspql": Style(_rspql_window, _rspql_opened, _none, _rspql_header, _by_header),
+    "csparql": Style(_csparql_window, _graph, _all_merged, _registered("STREAM"), _nothing),
+    "sparqlstream": Style(_sparqlstream_window, _by_stream, _all_merged, _no_header, _sparqlstream_operator, _named_once),
+    "streaming-sparql": Style(_streaming_window, _by_stream, _unnamed_merged, _no_header, _nothing, _named_once),
+}

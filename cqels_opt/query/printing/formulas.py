@@ -1,0 +1,63 @@
+"""Expressions and aggregates as text. Every operator has its brackets: they leave no trace in the algebra."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from cqels_opt.query.algebra import Aggregate, Call, Constant, Exists, Expression, Variable
+from cqels_opt.query.printing.writing import Writing, term
+from cqels_opt.rdf.terms import literal
+
+_BINARY: Final = frozenset(("=", "!=", "<", ">", "<=", ">=", "+", "-", "*", "/", "&&", "||"))
+_UNARY: Final = {"!": "!", "UNARY-": "-", "UNARY+": "+"}
+
+
+def expression(writing: Writing, node: Expression) -> str:
+    """The text of an expression."""
+    match node:
+        case Variable(name):
+            aggregated = writing.aggregates.get(name)
+            return writing.node(node) if aggregated is None else aggregate(writing, aggregated)
+        case Constant(text):
+            return term(text)
+        case Exists(pattern, negated):
+            return f"{'NOT ' * negated}EXISTS {{ {writing.pattern(writing, pattern)} }}"
+        case Call("IN" | "NOT IN" as function, (needle, *others)):
+            return f"({expression(writing, needle)} {function} ({_listed(writing, others)}))"
+        case Call(function, _) if function in _BINARY:
+            return f"({f' {function} '.join(expression(writing, part) for part in _chain(node))})"
+        case Call(function, (only,)) if function in _UNARY:
+            return f"({_UNARY[function]}({expression(writing, only)}))"
+        case Call("IRI", (name, _)):  # the second is the base, which BASE says
+            return f"IRI({expression(writing, name)})"
+        case Call(function, arguments):
+            return f"{function}({_listed(writing, arguments)})"
+
+
+def _chain(call: Call) -> list[Expression]:
+    """The operands of ``a || b || c``, which leans to the left and may be long."""
+    found: list[Expression] = []
+    first: Expression = call
+    while isinstance(first, Call) and first.function == call.function and len(first.arguments) == 2:
+        first, last = first.arguments
+        found.append(last)
+        if call.function not in ("&&", "||", "+", "*"):
+            break
+    return [first, *reversed(found)]
+
+
+def _listed(writing: Writing, parts: list[Expression] | tuple[Expression, ...]) -> str:
+    return ", ".join(expression(writing, part) for part in parts)
+
+
+def aggregate(writing: Writing, node: Aggregate) -> str:
+    """The text of an aggregate."""
+    what = "*" if node.argument is None else expression(writing, node.argument)
+    separator = f"; SEPARATOR = {literal(node.separator)}" if node.separator != " " else ""
+    return f"{node.function}({'DISTINCT ' * node.distinct}{what}{separator})"
+
+
+def constraint(writing: Writing, node: Expression) -> str:
+    """What stands behind FILTER or HAVING."""
+    text = expression(writing, node)
+    return text if text.startswith("(") else f"({text})"

@@ -1,0 +1,104 @@
+"""Graph patterns as text: for each node of the algebra the elements of a group that are read as it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cqels_opt.query.algebra import (
+    Algebra,
+    Bgp,
+    Distinct,
+    Extend,
+    Filter,
+    Group,
+    InWindow,
+    Join,
+    LeftJoin,
+    Minus,
+    OrderBy,
+    Project,
+    Slice,
+    TriplePattern,
+    Union,
+    Values,
+    graph_in,
+)
+from cqels_opt.query.printing.formulas import constraint, expression
+from cqels_opt.query.printing.selects import select
+from cqels_opt.query.printing.writing import Writing, predicate, term
+
+
+def inside(writing: Writing, node: Algebra) -> str:
+    """What stands between the braces of a group that is read as a node."""
+    if isinstance(node, Filter):
+        return " ".join([*_elements(writing, node.input), f"FILTER {constraint(writing, node.condition)}"])
+    if isinstance(node, Project | Distinct | Slice):
+        return select(writing, node)
+    return " ".join(_elements(writing, node))
+
+
+def _elements(writing: Writing, node: Algebra) -> list[str]:
+    """A node as elements of a group that are read one after the other; what ends a group, or begins one, gets braces of its own."""
+    match node:
+        case Bgp(patterns, source):
+            if not patterns and graph_in(source) is None:
+                return []
+            text = triples(writing, patterns)
+            if isinstance(source, InWindow) and source.graph is not None:
+                text = f"GRAPH {writing.node(source.graph)} {{ {text} }}"
+            return [text] if source == writing.default else [f"{writing.opened(writing, source)} {{ {text} }}"]
+        case Join(left, right):
+            return [*_elements(writing, left), *_joined(writing, left, right)]
+        case LeftJoin(left, right, condition):
+            optional = _braced(writing, right) if isinstance(right, Filter) else inside(writing, right)
+            if condition is not None:
+                optional = _braced(writing, right) if isinstance(right, Filter | Project | Distinct | Slice) else optional
+                optional = f"{optional} FILTER {constraint(writing, condition)}"
+            return [*_elements(writing, left), f"OPTIONAL {{ {optional} }}"]
+        case Minus(left, right):
+            return [*_elements(writing, left), f"MINUS {_braced(writing, right)}"]
+        case Extend(inner, variable, value):
+            return [*_elements(writing, inner), f"BIND({expression(writing, value)} AS {writing.node(variable)})"]
+        case Union(left, right):
+            first = _elements(writing, left)[0] if isinstance(left, Union) else _braced(writing, left)
+            return [f"{first} UNION {_braced(writing, right)}"]
+        case Values():
+            return [values(writing, node)]
+        case Filter() | Project() | Distinct() | Slice():
+            return [_braced(writing, node)]
+        case Group(_, keys, aggregates):  # that the parser has made, for groups within GRAPH ?g
+            named: Algebra = node
+            for variable, _ in aggregates:
+                named = Extend(named, variable, variable)
+            return [_braced(writing, Project(named, (*keys, *(variable for variable, _ in aggregates))))]
+        case OrderBy():
+            writing.fail("ORDER BY stands where only a sub-select can")
+
+
+def _joined(writing: Writing, left: Algebra, right: Algebra) -> list[str]:
+    """The right side of a join, as one element: it would run together with triples before it, or be read as more than one."""
+    if isinstance(right, Bgp) and right.patterns and not (right.source == writing.default and _ends_in_triples(writing, left)):
+        return _elements(writing, right)
+    return _elements(writing, right) if isinstance(right, Values | Union) else [_braced(writing, right)]
+
+
+def _ends_in_triples(writing: Writing, node: Algebra) -> bool:
+    if isinstance(node, Join):
+        return isinstance(node.right, Bgp) and node.right.source == writing.default
+    return isinstance(node, Bgp) and node.source == writing.default
+
+
+def _braced(writing: Writing, node: Algebra) -> str:
+    return f"{{ {inside(writing, node)} }}"
+
+
+def triples(writing: Writing, patterns: Sequence[TriplePattern]) -> str:
+    """The triple patterns of a basic graph pattern, or of a template."""
+    return " ".join(f"{writing.node(t.s)} {predicate(writing, t.p)} {writing.node(t.o)} ." for t in patterns)
+
+
+def values(writing: Writing, node: Values) -> str:
+    """Inline data."""
+    head = " ".join(map(writing.node, node.variables))
+    rows = (" ".join("UNDEF" if cell is None else term(cell) for cell in row) for row in node.rows)
+    return f"VALUES ({head}) {{ {' '.join(f'({row})' for row in rows)} }}"

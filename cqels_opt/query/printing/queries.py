@@ -1,0 +1,49 @@
+"""A whole query as text: header, form, windows and body."""
+
+from __future__ import annotations
+
+from cqels_opt.errors import QueryError
+from cqels_opt.query.algebra import Ask, Construct, DefaultGraph, Describe, Merged, NamedGraph, Query
+from cqels_opt.query.mistakes import nearest
+from cqels_opt.query.printing.dialects import STYLES, Style
+from cqels_opt.query.printing.patterns import inside, triples
+from cqels_opt.query.printing.selects import select
+from cqels_opt.query.printing.writing import Writing
+
+
+def to_text(query: Query, dialect: str) -> str:
+    """The query in a dialect. QueryError, which says why, where the dialect has no words for a window or a pattern of it.
+
+    The text says what the query's own text says: windows, patterns, output. A profile or an option (``--report``) that it was given
+    is not part of it, and the dialect's own profile may be another one.
+    """
+    if dialect not in STYLES:
+        raise QueryError(f"unknown dialect {dialect!r}{nearest(dialect, STYLES)}; there are {', '.join(STYLES)}", file=query.file)
+    style = STYLES[dialect]
+    writing = Writing(query, dialect, DefaultGraph(), style.opened, inside)
+    style.check(writing)
+    writing.default = style.default(query) if query.windows else DefaultGraph()
+    lines = [f"BASE {_bracketed(query.base)}"] if query.base else []
+    lines += filter(None, [style.header(writing)])
+    default = writing.default.default if isinstance(writing.default, Merged) else None
+    clauses = f"\nFROM {writing.node(default.name)}" if isinstance(default, NamedGraph) else ""
+    clauses += "".join(f"\n{style.window(writing, window)}" for window in query.windows)
+    lines.append(select(writing, query.body, _head(writing, style), f"{clauses}\n" if clauses else "", style.operator(writing)))
+    return "\n".join(lines) + "\n"
+
+
+def _head(writing: Writing, style: Style) -> str | None:
+    """The words before the windows; None for SELECT, whose head stands with its items."""
+    operator = style.operator(writing)
+    match writing.query.form:
+        case Construct(template):
+            return f"CONSTRUCT{operator} {{ {triples(writing, template)} }}"
+        case Ask():
+            return f"ASK{operator}"
+        case Describe(nodes):
+            return f"DESCRIBE{operator} {' '.join(map(writing.node, nodes)) or '*'}"
+    return None
+
+
+def _bracketed(iri: str) -> str:
+    return iri if iri.startswith("<") else f"<{iri}>"

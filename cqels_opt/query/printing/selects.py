@@ -1,0 +1,100 @@
+"""SELECT and its solution modifiers as text: the nodes from a projection down to the group pattern."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from cqels_opt.query.algebra import (
+    Algebra,
+    Distinct,
+    Expression,
+    Extend,
+    Filter,
+    Group,
+    Join,
+    OrderBy,
+    Project,
+    Slice,
+    Values,
+    Variable,
+)
+from cqels_opt.query.printing.formulas import constraint, expression
+from cqels_opt.query.printing.writing import Writing
+
+
+@dataclass
+class Parts:
+    """A query's algebra taken apart. ``made`` are the expressions of SELECT over groups; without groups they are BINDs of the body."""
+
+    body: Algebra
+    variables: tuple[Variable, ...] = ()
+    distinct: bool = False
+    slice: Slice | None = None
+    order: tuple[tuple[Expression, bool], ...] = ()
+    made: dict[Variable, Expression] = field(default_factory=dict)
+    group: Group | None = None
+    having: Expression | None = None
+    values: Values | None = None
+
+
+def parts_of(node: Algebra) -> Parts:
+    """The parts of a node that is a whole query or sub-select."""
+    found = Parts(node)
+    if isinstance(found.body, Slice):
+        found.slice, found.body = found.body, found.body.input
+    if isinstance(found.body, Distinct):
+        found.distinct, found.body = True, found.body.input
+    assert isinstance(found.body, Project)
+    found.variables, found.body = found.body.variables, found.body.input
+    if isinstance(found.body, OrderBy):
+        found.order, found.body = found.body.keys, found.body.input
+    below, made = found.body, dict[Variable, Expression]()
+    while isinstance(below, Extend):
+        made[below.variable] = below.expression
+        below = below.input
+    values = below.right if isinstance(below, Join) and isinstance(below.right, Values) else None
+    grouped = below.left if isinstance(below, Join) and values is not None else below
+    having = grouped.condition if isinstance(grouped, Filter) else None
+    grouped = grouped.input if isinstance(grouped, Filter) else grouped
+    if isinstance(grouped, Group):
+        return replace(found, body=grouped.input, made=made, group=grouped, having=having, values=values)
+    return found
+
+
+def select(writing: Writing, node: Algebra, head: str | None = None, clauses: str = "", operator: str = "") -> str:
+    """The text of a query or sub-select. ``head`` stands instead of ``SELECT …``, ``clauses`` before WHERE, ``operator`` behind SELECT."""
+    parts = parts_of(node)
+    aggregates = {v.name: spec for v, spec in parts.group.aggregates} if parts.group is not None else {}
+    within = replace(writing, aggregates=aggregates)
+    items = " ".join(_item(within, variable, parts.made) for variable in parts.variables) or "*"
+    text = [head if head is not None else f"SELECT{operator} {'DISTINCT ' * parts.distinct}{items}", clauses]
+    body = replace(writing, aggregates={})
+    text.append(f"WHERE {{ {writing.pattern(body, parts.body)} }}")
+    if parts.group is not None:
+        if not parts.group.implicit:
+            text.append(f"GROUP BY {' '.join(map(writing.node, parts.group.keys))}")
+        if parts.having is not None:
+            text.append(f"HAVING {constraint(within, parts.having)}")
+    if parts.order:
+        text.append(f"ORDER BY {' '.join(_key(within, key, descending) for key, descending in parts.order)}")
+    if parts.slice is not None:
+        text += [f"LIMIT {parts.slice.limit}"] * (parts.slice.limit is not None)
+        text += [f"OFFSET {parts.slice.offset}"] * (parts.slice.offset > 0 or parts.slice.limit is None)
+    if parts.values is not None:
+        text.append(writing.pattern(body, parts.values))
+    return " ".join(filter(None, text))
+
+
+def _item(writing: Writing, variable: Variable, made: dict[Variable, Expression]) -> str:
+    if variable not in made:
+        return writing.node(variable)
+    return f"({expression(writing, made[variable])} AS {writing.node(variable)})"
+
+
+def _key(writing: Writing, key: Expression, descending: bool) -> str:
+    text = expression(writing, key)
+    return (
+        text
+        if isinstance(key, Variable) and not descending and text.startswith("?")
+        else f"{'DESC' if descending else 'ASC'}({text})"
+    )

@@ -1,0 +1,236 @@
+"""Queries printed and read again: an equal algebra, equal windows, but for names that the parser makes; and what cannot be said."""
+
+from __future__ import annotations
+
+import random
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from random_cases import make
+
+from cqels_opt.errors import QueryError
+from cqels_opt.query.algebra import Query
+from cqels_opt.query.dialects import DIALECTS
+from cqels_opt.query.parser import parse
+from cqels_opt.query.printing import to_text
+
+from .test_w3c import Case, cases
+
+__all__ = ["cases"]
+QUERIES = sorted((Path(__file__).parents[2] / "docs" / "queries").glob("*.rq"))
+P = "PREFIX : <http://ex.org/> PREFIX xsd: <http://www.w3.org/2001/XMLSchema#>\n"
+
+
+def shape(query: Query) -> tuple[str, ...]:
+    """What a query says, with its variables and windows numbered in the order in which they appear."""
+    windows = [window.name for window in query.windows]
+    text = repr((query.variables, query.body, query.form))
+    text = re.sub(r"(window=|windows=\()('[^)]*')", lambda found: found[1] + _numbered(found[2], windows), text)
+    names: dict[str, int] = {}
+    text = re.sub(r"Variable\(name=('(?:[^'\\]|\\.)*')\)", lambda found: f"?{names.setdefault(found[1], len(names))}", text)
+    return text, repr([replace(window, name="") for window in query.windows]), repr(query.operator), repr(query.base)
+
+
+def _numbered(text: str, windows: list[str]) -> str:
+    return re.sub(r"'([^']*)'", lambda found: str(windows.index(found[1])) if found[1] in windows else found[0], text)
+
+
+def round_trip(query: Query, dialect: str) -> str:
+    printed = to_text(query, dialect)
+    again = parse(printed, dialect)
+    if "right=Group(" in repr(query.body):
+        query = again  # a group of all within GRAPH ?g, which has no text of its own: it is written as a sub-select
+        printed = to_text(query, dialect)
+        again = parse(printed, dialect)
+    assert shape(again) == shape(query), printed
+    assert [v.name for v in again.variables if v.name[0].isalpha()] == [v.name for v in query.variables if v.name[0].isalpha()]
+    return printed
+
+
+BODIES = [
+    "SELECT ?x { %s }",
+    "SELECT DISTINCT ?x (?k + 1 AS ?zz) { %s BIND(-?x AS ?k) } ORDER BY DESC(?zz) ?x LIMIT 3 OFFSET 1",
+    "SELECT ?x (COUNT(DISTINCT *) AS ?n) (SUM(?v * 2) / COUNT(?v) AS ?m) { %s OPTIONAL { ?x :v ?v FILTER(?v > 1 && !BOUND(?q)) } }"
+    " GROUP BY ?x (STR(?v)) (?v + 1 AS ?key) HAVING (MAX(?v) < 3) ORDER BY COUNT(?v)",
+    "SELECT (GROUP_CONCAT(?x; SEPARATOR = ', ') AS ?g) { %s }",
+    "SELECT * { { %s } UNION { ?x :b 'a\\n\"b'@en } UNION { ?x a true } MINUS { ?x :c 1.50 } }",
+    "SELECT ?x { %s { ?x :p [ :q _:l ; :r (1 2) ] } ?x :s ?t FILTER(?t IN (1, -2, 3e5) || ?t NOT IN (:a)) }",
+    "SELECT ?x { %s FILTER NOT EXISTS { ?x :p ?y FILTER(?y = ?x) } FILTER EXISTS { { ?x :q ?y } UNION { } } }",
+    "SELECT ?x { { SELECT ?x (MIN(?z) AS ?m) { %s ?x :z ?z } GROUP BY ?x } { ?x :t ?m FILTER(?m > 1) } "
+    "VALUES (?x ?m) { (:a UNDEF) (1 2) } }",
+    "SELECT ?x { %s OPTIONAL { { ?x :p ?y FILTER(?y > 1) } FILTER(?x != ?y) } "
+    "OPTIONAL { SELECT ?x { ?x :a ?w } LIMIT 2 } } VALUES ?x { :a }",
+    "SELECT (COUNT(*) AS ?n) { %s } HAVING (COUNT(*) > 1) VALUES ?n { 1 2 }",
+    "SELECT ?g ?x { %s GRAPH ?g { ?x :p ?g OPTIONAL { ?g :q ?y } } GRAPH :h { } GRAPH ?h { ?x ?y ?z } }",
+    "CONSTRUCT { ?x :of [ :in _:b ] . _:b a ?x } { %s _:b :k ?x } ORDER BY ?x LIMIT 5",
+    "CONSTRUCT { } { %s }",
+    "ASK { %s FILTER(IF(?x = 1, COALESCE(?x, ?y), xsd:integer(?x)) = REGEX(STR(?x), '^a', 'i')) }",
+    "DESCRIBE ?x :a { %s }",
+    "SELECT ?x { %s FILTER(" + " || ".join(f"?x = {i}" for i in range(40)) + ") }",
+]
+WINDOWS = {
+    "cqels": (
+        "FROM NAMED :S [RANGE 90s] AS ?w0 FROM NAMED :S [NOW] AS ?wn FROM NAMED :T [TRIPLES 3] AS ?wl FROM NAMED :T [ALL] AS ?we "
+        "FROM NAMED :T [RANGE 1h30m SLIDE 20s] AS ?wg",
+        "GRAPH ?w0 { ?x :at ?y } GRAPH ?wn { ?x :n 'b' } STREAM :U [RANGE 1d TUMBLING] { ?x :u _:u }",
+    ),
+    "rspql": (
+        "FROM NAMED WINDOW :w ON :S [RANGE PT5S STEP PT2S] FROM NAMED WINDOW :l ON STREAM :S [ELEMENTS 5 STEP 2]",
+        "WINDOW :w { ?x :at ?y GRAPH ?e { ?x :in ?e } GRAPH :f { ?x :c ?f } } WINDOW ?any { ?x :b ?z }",
+    ),
+    "csparql": (
+        "FROM STREAM :S [RANGE 5s STEP 2s] FROM STREAM :T [RANGE TRIPLES 4] FROM STREAM :U [RANGE 1h TUMBLING]",
+        "?x :at ?y .",
+    ),
+    "sparqlstream": (
+        "FROM STREAM :S [NOW - 5 s SLIDE 2 s] FROM NAMED STREAM :T [NOW - 5 s TO NOW - 1 s SLIDE 2 s] FROM STREAM :U [NOW - 500 ms]",
+        "?x :at ?y . GRAPH :T { ?x :k ?z }",
+    ),
+    "streaming-sparql": (
+        "FROM STREAM :S WINDOW RANGE 30 MINUTE SLIDE FROM NAMED STREAM :T WINDOW ELEMS 4 FROM STREAM :U WINDOW RANGE 5 FIXED",
+        "?x :at ?y . GRAPH :T { ?x :k ?z }",
+    ),
+}
+HEADERS = {
+    "rspql": "REGISTER ISTREAM :out AS ",
+    "cqels": "REGISTER QUERY q AS ",
+    "csparql": "REGISTER QUERY :q COMPUTED EVERY 1s AS ",
+}
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("number", range(len(BODIES)))
+def test_in_its_own_dialect(number: int, dialect: str) -> None:
+    clauses, pattern = WINDOWS[dialect]
+    text = BODIES[number].replace("%s", pattern)
+    at = text.index("{", text.index("}") if text.startswith("CONSTRUCT") else 0)
+    if text.startswith("CONSTRUCT { ?x"):
+        at = text.index("{", text.index("?x }"))
+    for header in ("", HEADERS.get(dialect, "")):
+        query = parse(f"{P}{header}{text[:at]} {clauses} WHERE {text[at:]}", dialect)
+        printed = round_trip(query, dialect)
+        assert to_text(parse(printed, dialect), dialect) == to_text(parse(to_text(query, dialect), dialect), dialect)
+        assert parse(printed, dialect).output == query.output
+
+
+def test_the_reports_queries() -> None:
+    assert len(QUERIES) >= 8
+    for path in QUERIES:
+        query = parse(path.read_text(encoding="utf-8"))
+        round_trip(query, query.dialect)
+
+
+@pytest.mark.parametrize("seed", range(150))
+def test_random_queries(seed: int) -> None:
+    round_trip(parse(make(seed).text), "cqels")
+
+
+@pytest.mark.needs_shared_data
+def test_the_queries_of_the_w3c(cases: list[Case]) -> None:
+    printed = 0
+    for case in cases:
+        try:
+            query = parse(case.file.read_text(encoding="utf-8"), "cqels")
+        except (QueryError, UnicodeDecodeError):
+            continue
+        for dialect in DIALECTS:  # without windows all of them are SPARQL
+            round_trip(query, dialect)
+        printed += 1
+    assert printed >= 600
+
+
+def test_from_one_dialect_to_another() -> None:
+    text = f"{P} SELECT ?x (COUNT(*) AS ?n) FROM STREAM :S [NOW - 5s SLIDE 2s] WHERE {{ ?x :at ?y }} GROUP BY ?x"
+    query = parse(text, "sparqlstream")
+    with pytest.raises(QueryError, match="csparql cannot say this query: it has no words for the window S, a range with a step"):
+        to_text(query, "csparql")
+    past = parse(f"{P} SELECT ?x FROM NAMED WINDOW :w ON :S [RANGE 5s STEP 5s] WHERE {{ WINDOW :w {{ ?x :at ?y }} }}", "rspql")
+    stream = to_text(past, "sparqlstream")
+    assert "FROM NAMED STREAM <http://ex.org/S> [NOW - 5s SLIDE 5s]" in stream and "GRAPH <http://ex.org/S> {" in stream
+    assert shape(parse(stream, "sparqlstream")) == shape(past)
+    chosen = parse(text.replace("FROM", "FROM :map FROM"), "sparqlstream")
+    assert "FROM <http://ex.org/map>" in round_trip(chosen, "sparqlstream")
+    latest = parse(f"{P} SELECT ?x FROM NAMED STREAM :x [NOW - 5s] WHERE {{ GRAPH :x {{ ?x :at ?y }} }}", "sparqlstream")
+    assert "[RANGE 5s] AS ?w_x" in to_text(latest, "cqels")  # ?x is a variable of the query
+    assert shape(parse(to_text(latest, "cqels"), "cqels")) == shape(latest)
+
+
+@pytest.mark.parametrize(
+    ("text", "dialect", "why"),
+    [
+        ("SELECT ?x { STREAM :S [NOW] { ?x :a ?y } }", "rspql", "it has no words for the window S, [NOW]"),
+        ("SELECT ?x { STREAM :S [RANGE 5s] { ?x :a ?y } }", "rspql", "it has no words for the window S, a range without a step"),
+        ("SELECT ?x { STREAM :S [TRIPLES 5] { ?x :a ?y } }", "csparql", "it has no name for the window S, in which a pattern is"),
+        ("SELECT ?x { STREAM :S [TRIPLES 5] { ?x :a ?y } ?x :b ?z }", "streaming-sparql", ""),
+        (
+            "SELECT ?x { STREAM :S [TRIPLES 5] { ?x :a ?y } STREAM :S [TRIPLES 6] { ?x :a ?z } }",
+            "streaming-sparql",
+            "two of the windows",
+        ),
+        (
+            "SELECT ?x { STREAM :S [RANGE 5s] { ?x :a ?y } ?x :b ?z }",
+            "sparqlstream",
+            "it matches no pattern in the static default",
+        ),
+        (
+            "REGISTER ISTREAM :o AS SELECT ?x { ?x :a ?y }",
+            "cqels",
+            "it has no word for ISTREAM: its profile or --output-operator",
+        ),
+        (
+            "REGISTER QUERY :o AS CONSTRUCT WHERE { ?x :a ?y }",
+            "sparqlstream",
+            "it has no name for a stream of answers, <http://ex.org/o>",
+        ),
+        (
+            "SELECT ?x FROM STREAM :S [RANGE 5s STEP 2s] { ?x :a ?y }",
+            "cqels",
+            "it has no words for the window S, a range with a step",
+        ),
+        ("SELECT ?x { ?x :a ?y }", "cqles", "unknown dialect 'cqles'; did you mean cqels?"),
+    ],
+)
+def test_what_cannot_be_said(text: str, dialect: str, why: str) -> None:
+    query = parse(P + text)
+    if not why:
+        round_trip(query, dialect)
+        return
+    with pytest.raises(QueryError) as error:
+        to_text(query, dialect)
+    assert why in str(error.value)
+
+
+def test_long_chains_are_printed() -> None:
+    text = f"{P} SELECT ?x {{ ?x :a ?y FILTER({' || '.join(f'?y = {i}' for i in range(3000))}) }}"
+    printed = to_text(parse(text), "cqels")
+    assert printed.count("||") == 2999 and to_text(parse(printed), "cqels") == printed
+
+
+def test_a_seeded_order_of_parts() -> None:
+    """Groups in groups, at random: what ends a basic graph pattern must end it again."""
+    rng = random.Random(1)
+
+    def group(depth: int) -> str:
+        kinds = [
+            "?a :p ?b .",
+            "{ %s }",
+            "OPTIONAL { %s }",
+            "{ %s } UNION { %s }",
+            "MINUS { %s }",
+            "FILTER(?a > 1)",
+            "FILTER(?b < 2)",
+        ]
+        kinds += [
+            "GRAPH :g { %s }",
+            "GRAPH ?w { ?a :q ?c }",
+            "VALUES ?a { 1 }",
+            "FILTER EXISTS { %s }",
+            "{ SELECT ?a { %s } LIMIT 1 }",
+        ]
+        parts = [rng.choice(kinds if depth else kinds[:1]) for _ in range(rng.randint(0, 4))]
+        return " ".join(re.sub("%s", lambda _: group(depth - 1), part) for part in parts)
+
+    for _ in range(300):
+        round_trip(parse(f"{P} SELECT ?a ?b FROM NAMED :S [NOW] AS ?w {{ {group(3)} }}", "cqels"), "cqels")
