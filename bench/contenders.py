@@ -122,6 +122,12 @@ def digest_of_answers(path: Path) -> str:
         return _bag(_row(row["time"], {name: term["value"] for name, term in row["bindings"].items()}) for row in rows)
 
 
+def digest_of_lines(path: Path) -> str:
+    """The digest of the engine's answers as they are written: for runs of the engine next to each other, and many answers."""
+    with path.open("rb") as lines:
+        return _bag(lines)
+
+
 def digest_of_folders(answers: Path) -> tuple[int, str]:
     """How many answers there are in the JSON files of a rival, and their digest."""
     count = 0

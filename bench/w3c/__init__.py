@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -15,6 +15,8 @@ from cqels_opt.bench.w3c.manifest import ARCHIVE, VERSIONS, W3CTest, read_tests,
 from cqels_opt.bench.w3c.running import WAYS, Outcome, check, check_syntax
 
 COLUMNS = ("syntax", *WAYS)
+SHOWN = 8
+"""Tests that are named for a reason."""
 
 
 def outcomes(found: Iterable[W3CTest]) -> list[Outcome]:
@@ -53,11 +55,20 @@ def show(found: dict[str, Any]) -> None:
     for version, sums in total.items():
         shown.add_row(version, "all", *(_passed(sums, column) for column in COLUMNS))
     console().print(shown)
-    why = table("test", "way", "what is wrong", "why", title="Tests that do not pass")
-    for row in found["failed"]:
-        why.add_row(row["test"], row["way"], row["problem"][:120], row["explained"] or "")
     if found["failed"]:
+        why = table("tests", "which", "what is wrong", title="Tests that do not pass, by reason")
+        for reason, names in by_reason(found["failed"]).items():
+            shown_names = ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")
+            why.add_row(str(len(names)), shown_names, reason)
         console().print(why)
+
+
+def by_reason(failed: Iterable[Mapping[str, str | None]]) -> dict[str, list[str]]:
+    """The tests that fail for each reason: the explanation if there is one, else what is wrong."""
+    found: defaultdict[str, dict[str, None]] = defaultdict(dict)
+    for one in failed:
+        found[one["explained"] or str(one["problem"])[:200]][str(one["test"])] = None
+    return {reason: [*names] for reason, names in sorted(found.items(), key=lambda item: -len(item[1]))}
 
 
 def _passed(row: Any, column: str) -> str:

@@ -232,7 +232,7 @@ class Driver:
         brought = {stream for report in reports for stream in report.streams}
         self._reached = self.frontier.advance(self.idle.decide(number, brought) if self.idle is not None else ())
         if not self.streams:
-            self._reached = max(after, *(p.report.origin("") for p in self.programs))
+            self._reached = self.frontier.value = max(after, *(p.report.origin("") for p in self.programs))
         new: dict[str, list[SlotCounts]] = {}
         steps: dict[str, Step] = {}
         done = Evaluated()

@@ -9,7 +9,7 @@ A member is a term, or None where the argument is unbound or an error (SPARQL 1.
   unbound, depending on its version and the order of rows.)
 - SUM, AVG and GROUP_CONCAT are unbound if a member is None or not a number (not a string); of no members 0, 0 and ``""``.
 - MIN, MAX and SAMPLE (the least term) follow :func:`~cqels_opt.query.values.order_key`, GROUP_CONCAT lists in that order. Its
-  result keeps a language tag that all members share, as pyoxigraph's does.
+  result is a simple literal, whatever languages the members have (pyoxigraph keeps one that all share).
 - AVG of integers and decimals is a decimal: see :mod:`cqels_opt.query.numeric` for its digits.
 """
 
@@ -172,8 +172,7 @@ def _concatenate(members: list[Member], separator: str) -> str | None:
             return None
         if isinstance(found, Text):
             pieces.extend([found] * times)
-    languages = {piece.language for piece in pieces}
-    return string(separator.join(piece.lexical for piece in pieces), languages.pop() if len(languages) == 1 else "")
+    return string(separator.join(piece.lexical for piece in pieces))
 
 
 _FUNCTIONS: dict[str, Callable[[list[Member]], str | None]] = {

@@ -159,10 +159,14 @@ def read_values(reading: Reading, tree: Branch) -> Values:
         rows = [list(child.children) for child in branches(table) if child.data == "value_row"]
         for row, at in zip(rows, (child for child in branches(table) if child.data == "value_row")):
             if len(row) != len(variables):
-                reading.fail(at, f"a row of VALUES has {len(row)} values for {len(variables)} variables")
+                reading.fail(at, f"a row of VALUES has {_counted(len(row), 'value')} for {_counted(len(variables), 'variable')}")
     if len(set(variables)) < len(variables):
         reading.fail(table, "a variable stands twice in VALUES")
     return Values(tuple(variables), tuple(tuple(_cell(reading, cell) for cell in row) for row in rows))
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}{'s' * (number != 1)}"
 
 
 def _cell(reading: Reading, cell: object) -> str | None:

@@ -29,12 +29,22 @@ _WORDS: Final = {
     "COMPARISON": "a comparison",
     **dict.fromkeys(("INTEGER", "DECIMAL", "DOUBLE", "SIGNED_INTEGER", "SIGNED_DECIMAL", "SIGNED_DOUBLE"), "a number"),
     **dict.fromkeys(("OR", "AND", "PLUS", "MINUS", "STAR", "SLASH", "QUESTION", "NOT_SIGN"), "an operator"),
+    "OUTPUT": "ISTREAM, DSTREAM or RSTREAM",
+    "NAME": "a name",
+    "_DASH": "'-'",
+    "_TO_NOW": "TO NOW",
     "$END": "the end of the query",
 }
-_AGGREGATES: Final = ("COUNT", "SUM", "MIN", "MAX", "AVG", "SAMPLE", "GROUP_CONCAT")
+_SAID: Final = {
+    "OUTPUT": ("ISTREAM", "DSTREAM", "RSTREAM"),
+    "AGGREGATE": ("COUNT", "SUM", "MIN", "MAX", "AVG", "SAMPLE", "GROUP_CONCAT"),
+}
+"""The words of a terminal that stands for several."""
 _UPDATES: Final = {"INSERT", "DELETE", "LOAD", "CLEAR", "DROP", "CREATE", "ADD", "MOVE", "COPY", "WITH"}
 _TRIPLE_FUNCTIONS: Final = {"TRIPLE", "ISTRIPLE", "SUBJECT", "PREDICATE", "OBJECT"}
 _LOGIC: Final = {"AND": "&&", "OR": "||"}
+_SIGNS: Final = {"==": "=", "<>": "!=", "=>": ">=", "=<": "<=", "&": "&&"}
+_NEAR: Final = 0.65
 _MOST: Final = 6
 _LONGEST: Final = 60
 _WORD = re.compile(r"[^\W\d]\w*")
@@ -57,13 +67,15 @@ def explain(unexpected: UnexpectedInput, text: str, grammar: Lark) -> tuple[str,
     shown = shown if len(shown) <= _LONGEST else shown[:_LONGEST] + "…"
     message = f"unexpected {shown if word or shown[:1] in '?$' else repr(shown)}"
     guess = nearest(word[0], _keywords(accepted, grammar)) if word is not None else ""
+    if not guess and word is not None and "VAR" in accepted and word[0].islower() and shown == word[0]:
+        return f"{message}: a variable is written ?{word[0]}", at
     return f"{message}{guess or '; expected ' + _listed(accepted, grammar)}", at
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
     """``; did you mean …?`` where one of the known words is near."""
     by_upper = {name.upper(): name for name in known}
-    near = difflib.get_close_matches(word.upper(), by_upper, 1, 0.6)
+    near = difflib.get_close_matches(word.upper(), by_upper, 1, _NEAR)
     return f"; did you mean {by_upper[near[0]]}?" if near and near[0] != word.upper() else ""
 
 
@@ -86,12 +98,14 @@ def _keywords(accepted: set[str], grammar: Lark) -> list[str]:
     words = [spelt for name in accepted if (spelt := _spelt(name, grammar)) == name]
     if "FUNCTION" in accepted:
         words += (name for name in ARITIES if name[0].isalpha() and " " not in name)
-    return words + list(_AGGREGATES) if "AGGREGATE" in accepted else words
+    return [*words, *(word for name in accepted for word in _SAID.get(name, ()))]
 
 
 def _listed(accepted: set[str], grammar: Lark) -> str:
     """At most six, what a reader needs first: brackets, then terms, then keywords, then operators."""
     words = {_spelt(name, grammar) for name in accepted}
+    if "STAR" in accepted and "SLASH" not in accepted:  # SELECT * and the like: no path, no product
+        words = (words - {"an operator"}) | {"'*'"}
     order = sorted(words, key=lambda word: (word == "an operator", not word.startswith("'"), word.isupper(), word))
     shown = order[:_MOST]
     text = ", ".join(shown[:-1]) + f" or {shown[-1]}" if len(shown) > 1 else "".join(shown)
@@ -104,11 +118,22 @@ def _known_mistake(text: str, at: int, accepted: set[str]) -> str | None:
     word = _WORD.match(rest)
     upper = word[0].upper() if word is not None else ""
     if upper in _UPDATES:
-        return f"{upper} changes data, and is not supported: a continuous query is a SELECT"
-    if rest.startswith(("<<", "~")) or text[at - 1 : at + 1] == "{|" or upper in _TRIPLE_FUNCTIONS:
+        return f"{upper} changes data, and is not supported: a continuous query is a SELECT, CONSTRUCT, ASK or DESCRIBE"
+    if (
+        rest.startswith(("<<", "~"))
+        or text[at - 1 : at + 1] == "{|"
+        or (upper in _TRIPLE_FUNCTIONS and rest[len(upper) :].lstrip()[:1] == "(")
+    ):
         return "quoted triples (SPARQL-star, SPARQL 1.2) are not supported yet"
     if upper == "GROUP" and "RBRACE" in accepted:
         return "GROUP BY belongs after the '}' of the WHERE that it groups; in a sub-select, before the brace that closes it"
+    if re.match(r"https?:", rest) or re.search(r"(?<![\w<])https?:/?$", text[:at]):
+        return "an IRI stands in angle brackets: write <http://…>"
+    for sign, right in _SIGNS.items():
+        if "COMPARISON" in accepted and rest.startswith(sign):
+            return f"unexpected {sign}: write {right}"
+        if rest[:1] == sign[1:] and text[at - 1 : at + 1] == sign:
+            return f"unexpected {sign}: write {right}"
     if upper in _LOGIC and "AND" in accepted:
         return f"unexpected {word[0] if word else upper}: write {_LOGIC[upper]}"
     return _unclosed(rest)

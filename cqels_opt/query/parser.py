@@ -46,7 +46,7 @@ def _read(text: str, dialect: Dialect, file: str, any_function: bool) -> Query:
     except UnexpectedInput as unexpected:
         message, at = explain(unexpected, text, grammar)
         likely = recognise(text)
-        if likely is not dialect:
+        if likely is not dialect and _reads_further(text, likely, at):
             message += f" (it was read as {dialect.name}, but looks like {likely.name}: try --dialect {likely.name})"
         raise QueryError(message, text, *line_and_column(text, at), file) from None
     reading = Reading(text, file, dialect, read_group, read_select)
@@ -81,6 +81,16 @@ def _read(text: str, dialect: Dialect, file: str, any_function: bool) -> Query:
         output=reading.output,
         file=reading.file,
     )
+
+
+def _reads_further(text: str, dialect: Dialect, at: int) -> bool:
+    """Whether a dialect's grammar gets beyond a place of a text."""
+    grammar = load(dialect.grammar)
+    try:
+        grammar.parse(text)
+    except UnexpectedInput as unexpected:
+        return explain(unexpected, text, grammar)[1] > at
+    return True
 
 
 def _prologue(reading: Reading, tree: Branch) -> None:

@@ -22,7 +22,7 @@ from cqels_opt.operators.rows import Rows, empty
 from cqels_opt.plans import parse_planned
 from cqels_opt.spark.fixed_order import FixedOrder
 from cqels_opt.spark.relations import Layout, Relations, Side, by_block, layouts, width
-from cqels_opt.spark.runner import REPORT, SHARE, Batches, SparkRunner, _finish, answering
+from cqels_opt.spark.runner import REPORT, SHARE, Batches, SparkRunner, answering, finishing
 from cqels_opt.spark.sql import SqlPlanner
 from cqels_opt.spark.tables import Tables
 from cqels_opt.spark.tasks import task_name
@@ -75,7 +75,7 @@ class JoinRunner(SparkRunner):
             else:
                 spread = max(finish_parts(task, parts) for task in tasks)
                 shares = rows.mapInArrow(_write_share(tasks, found, parts), SHARE)
-                frame = shares.repartition(spread, "part").mapInArrow(_finish(tasks, parts), REPORT)
+                frame = shares.repartition(spread, "part").mapInArrow(finishing(tasks, parts), REPORT)
             done = self._gather(self._collect(frame))
             metrics.into(done, tasks, frame)
         return done

@@ -24,7 +24,7 @@ from cqels_opt.operators.local import whole
 from cqels_opt.operators.merging import MergeTask, merge
 from cqels_opt.spark.chunks import Piece, read, shares
 from cqels_opt.spark.files import FileBatch, OrderedBatch, in_order, modified, read_files
-from cqels_opt.spark.tasks import Work, answered, run_tasks, slots, task_name
+from cqels_opt.spark.tasks import Shuffled, Work, answered, one_stage, reported, slots, task_name, two_stages
 from cqels_opt.windows.slots import SlotFile
 
 Batches = Iterator[pa.RecordBatch]
@@ -105,8 +105,9 @@ class SparkRunner:
         if parts == 1:
             return self._gather(self._run([_whole(tasks)]))
         spread = max(finish_parts(task, parts) for task in tasks)
-        shares = self.spark.range(0, parts, 1, parts).mapInArrow(_share(tasks, parts, spread), SHARE)
-        return self._gather(self._collect(shares.repartition(spread, "part").mapInArrow(_finish(tasks, parts), REPORT)))
+        return self._gather(
+            self._reported(two_stages(self._slots_of(parts), _share(tasks, parts), _answering(tasks, parts), spread))
+        )
 
     def merge(self, tasks: Sequence[MergeTask]) -> list[SlotFile]:
         """A job of its own, of one task, so that the batches keep the other slots; in a thread without their tag it is none of theirs."""
@@ -116,10 +117,15 @@ class SparkRunner:
             raise RunError(str(error).splitlines()[0]) from error
 
     def _run(self, tasks: Sequence[Work]) -> Iterator[Any]:
-        number = len(tasks)
+        return self._reported(one_stage(self._slots_of(len(tasks)), tasks))
+
+    def _reported(self, tasks: RDD[Any]) -> Iterator[Any]:
+        return reported(tasks)
+
+    def _slots_of(self, number: int) -> RDD[int]:
         if number not in self._slots:
             self._slots[number] = slots(self.spark.sparkContext, number)
-        return run_tasks(self._slots[number], tasks)
+        return self._slots[number]
 
     def _gather(self, reports: Iterable[Any]) -> Evaluated:
         done = Evaluated()
@@ -159,47 +165,56 @@ def _whole(tasks: Sequence[EvaluateTask]) -> Work:
     return work
 
 
-def _share(tasks: Sequence[EvaluateTask], parts: int, spread: int) -> Callable[[Batches], Batches]:
-    def run(batches: Batches) -> Batches:
-        mine = [int(part) for batch in batches for part in batch.column("id").to_numpy()]
+def _share(tasks: Sequence[EvaluateTask], parts: int) -> Callable[[int], Iterator[Shuffled]]:
+    """A share of the deltas; each of the tasks that make answers hears of its files."""
 
-        def work() -> Iterator[tuple[int, Any]]:
-            for part in mine:
-                for task in tasks:
-                    report = evaluate(task, f"{task_name()}p{part}", part, parts, None)
-                    for to in range(finish_parts(task, parts)):
-                        yield to, (task.program.id, report)
+    def work(part: int) -> Iterator[Shuffled]:
+        for task in tasks:
+            report = evaluate(task, f"{task_name()}p{part}", part, parts, None)
+            for to in range(finish_parts(task, parts)):
+                yield to, (task.program.id, report)
 
-        return answering(work, with_part=True)
-
-    return run
+    return work
 
 
-def _finish(tasks: Sequence[EvaluateTask], parts: int) -> Callable[[Batches], Batches]:
+def _answering(tasks: Sequence[EvaluateTask], parts: int) -> Callable[[int, Sequence[Any]], Iterator[Any]]:
+    """A part of the answers, from what all shares said."""
     by_id = {task.program.id: task for task in tasks}
 
+    def work(part: int, said: Sequence[Any]) -> Iterator[Any]:
+        heard: dict[str, list[EvaluateReport]] = {}
+        for name, report in said:
+            heard.setdefault(name, []).append(report)
+        for name, reports in heard.items():
+            task = by_id[name]
+            fresh = [f for share in reports for f in share.fresh]
+            yield name, finish(task, f"{task_name()}p{part}", fresh, part, finish_parts(task, parts))
+            if part == 0:
+                yield from ((name, share) for share in reports)
+
+    return work
+
+
+def finishing(tasks: Sequence[EvaluateTask], parts: int) -> Callable[[Batches], Batches]:
+    """The parts of the answers as a function over what shares wrote into rows, of Spark's joins."""
+    work_of = _answering(tasks, parts)
+
     def run(batches: Batches) -> Batches:
-        heard: dict[tuple[int, str], list[EvaluateReport]] = {}
+        heard: dict[int, list[Any]] = {}
         failed: list[CqelsOptError] = []
         for batch in batches:
-            parts_of = batch.column("part").to_numpy()
-            for part, blob in zip(parts_of, batch.column("report")):
+            for part, blob in zip(batch.column("part").to_numpy(), batch.column("report")):
                 said = pickle.loads(blob.as_py() or b"")
                 if isinstance(said, CqelsOptError):
                     failed.append(said)
                 else:
-                    heard.setdefault((int(part), said[0]), []).append(said[1])
+                    heard.setdefault(int(part), []).append(said)
 
         def work() -> Iterator[tuple[int, Any]]:
             if failed:
                 raise failed[0]
-            for (part, name), reports in heard.items():
-                task = by_id[name]
-                fresh = [f for share in reports for f in share.fresh]
-                yield 0, (name, finish(task, f"{task_name()}p{part}", fresh, part, finish_parts(task, parts)))
-                if part == 0:
-                    for share in reports:
-                        yield 0, (name, share)
+            for part, said in heard.items():
+                yield from ((0, report) for report in work_of(part, said))
 
         return answering(work)
 

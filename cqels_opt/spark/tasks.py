@@ -15,6 +15,8 @@ from pyspark import RDD, SparkContext, TaskContext
 from cqels_opt.errors import CqelsOptError
 
 Work: TypeAlias = Callable[[], Iterator[Any]]
+Shuffled: TypeAlias = tuple[int, Any]
+"""Something said, behind the number of the task that is to hear it."""
 
 
 def task_name() -> str:
@@ -45,13 +47,49 @@ def settle() -> None:
 
 def run_tasks(slots: RDD[int], tasks: Sequence[Work]) -> Iterator[Any]:
     """What the tasks report, in one job with a partition each; the first error of ours is raised here. See :func:`slots`."""
+    return reported(one_stage(slots, tasks))
+
+
+def one_stage(slots: RDD[int], tasks: Sequence[Work]) -> RDD[Any]:
+    """The tasks, a partition each."""
 
     def perform(number: int, rows: Iterable[int]) -> Iterator[Any]:
         for _ in rows:  # a worker whose input was not read to its end is not used again
             continue
         return iter(answered(tasks[number]))
 
-    for report in slots.mapPartitionsWithIndex(perform).collect():
+    return slots.mapPartitionsWithIndex(perform)
+
+
+def two_stages(
+    slots: RDD[int],
+    first: Callable[[int], Iterator[Shuffled]],
+    second: Callable[[int, Sequence[Any]], Iterator[Any]],
+    parts: int,
+) -> RDD[Any]:
+    """A first task in each slot; what it says goes through a shuffle to those of the ``parts`` second tasks that it is for.
+
+    For reports, not for rows: all that a task is told is held in memory.
+    """
+
+    def saying(number: int, rows: Iterable[int]) -> Iterator[Shuffled]:
+        for _ in rows:
+            continue
+        said = answered(lambda: first(number))
+        wrong = [error for error in said if isinstance(error, CqelsOptError)]
+        return iter([(to, error) for error in wrong[:1] for to in range(parts)] or said)
+
+    def hearing(number: int, rows: Iterable[Shuffled]) -> Iterator[Any]:
+        said = [report for _, report in rows]
+        wrong = [error for error in said if isinstance(error, CqelsOptError)]
+        return iter(wrong[:1] or answered(lambda: second(number, said)))
+
+    return slots.mapPartitionsWithIndex(saying).partitionBy(parts, int).mapPartitionsWithIndex(hearing)
+
+
+def reported(tasks: RDD[Any]) -> Iterator[Any]:
+    """Runs a job and gives what its tasks report; the first error of ours is raised here."""
+    for report in tasks.collect():
         if isinstance(report, CqelsOptError):
             raise report
         yield report

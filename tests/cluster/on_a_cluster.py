@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import signal
 import sys
 import time
 import tracemalloc
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-from pyspark import TaskContext
+from pyspark import RDD, TaskContext
 from pyspark.sql import DataFrame
 
 from cqels_opt.bench.social import PLACES_GRAPH
@@ -43,7 +43,6 @@ SPECULATION = {
     "spark.speculation.quantile": "0.1",
     "spark.speculation.task.duration.threshold": "500ms",  # of a stage that has no other task to compare with
 }
-Batches = Iterator[pa.RecordBatch]
 
 
 def above(name: bytes) -> int:
@@ -55,7 +54,7 @@ def above(name: bytes) -> int:
     return pid
 
 
-def doomed(log: str, fate: str, driver: int) -> Callable[[Batches], Batches]:
+def doomed(log: str, fate: str, driver: int) -> Callable[[Iterable[Any]], Iterator[Any]]:
     """A stage behind another one in the same tasks: it notes attempts in ``log``, and the first one of all meets its fate."""
 
     def strike() -> None:
@@ -67,8 +66,8 @@ def doomed(log: str, fate: str, driver: int) -> Callable[[Batches], Batches]:
         os.kill(above(found[fate]) if fate in found else driver, signal.SIGKILL)
         signal.pause()
 
-    def run(batches: Batches) -> Batches:
-        held = list(batches)  # the stage before has done all that it does
+    def run(said: Iterable[Any]) -> Iterator[Any]:
+        held = list(said)  # the stage before has done all that it does
         context = TaskContext.get()
         assert context is not None
         if context.partitionId() == 0:
@@ -110,6 +109,13 @@ class Watched(SparkRunner):
                 return rows
 
         yield from super()._collect(Counted())  # type: ignore[arg-type]
+
+    def _reported(self, tasks: RDD[Any]) -> Iterator[Any]:
+        if self.now in self.fates:
+            tasks = tasks.mapPartitions(doomed(str(self.folder / self.now), self.fates[self.now], os.getpid()))
+        reports = list(super()._reported(tasks))
+        self.collected.append(sum(len(pickle.dumps(report)) for report in reports))
+        return iter(reports)
 
 
 def main(folder: Path, world: Path, master: str, given: Sequence[str]) -> None:

@@ -15,6 +15,7 @@ import pytest
 from local_run import Cut, Settings, World, register
 
 from cqels_opt.operators.answer_folder import FolderSink
+from cqels_opt.query.parser import parse
 from cqels_opt.verify import Element
 
 from .conftest import EX
@@ -89,6 +90,73 @@ def test_answers_are_those_of_the_definition(body: str, head: str, tmp_path: Pat
         assert verdict.equal, f"{text}\n{settings}\n{how}\n{verdict.text()}"
         times = [(line["time"], line["op"]) for line in map(json.loads, outcome.lines)]
         assert head == "ask" or len(times) == len(set(times))  # a graph is one line
+
+
+DIALECTS = {
+    "csparql": ("", "FROM STREAM :S [RANGE 2s STEP 1s] FROM STREAM :T [RANGE 1s TUMBLING]", "?a :at ?x . ?a :knows ?b ."),
+    "sparqlstream": (
+        "",
+        "FROM STREAM :S [NOW - 2 s SLIDE 1 s] FROM NAMED STREAM :T [NOW - 2 s]",
+        "?a :at ?x . GRAPH :T { ?b :knows ?a }",
+    ),
+    "streaming-sparql": (
+        "",
+        "FROM STREAM :S WINDOW RANGE 2000 SLIDE 500 FROM STREAM :T WINDOW ELEMS 2",
+        "?a :at ?x OPTIONAL { ?a :val ?v }",
+    ),
+    "rspql": (
+        "REGISTER %s :out AS",
+        "FROM NAMED WINDOW :w ON :S [RANGE PT2S STEP PT1S] FROM NAMED WINDOW :t ON :T [RANGE PT3S STEP PT1S]",
+        "WINDOW :w { ?a :at ?x } OPTIONAL { WINDOW :t { ?b :knows ?a } }",
+    ),
+}
+REPORTS = {
+    "csparql": ("wc,nc", "set"),
+    "sparqlstream": ("wc,nc", "set"),
+    "rspql": ("wc", "set"),
+    "streaming-sparql": ("cc", "bag"),
+}
+
+
+@pytest.mark.parametrize("operator", ["istream", "dstream", "rstream"])
+@pytest.mark.parametrize("head", ["several", "blank", "ask", "describe"])
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_in_every_dialect(dialect: str, head: str, operator: str, tmp_path: Path) -> None:
+    """The operator as the dialect writes it, and else by option; the default profile of each."""
+    header, clauses, where = DIALECTS[dialect]
+    form, rest = HEADS[head].partition(" ")[::2]
+    written = f"{form} {operator.upper()} {rest}" if dialect == "sparqlstream" else HEADS[head]
+    registered_as = header % operator.upper() if header else ""
+    text = f"PREFIX : <{EX}>\n{registered_as} {written} {clauses} WHERE {{ {where} }}"
+    query = parse(text, dialect)
+    assert query.operator == (operator if dialect in ("rspql", "sparqlstream") else None)
+    policy, duplicates = REPORTS[dialect]
+    settings = Settings(operator, {"": policy}, duplicates=duplicates)  # type: ignore[arg-type]
+    for seed in range(EXAMPLES):
+        rng = random.Random(f"{dialect} {head} {operator} {seed}")
+        registered = register(query, world(rng), tmp_path / str(seed), settings)
+        outcome = registered.run(Cut(rng.choice(["1", "4", "100"]), rng.choice(["adaptive", "random"])))
+        verdict = registered.judged(outcome.answers)
+        assert verdict.equal, f"{text}\n{verdict.text()}"
+
+
+def test_construct_where_takes_its_triples(tmp_path: Path) -> None:
+    for dialect, text in (
+        ("cqels", "CONSTRUCT WHERE { STREAM :S [RANGE 2s] { ?a :at ?x ; :val [] } STREAM :T [RANGE 1s] { ?a :knows ?b } }"),
+        (
+            "rspql",
+            "CONSTRUCT FROM NAMED WINDOW :w ON :S [RANGE 2s STEP 1s] WHERE { WINDOW :w { ?a :at ?x . _:b :knows ?a } ?x :near ?y }",
+        ),
+        ("csparql", "CONSTRUCT FROM STREAM :S [RANGE 2s STEP 1s] WHERE { ?a :at ?x . ?x :near ?y }"),
+    ):
+        policy, duplicates = REPORTS.get(dialect, ("cc", "bag"))
+        query = parse(f"PREFIX : <{EX}> {text}", dialect)
+        for seed in range(EXAMPLES):
+            settings = Settings("istream", {"": policy}, duplicates=duplicates)  # type: ignore[arg-type]
+            there = world(random.Random(f"{dialect} {seed}"))
+            registered = register(query, there, tmp_path / dialect / str(seed), settings)
+            verdict = registered.judged(registered.run(Cut("3")).answers)
+            assert verdict.equal, f"{text}\n{verdict.text()}"
 
 
 def test_what_cannot_be_a_triple_is_left_out(tmp_path: Path) -> None:

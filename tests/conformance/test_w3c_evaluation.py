@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from cqels_opt.bench.w3c import outcomes, show
+from cqels_opt.bench.w3c import by_reason, outcomes, show
 from cqels_opt.bench.w3c.explained import MEANT_OTHERWISE, explanation
 from cqels_opt.bench.w3c.manifest import ARCHIVE, W3CTest, read_tests, unpacked
 from cqels_opt.bench.w3c.results import Result, difference
@@ -57,10 +57,14 @@ def test_of_sparql_1_2_what_has_no_triple_terms_passes(folder: Path) -> None:
 
 def test_the_study_shows_categories_and_reasons(capsys: pytest.CaptureFixture[str]) -> None:
     rows = [{"version": "1.1", "category": "bind", "static tests": 10, "static passed": 9}]
-    failed = [{"test": "1.1 bind/b.rq", "way": "static", "problem": "lacks {x 1}", "explained": None}]
+    failed = [
+        {"test": f"1.{v} bind/b{n}.rq", "way": way, "problem": "lacks {x 1}", "explained": "it is later" if v == 2 else None}
+        for v, n, way in ((1, 1, "static"), (1, 1, "stream"), *((2, n, "static") for n in range(10)))
+    ]
     show({"results": rows, "failed": failed})
     out = capsys.readouterr().out
-    assert "bind" in out and "9/10" in out and "lacks {x 1}" in out
+    assert "bind" in out and "9/10" in out and "lacks {x 1}" in out and "and 2 more" in out
+    assert {reason: len(tests) for reason, tests in by_reason(failed).items()} == {"it is later": 10, "lacks {x 1}": 1}
 
 
 # ------------------------------------------------------------------ the comparison itself

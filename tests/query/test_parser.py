@@ -320,7 +320,7 @@ def test_a_variable_selected_twice_is_one_column() -> None:
         ("SELECT (SUM(*) AS ?z) { ?x :p ?y }", r"SUM\(\*\) has no meaning"),
         ("SELECT (SUM(?x; SEPARATOR=',') AS ?z) { ?x :p ?y }", "only GROUP_CONCAT takes a SEPARATOR"),
         ("SELECT * { _:a :p ?y OPTIONAL { _:a :q ?z } }", "the blank node _:a is used in two basic graph patterns"),
-        ("SELECT * { VALUES (?x ?y) { (1) } }", "a row of VALUES has 1 values for 2 variables"),
+        ("SELECT * { VALUES (?x ?y) { (1) } }", "a row of VALUES has 1 value for 2 variables"),
         ("SELECT * { VALUES (?x ?x) { (1 2) } }", "a variable stands twice in VALUES"),
         ("SELECT * { ?x :p ?y } LIMIT 99999999999999999999", "this number is too large"),
     ],

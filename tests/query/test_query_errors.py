@@ -68,7 +68,14 @@ def marked(text: str) -> tuple[str, int, int]:
         ("CONSTRUCT { ?x ?y ?z ^FILTER(?x) } WHERE { ?x ?y ?z }", "unexpected FILTER; expected"),
         ("^CONSTUCT { ?x ?y ?z } WHERE { ?x ?y ?z }", "unexpected CONSTUCT; did you mean CONSTRUCT?"),
         ("ASK ^?x { ?x ?y ?z }", "unexpected ?x; expected '{', FROM or WHERE"),
-        ("DESCRIBE ^{ ?x ?y ?z }", "unexpected '{'; expected a variable, an IRI or an operator"),
+        ("DESCRIBE ^{ ?x ?y ?z }", "unexpected '{'; expected '*', a variable or an IRI"),
+        # what other languages write
+        ("SELECT ^x { ?x ?y ?z }", "unexpected x: a variable is written ?x"),
+        ("SELECT ?x { ?x ?y ?z FILTER(?z =^= 1) }", "unexpected ==: write ="),
+        ("SELECT ?x { ?x ?y ?z FILTER(?z ^<> 1) }", "unexpected <>: write !="),
+        ("SELECT ?x { ?x http:/^/e/a ?z }", "an IRI stands in angle brackets: write <http://…>"),
+        ("SELECT ?x FROM NAMED <http://s> [^TRIPLE 5] AS ?w { }", "unexpected TRIPLE; did you mean TRIPLES?"),
+        ("SELECT ?x { VALUES (?x ?y) { ^(1) } }", "a row of VALUES has 1 value for 2 variables"),
         ("SELECT ?x { ^<< ?x ?y ?z >> ?a ?b }", "quoted triples (SPARQL-star, SPARQL 1.2) are not supported yet"),
         ("SELECT ?x { ?x ?y ?z {^| ?a ?b |} }", "quoted triples (SPARQL-star, SPARQL 1.2) are not supported yet"),
         ("^INSERT DATA { <a> <b> <c> }", "INSERT changes data, and is not supported"),
@@ -94,6 +101,22 @@ def test_messages_and_places(text: str, message: str) -> None:
 def test_too_deep_a_query_is_an_error_of_ours() -> None:
     with pytest.raises(QueryError, match="nested too deeply"):
         parse("SELECT * " + "{ " * 3000 + "}" * 3000)
+
+
+def test_words_of_output() -> None:
+    with pytest.raises(QueryError, match=r"unexpected ISTREM; did you mean ISTREAM\?"):
+        parse("SELECT ISTREM ?x FROM STREAM <http://s> [NOW - 5s] { }", "sparqlstream")
+    with pytest.raises(QueryError, match="unexpected TABLE; expected ISTREAM, DSTREAM or RSTREAM"):
+        parse("REGISTER TABLE <o> AS SELECT ?x { }", "rspql")
+
+
+def test_another_dialect_is_named_where_it_reads_further() -> None:
+    with pytest.raises(QueryError) as error:
+        parse("SELECT ?x FROM STREAM <http://s> [RANGE 5s STEP 1s] { ?x ?y ?z }", "streaming-sparql")
+    assert "looks like csparql: try --dialect csparql" in error.value.message
+    with pytest.raises(QueryError) as error:
+        parse("REGISTER QUERY q SELECT ?x { }", "cqels")
+    assert error.value.message == "unexpected SELECT; expected AS"
 
 
 def test_an_empty_query() -> None:

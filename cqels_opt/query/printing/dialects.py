@@ -128,12 +128,13 @@ def _registered(kind: str) -> Callable[[Writing], str]:
 
 
 # ------------------------------------------------------------------ CQELS
-def _cqels_name(writing: Writing, window: str) -> str:
-    """The name of a window, which no variable of the query has: elsewhere windows are named by IRIs."""
+def _named_apart(writing: Writing) -> None:
+    """Windows get names that no variable of the query has: elsewhere they are named by IRIs."""
     taken = {v.name for v in found_in((writing.query.body, writing.query.form), Variable)}
-    others = {other.name for other in writing.query.windows if other.name != window}
-    names = (window, f"w_{window}", *(f"w{n}_{window}" for n in range(len(taken) + len(others) + 1)))
-    return next(name for name in names if name not in taken | others)
+    for window in writing.query.windows:
+        tries = (window.name, f"w_{window.name}", *(f"w{n}_{window.name}" for n in range(len(taken) + 1)))
+        writing.windows[window.name] = next(name for name in tries if name not in taken)
+        taken.add(writing.windows[window.name])
 
 
 def _cqels_window(writing: Writing, window: Window) -> str:
@@ -150,12 +151,12 @@ def _cqels_window(writing: Writing, window: Window) -> str:
             text = f"TRIPLES {count}"
         case _:
             return _cannot(writing, window)
-    return f"FROM NAMED {window.stream} [{text}] AS ?{_cqels_name(writing, window.name)}"
+    return f"FROM NAMED {window.stream} [{text}] AS ?{writing.windows[window.name]}"
 
 
 def _cqels_opened(writing: Writing, source: Source) -> str:
     _no_elements(writing, source)
-    return f"GRAPH ?{_cqels_name(writing, source.window)}" if isinstance(source, InWindow) else _graph(writing, source)
+    return f"GRAPH ?{writing.windows[source.window]}" if isinstance(source, InWindow) else _graph(writing, source)
 
 
 # ------------------------------------------------------------------ RSP-QL
@@ -245,7 +246,7 @@ def _streaming_window(writing: Writing, window: Window) -> str:
 
 
 STYLES: Final[Mapping[str, Style]] = {
-    "cqels": Style(_cqels_window, _cqels_opened, _none, _registered("QUERY"), _nothing),
+    "cqels": Style(_cqels_window, _cqels_opened, _none, _registered("QUERY"), _nothing, _named_apart),
     "rspql": Style(_rspql_window, _rspql_opened, _none, _rspql_header, _by_header),
     "csparql": Style(_csparql_window, _graph, _all_merged, _registered("STREAM"), _nothing),
     "sparqlstream": Style(_sparqlstream_window, _by_stream, _all_merged, _no_header, _sparqlstream_operator, _named_once),

@@ -28,6 +28,7 @@ class Writing:
     pattern: Callable[[Writing, Algebra], str]
     aggregates: Mapping[str, Aggregate] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
+    windows: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.names:
