@@ -150,15 +150,34 @@ class Maker:
             return constant if not constant.startswith("_:") else "[]"
         return "?" + self.rng.choice(VARIABLES[kind])
 
-    def pattern(self, predicates: dict[str, tuple[str, str]]) -> str:
+    def pattern(self, predicates: dict[str, tuple[str, str]], plain: bool = True) -> str:
         rng = self.rng
         p = rng.choice(list(predicates))
         s, o = predicates[p]
         verb = f":{p}" if rng.random() < 0.95 else "?p"
+        if rng.random() < 0.1:
+            verb = self.path(list(predicates), plain)
+            s, o = rng.choice([(s, s), (s, o), (s, o), (o, s)])
         return f"{self.node(s)} {verb} {self.node(o)} ."
 
-    def patterns(self, predicates: dict[str, tuple[str, str]], most: int = 2) -> Group:
-        return Group(tuple(self.pattern(predicates) for _ in range(self.rng.randint(1, most))))
+    def path(self, predicates: Sequence[str], plain: bool, depth: int = 2) -> str:
+        """A property path. verify knows none of length zero at a constant within GRAPH ?g."""
+        rng = self.rng
+        kind = rng.choice(["step", "step", "inverse", "not", "/", "|", "+", "?", "*"] if depth else ["step", "inverse"])
+        p, other = rng.choice(predicates), rng.choice(predicates)
+        match kind:
+            case "step":
+                return f":{p}"
+            case "inverse":
+                return f"^:{p}"
+            case "not":
+                return rng.choice([f"!:{p}", f"!(:{p}|^:{other})", f"!(:{p}|:{other})", f"!^:{p}"])
+            case "/" | "|":
+                return f"({self.path(predicates, plain, depth - 1)}{kind}{self.path(predicates, plain, depth - 1)})"
+        return f"({self.path(predicates, plain, depth - 1)}){kind if plain else '+'}"
+
+    def patterns(self, predicates: dict[str, tuple[str, str]], most: int = 2, plain: bool = True) -> Group:
+        return Group(tuple(self.pattern(predicates, plain) for _ in range(self.rng.randint(1, most))))
 
     def in_window(self) -> Nested:
         return Nested(f"GRAPH ?{self.rng.choice(['u', 'z'])}", (self.inside(MOVING),))
@@ -169,9 +188,9 @@ class Maker:
         pyoxigraph takes ?g for shared in a MINUS within GRAPH ?g, knows no ?g after a sub-select in it, and lets EXISTS see variables
         of the groups around its own.
         """
-        group = self.patterns(predicates)
+        group = self.patterns(predicates, plain=plain)
         if self.rng.random() < 0.15:
-            more = self.patterns(predicates)
+            more = self.patterns(predicates, plain=plain)
             word = self.rng.choice(["OPTIONAL", "UNION"] + ["MINUS", "SELECT"] * plain)
             if word == "UNION":
                 return Group((Nested("", (group, more)),))
@@ -265,6 +284,8 @@ class Maker:
             parts: list[Part] = [self.some(), *self.extras(depth - 1, 0.25)] if depth else [self.some()]
             if rng.random() < 0.4:
                 parts.append(f"FILTER({self.condition()})")
+            if rng.random() < 0.15:
+                parts.append(self.exists(self.some()))
             return Nested("OPTIONAL", (Group(tuple(parts)),))
         if kind == "union":
             return Nested("", tuple(self.group(depth - 1) for _ in range(rng.choice([2, 2, 3]))))
@@ -278,6 +299,8 @@ class Maker:
             parts = [self.some()]
             if rng.random() < 0.35:
                 parts.append(f"FILTER({self.condition()})")
+            if rng.random() < 0.4:
+                parts.append(self.inside_exists(depth))
             word = rng.choice(["EXISTS", "NOT EXISTS"])
             return Nested(f"FILTER {word}", (Group(tuple(parts)),))
         if kind == "values":
@@ -287,6 +310,24 @@ class Maker:
                 else f"VALUES (?a ?x) {{ ({PEOPLE[0]} UNDEF) (UNDEF {PLACES[1]}) }}"
             )
         return Nested("", (Group((self.sub_select(depth - 1),)),))
+
+    def inside_exists(self, depth: int) -> Part:
+        """More of a pattern of EXISTS. pyoxigraph's MINUS in it takes all variables of the outside for shared."""
+        rng = self.rng
+        kind = rng.choice(["optional", "union", "exists", "exists"])
+        if kind == "exists" or depth <= 0:
+            return self.exists(self.some(), *self.tests(0.4))
+        if kind == "union":
+            return Nested("", tuple(Group((self.some(), *self.tests(0.4))) for _ in range(2)))
+        return Nested("OPTIONAL", (Group((self.some(), *self.tests(0.5))),))
+
+    def exists(self, *parts: Part) -> Part:
+        return Nested(f"FILTER {self.rng.choice(['EXISTS', 'NOT EXISTS'])}", (Group(parts),))
+
+    def tests(self, chance: float) -> list[Part]:
+        if self.rng.random() >= chance:
+            return []
+        return [f"FILTER({self.condition()})" if self.rng.random() < 0.5 else self.exists(self.some())]
 
     def extras(self, depth: int, chance: float) -> Iterator[Part]:
         while self.rng.random() < chance:

@@ -45,6 +45,8 @@ def certain(normal: Normal) -> set[str]:
     match normal:
         case Draft():
             return normal.certain
+        case Above(p.ClosureNode() as closure):
+            return set(closure.variables)
         case Above(p.JoinNode(), inputs):
             return set().union(*map(certain, inputs))
         case Above(p.UnionNode(), inputs) if inputs:
@@ -73,7 +75,7 @@ def stands_above(normal: Normal, names: Collection[str]) -> TypeGuard[Above]:
     """
     if not isinstance(normal, Above) or not isinstance(normal.node, p.LeftJoinNode | p.MinusNode):
         return False
-    left, right = normal.inputs
+    left, right, *_ = normal.inputs
     condition = normal.node.condition if isinstance(normal.node, p.LeftJoinNode) else None
     if condition is not None and seeded(condition):
         return False

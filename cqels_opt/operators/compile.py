@@ -23,6 +23,8 @@ from cqels_opt.lod.store import StaticPattern, Store
 from cqels_opt.operators import forms
 from cqels_opt.operators import program as p
 from cqels_opt.operators.binds import bound, certain, lifted, peeled, projected, stands_above, without
+from cqels_opt.operators.closure import PathsTooManyError
+from cqels_opt.operators.correlation import separable
 from cqels_opt.operators.drafts import (
     Above,
     Draft,
@@ -51,6 +53,7 @@ from cqels_opt.operators.timestamps import latest, stamps
 from cqels_opt.operators.tree import Scope, evaluate
 from cqels_opt.plans import JoinKind
 from cqels_opt.query import algebra as a
+from cqels_opt.query.graphs import in_each
 from cqels_opt.query.reading import line_and_column
 from cqels_opt.query.scope import seeded, uses_now
 from cqels_opt.query.scope import variables as read_by
@@ -61,6 +64,7 @@ from cqels_opt.windows.slots import Shape
 
 BRANCHES = 16  # more UNION branches than this are joined above instead of each being planned
 PAGE = "terms.arrow"
+PAIRS = 1 << 21  # a static path with more pairs of ends is not computed beforehand, but from what is asked for
 
 
 class Compiler:
@@ -92,6 +96,7 @@ class Compiler:
         self._static_relations: dict[
             StaticPattern, Relation
         ] = {}  # what patterns match, asked for more than once where sources are merged
+        self._outside: set[str] = set()  # what rows outside the pattern in hand bind, which is evaluated for each of them
         self._mentions = mentions(query.body)
         self._told: set[int] = set()  # ORDER BYs whose order shows
 
@@ -140,13 +145,18 @@ class Compiler:
         if self._in_static or moves(node):
             return self._normal(node)
         self._in_static = True
-        found = self._normal(node)
-        self._in_static = False
-        if isinstance(found, Draft | p.ValuesNode):
-            return found
-        several = isinstance(found, Above) and isinstance(found.node, p.UnionNode)
-        elsewhere = self._mentions - mentions(node)
-        return self._evaluated(found, "union" if several else "select", set(elsewhere))
+        try:
+            found = self._normal(node)
+            if isinstance(found, Draft | p.ValuesNode):
+                return found
+            top = found.node if isinstance(found, Above) else None
+            name = "union" if isinstance(top, p.UnionNode) else "path" if isinstance(top, p.ClosureNode) else "select"
+            return self._evaluated(found, name, set(self._mentions - mentions(node)))
+        except PathsTooManyError:
+            self._in_static = False
+            return self._normal(node)
+        finally:
+            self._in_static = False
 
     def _normal(self, node: a.Algebra) -> Normal:
         match node:
@@ -154,8 +164,12 @@ class Compiler:
                 return Draft(statics=[self._named_graphs(name)])
             case a.Bgp((), a.InWindow(_, name) as source) if name is not None:
                 return self._element_graphs(name, source)
+            case a.Bgp(patterns, a.GraphsMerged(names)):
+                return self.normal(in_each(patterns, names))
             case a.Bgp(patterns, source):
                 return self._matched(patterns, source)
+            case a.Closure():
+                return self._closure(node)
             case a.Join(left, right):
                 return self._join(self.normal(left), self.normal(right))
             case a.Union(left, right):
@@ -166,48 +180,53 @@ class Compiler:
                 below, expression = self._exists(self.normal(inner), expression)
                 return Above(p.ExtendNode(_HOLE, variable.name, expression), [below])
             case a.LeftJoin(left, right, condition):
-                if condition is not None and (found := exists_in(condition)):
-                    self._refuse("EXISTS in a FILTER of OPTIONAL is not supported yet", found.place)
                 if condition is not None and stamps(condition):
                     self._refuse("timestamp() in a FILTER of OPTIONAL is not supported yet: give it a name with BIND", 0)
                 one, other = self.normal(left), self.normal(right)
                 placed = self._unit("optional", one, other, condition)
-                return placed or Above(p.LeftJoinNode(_HOLE, _HOLE, condition), [one, other])
-            case a.Minus(left, right):
+                return placed or self._optional(one, other, condition)
+            case a.Minus(left, right, apart):
                 one, other = self.normal(left), self.normal(right)
                 if isinstance(one, Draft) and isinstance(other, Draft) and not one.variables & other.variables:
                     return one  # nothing in common: nothing is removed
-                return self._unit("anti", one, other) or Above(p.MinusNode(_HOLE, _HOLE), [one, other])
+                placed = self._unit("anti", one, other) if not apart else None
+                return placed or Above(p.MinusNode(_HOLE, _HOLE, tuple(v.name for v in apart)), [one, other])
             case a.Values(variables, rows):
                 names = tuple(v.name for v in variables)
                 ids = tuple(tuple(int(i) for i in self.terms.ids(row)) for row in rows)
                 return p.ValuesNode(names, ids)
-            case a.Group(inner, keys, aggregates, implicit):
-                below, named = self.normal(inner), []
-                for variable, spec in aggregates:
-                    if spec.argument is not None and stamps(spec.argument):
-                        below, argument = self._exists(below, spec.argument)
-                        spec = replace(spec, argument=argument)
-                    named.append((variable.name, spec))
-                whole = written_in(inner) if counts_whole_rows(node) else ()
-                return Above(p.GroupNode(_HOLE, tuple(k.name for k in keys), tuple(named), implicit, whole), [below])
+            case a.Group(inner):
+                return self._group(node, self.normal(inner))
             case a.Project(inner, variables):
                 return self._project(self.normal(inner), [v.name for v in variables])
             case a.Distinct(inner):
                 return Above(p.DistinctNode(_HOLE, tuple(v.name for v in visible(inner))), [self.normal(inner)])
-            case a.OrderBy(inner, keys):
+            case a.OrderBy(inner):
                 if id(node) not in self._told:  # nobody can tell the order
                     return self.normal(inner)
-                below, by = self.normal(inner), []
-                for key, descending in keys:
-                    if stamps(key):
-                        below, key = self._exists(below, key)
-                    by.append((key, descending))
-                return Above(p.OrderNode(_HOLE, tuple(by), 0, None, written_in(inner)), [below])
-            case a.Slice(inner, offset, limit):
+                return self._ordered(node, self.normal(inner))
+            case a.Slice(inner, offset, limit, each):
                 self._tell(inner)
-                return Above(p.OrderNode(_HOLE, (), offset, limit, written_in(inner)), [self.normal(inner)])
+                return Above(
+                    p.OrderNode(_HOLE, (), offset, limit, written_in(inner), tuple(v.name for v in each)), [self.normal(inner)]
+                )
         self._refuse(f"{type(node).__name__} is not supported yet", 0)
+
+    def _closure(self, node: a.Closure) -> Normal:
+        """A path of repeated steps stays above its steps."""
+        graph = a.graph_in(node.source)
+        start, end = (n.name if isinstance(n, a.Variable) else int(self.terms.ids([n])[0]) for n in (node.start, node.end))
+        above = p.ClosureNode(
+            _HOLE,
+            None,
+            node.here.name,
+            node.there.name,
+            start,
+            end,
+            graph.name if isinstance(graph, a.Variable) else None,
+            node.many,
+        )
+        return Above(above, [self.normal(part) for part in (node.step, node.nodes) if part is not None])
 
     def _matched(self, patterns: Sequence[a.TriplePattern], source: a.Source) -> Normal:
         """The patterns of one source. Where they are matched as a set in windows of the last n elements, whose ends hang on later
@@ -253,9 +272,9 @@ class Compiler:
         if early or late:
             return bound(self._join(left_below, right_below), [*early, *late])
         if stands_above(left, mentioned(right)):
-            return replace(left, inputs=[self._join(left.inputs[0], right), left.inputs[1]])
+            return replace(left, inputs=[self._join(left.inputs[0], right), *left.inputs[1:]])
         if stands_above(right, mentioned(left)):
-            return replace(right, inputs=[self._join(left, right.inputs[0]), right.inputs[1]])
+            return replace(right, inputs=[self._join(left, right.inputs[0]), *right.inputs[1:]])
         for one, other in ((left, right), (right, left)):
             if (
                 isinstance(one, Above)
@@ -264,6 +283,8 @@ class Compiler:
             ):
                 parts = [self._join(x, y) if one is left else self._join(y, x) for x in one.inputs for y in branches(other)]
                 return union(parts)
+        if isinstance(left, Above) and isinstance(left.node, p.ClosureNode):
+            left, right = right, left  # paths are looked for from what the other side has
         return Above(p.JoinNode(_HOLE, _HOLE), [left, right])
 
     def _unit(self, kind: JoinKind, left: Normal, right: Normal, condition: a.Expression | None = None) -> Normal | None:
@@ -276,7 +297,7 @@ class Compiler:
         named = mentioned(right) | (read_by(condition) if condition is not None else set())
         if stands_above(left, named):
             below = self._unit(kind, left.inputs[0], right, condition)
-            return None if below is None else replace(left, inputs=[below, left.inputs[1]])
+            return None if below is None else replace(left, inputs=[below, *left.inputs[1:]])
         base, binds = lifted(left, right)
         if (
             not isinstance(base, Draft)
@@ -298,7 +319,7 @@ class Compiler:
         if isinstance(inner, Above) and isinstance(inner.node, p.UnionNode) and not exists_in(condition):
             return union([self._filter(part, condition) for part in inner.inputs])
         if plain and not seeded(condition) and stands_above(inner, set(read_by(condition))):
-            return replace(inner, inputs=[self._filter(inner.inputs[0], condition), inner.inputs[1]])
+            return replace(inner, inputs=[self._filter(inner.inputs[0], condition), *inner.inputs[1:]])
         if isinstance(inner, Above) and isinstance(inner.node, p.ExtendNode):
             bind = (inner.node.variable, inner.node.expression)
             below = without(condition, bind)
@@ -306,9 +327,10 @@ class Compiler:
                 return bound(self._filter(inner.inputs[0], below), [bind])
         if (test := _existence(condition)) is not None and not moves(test.pattern):
             pattern, within = _opened(test.pattern)
-            found = self._unit("anti" if test.negated else "semi", inner, self.normal(pattern), conjunction(within))
-            if found is not None:
-                return found
+            if separable(pattern, mentioned(inner)):
+                found = self._unit("anti" if test.negated else "semi", inner, self.normal(pattern), conjunction(within))
+                if found is not None:
+                    return found
         inner, condition = self._exists(inner, condition)
         return Above(p.FilterNode(_HOLE, condition), [inner])
 
@@ -317,18 +339,13 @@ class Compiler:
         match expression:
             case a.Call(a.TIMESTAMP, arguments):
                 return self._stamped(inner, arguments)
-            case a.Exists(pattern, negated, place):
-                pattern, conditions = _opened(pattern)
-                if found := next(filter(None, map(exists_in, conditions)), None):
-                    self._refuse("EXISTS in a FILTER of EXISTS is not supported yet", found.place)
-                if any(map(stamps, conditions)):
-                    self._refuse("timestamp() in a FILTER of EXISTS is not supported yet: give it a name with BIND", place)
-                flag = f"{HIDDEN}exists{self.fresh}"
-                self.fresh += 1
-                condition = conjunction(conditions)
-                above = Above(p.ExistsNode(_HOLE, _HOLE, condition, flag), [inner, self.normal(pattern)])
+            case a.Exists():
+                outside = mentioned(inner) | self._outside
+                flag, (node, pattern) = self._flag(), self._test(expression, outside)
                 variable: a.Expression = a.Variable(flag)
-                return above, a.Call("!", (variable,)) if negated else variable
+                return Above(replace(node, flag=flag), [inner, pattern]), (
+                    a.Call("!", (variable,)) if expression.negated else variable
+                )
             case a.Call(function, arguments):
                 changed = []
                 for argument in arguments:
@@ -346,6 +363,98 @@ class Compiler:
         if unsure := sorted(set(keys) - certain(inner)):
             self._refuse(f"timestamp() of a variable that may be unbound, ?{unsure[0]}, is not supported yet", 0)
         return Above(p.LeftJoinNode(_HOLE, _HOLE, None), [inner, times]), found
+
+    def _flag(self) -> str:
+        self.fresh += 1
+        return f"{HIDDEN}exists{self.fresh - 1}"
+
+    def _test(self, test: a.Exists, outside: set[str], each: bool = False) -> tuple[p.ExistsNode, Normal]:
+        """An EXISTS and its pattern: joined with the outside's rows where that is the same, else (or with ``each``) evaluated for each."""
+        pattern, conditions = _opened(test.pattern)
+        if any(map(stamps, conditions)):
+            self._refuse("timestamp() in a FILTER of EXISTS is not supported yet: give it a name with BIND", test.place)
+        if not each and separable(pattern, outside) and not any(map(exists_in, conditions)):
+            return p.ExistsNode(_HOLE, _HOLE, conjunction(conditions), ""), self.normal(pattern)
+        return p.ExistsNode(_HOLE, _HOLE, None, "", tuple(sorted(read_by(test)))), self._for_each(test.pattern, outside)
+
+    def _for_each(self, node: a.Algebra, outside: set[str]) -> Normal:
+        """A pattern that is evaluated for each row of the outside, operator by operator down to what is separable."""
+        if separable(node, outside):
+            return self.normal(node)
+        before, self._outside = self._outside, outside
+        try:
+            return self._each(node, outside)
+        finally:
+            self._outside = before
+
+    def _each(self, node: a.Algebra, outside: set[str]) -> Normal:
+        match node:
+            case a.Join(left, right):
+                return Above(p.JoinNode(_HOLE, _HOLE), [self._for_each(left, outside), self._for_each(right, outside)])
+            case a.Union(left, right):
+                return union([self._for_each(left, outside), self._for_each(right, outside)])
+            case a.Filter(inner, condition):
+                below, condition = self._exists(self._for_each(inner, outside), condition)
+                return Above(p.FilterNode(_HOLE, condition), [below])
+            case a.Extend(inner, variable, expression):
+                below, expression = self._exists(self._for_each(inner, outside), expression)
+                return Above(p.ExtendNode(_HOLE, variable.name, expression), [below])
+            case a.LeftJoin(left, right, condition):
+                return self._optional(self._for_each(left, outside), self._for_each(right, outside), condition)
+            case a.Minus(left, right, apart):
+                names = tuple(v.name for v in apart)
+                return Above(p.MinusNode(_HOLE, _HOLE, names), [self._for_each(left, outside), self._for_each(right, outside)])
+            case a.Project(inner, variables):
+                names = tuple(v.name for v in variables)
+                return Above(p.ProjectNode(_HOLE, names), [self._for_each(inner, outside & set(names))])
+            case a.Distinct(inner):
+                return Above(p.DistinctNode(_HOLE, tuple(v.name for v in visible(inner))), [self._for_each(inner, outside)])
+            case a.Group(inner):
+                return self._group(node, self._for_each(inner, outside))
+            case a.OrderBy(inner):
+                return self._ordered(node, self._for_each(inner, outside))
+            case a.Slice(inner, offset, limit, each):
+                return Above(
+                    p.OrderNode(_HOLE, (), offset, limit, written_in(inner), tuple(v.name for v in each)),
+                    [self._for_each(inner, outside)],
+                )
+        raise AssertionError(node)  # all others are separable
+
+    def _optional(self, one: Normal, other: Normal, condition: a.Expression | None) -> Normal:
+        """OPTIONAL above its sides; each EXISTS of its condition is evaluated for the joined rows."""
+        tests: list[tuple[p.ExistsNode, Normal]] = []
+        outside = mentioned(one) | mentioned(other) | self._outside
+
+        def flagged(expression: a.Expression) -> a.Expression:
+            if isinstance(expression, a.Exists):
+                node, pattern = self._test(expression, outside, each=True)
+                tests.append((replace(node, flag=self._flag()), pattern))
+                variable = a.Variable(tests[-1][0].flag)
+                return a.Call("!", (variable,)) if expression.negated else variable
+            if isinstance(expression, a.Call):
+                return a.Call(expression.function, tuple(map(flagged, expression.arguments)))
+            return expression
+
+        condition = None if condition is None else flagged(condition)
+        node = p.LeftJoinNode(_HOLE, _HOLE, condition, tuple(test for test, _ in tests))
+        return Above(node, [one, other, *(pattern for _, pattern in tests)])
+
+    def _group(self, node: a.Group, below: Normal) -> Normal:
+        named = []
+        for variable, spec in node.aggregates:
+            if spec.argument is not None:
+                below, argument = self._exists(below, spec.argument)
+                spec = replace(spec, argument=argument)
+            named.append((variable.name, spec))
+        whole = written_in(node.input) if counts_whole_rows(node) else ()
+        return Above(p.GroupNode(_HOLE, tuple(k.name for k in node.keys), tuple(named), node.implicit, whole), [below])
+
+    def _ordered(self, node: a.OrderBy, below: Normal) -> Normal:
+        keys = []
+        for expression, descending in node.keys:
+            below, expression = self._exists(below, expression)
+            keys.append((expression, descending))
+        return Above(p.OrderNode(_HOLE, tuple(keys), 0, None, written_in(node.input)), [below])
 
     def _project(self, inner: Normal, variables: list[str]) -> Normal:
         """A projection of a draft is a draft whose other variables have names that no one else knows."""
@@ -530,7 +639,7 @@ class Compiler:
         """What is static: evaluated now, for the variables that are ``needed``; a draft where it binds those on every row."""
         tree = self.finished(normal, needed)
         instants = np.array([NOWHEN, 0], np.int64)
-        rows = evaluate(tree, Scope({}, self.store_folder, self.terms, instants, 1, Schema({})))
+        rows = evaluate(tree, Scope({}, self.store_folder, self.terms, instants, 1, Schema({}), most=PAIRS))
         part = Part(name, _relation(rows, needed), None, 0)
         if all((column != 0).all() for column in part.relation.columns.values()):
             return Draft(statics=[part])

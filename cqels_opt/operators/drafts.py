@@ -205,16 +205,21 @@ def read_by_node(node: p.Tree) -> set[str]:
     match node:
         case p.FilterNode(_, condition):
             return set(read_by(condition))
-        case p.LeftJoinNode(_, _, condition) | p.ExistsNode(_, _, condition, _):
-            return set(read_by(condition)) if condition is not None else set()
+        case p.LeftJoinNode(_, _, condition, tests):
+            named = set(read_by(condition)) if condition is not None else set[str]()
+            return named.union(*(test.reads or () for test in tests))
+        case p.ExistsNode(_, _, condition, _, reads):
+            return {*(read_by(condition) if condition is not None else ()), *(reads or ())}
         case p.ExtendNode(_, variable, expression):
             return {variable, *read_by(expression)}
         case p.ProjectNode(_, variables) | p.DistinctNode(_, variables):
             return set(variables)
         case p.GroupNode(_, keys, aggregates, _, whole):
             return {*keys, *whole, *(v for _, spec in aggregates if spec.argument is not None for v in read_by(spec.argument))}
-        case p.OrderNode(_, keys, _, _, ties):
-            return {*ties, *(v for expression, _ in keys for v in read_by(expression))}
+        case p.ClosureNode(here=here, there=there) as closure:
+            return {here, there, *closure.variables}
+        case p.OrderNode(_, keys, _, _, ties, each):
+            return {*ties, *each, *(v for expression, _ in keys for v in read_by(expression))}
     return set()
 
 
@@ -223,10 +228,15 @@ def filled(node: p.Tree, inputs: list[p.Tree]) -> p.Tree:
     match node:
         case p.UnionNode():
             return p.UnionNode(tuple(inputs))
-        case p.JoinNode() | p.LeftJoinNode() | p.MinusNode():
+        case p.LeftJoinNode():
+            tests = tuple(replace(test, pattern=pattern) for test, pattern in zip(node.tests, inputs[2:]))
+            return replace(node, left=inputs[0], right=inputs[1], tests=tests)
+        case p.JoinNode() | p.MinusNode():
             return replace(node, left=inputs[0], right=inputs[1])
         case p.ExistsNode():
             return replace(node, input=inputs[0], pattern=inputs[1])
+        case p.ClosureNode():
+            return replace(node, edges=inputs[0], nodes=inputs[1] if len(inputs) > 1 else None)
         case p.FilterNode() | p.ExtendNode() | p.ProjectNode() | p.DistinctNode() | p.GroupNode() | p.OrderNode():
             return replace(node, input=inputs[0])
     raise AssertionError(node)

@@ -18,10 +18,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+
 from cqels_opt.operators.accumulators import Accumulated, members
+from cqels_opt.operators.closure import touched
 from cqels_opt.operators.keys import EVERY, Keys
 from cqels_opt.operators.program import (
     BlockNode,
+    ClosureNode,
     DescribeNode,
     DistinctNode,
     ExistsNode,
@@ -35,10 +39,10 @@ from cqels_opt.operators.program import (
     ValuesNode,
     children,
 )
-from cqels_opt.operators.pushdown import TwoSided, shares, touched_by, whole_at_instants
+from cqels_opt.operators.pushdown import TwoSided, correlated, shares, touched_by, whole_at_instants
 from cqels_opt.operators.results import Segment
 from cqels_opt.operators.rows import Rows, concat, empty
-from cqels_opt.operators.tree import Scope, applied, evaluate, keys_for
+from cqels_opt.operators.tree import Scope, applied, evaluate, flagged, keys_for
 
 
 def changing(tree: Tree, scope: Scope, share: Keys = EVERY) -> Rows:
@@ -50,8 +54,14 @@ def changing(tree: Tree, scope: Scope, share: Keys = EVERY) -> Rows:
             return scope.blocks[block].changing(share.narrowed(scope.schema.variables(tree)))
         case StaticNode() | ValuesNode():
             return empty(sorted(scope.schema.variables(tree)))
+        case ExistsNode() if correlated(tree):
+            stirred = whole_at_instants(tree) or _stirred(tree.pattern, scope)
+            rows = share.within(evaluate(tree.input, scope, share)) if stirred else changing(tree.input, scope, share)
+            return unsteady(flagged(rows, tree, scope), scope)
         case JoinNode() | LeftJoinNode() | MinusNode() | ExistsNode():
             return unsteady(applied(tree, _touched_sides(tree, scope, share), scope), scope)
+        case ClosureNode():
+            return unsteady(_touched_paths(tree, scope, share), scope)
         case DistinctNode() | GroupNode() | OrderNode():
             (below,) = shares(tree, share, scope.schema)
             kept = scope.groups.get(tree) if isinstance(tree, GroupNode) else None
@@ -76,16 +86,37 @@ def changing(tree: Tree, scope: Scope, share: Keys = EVERY) -> Rows:
 
 def _touched_sides(node: TwoSided, scope: Scope, share: Keys) -> list[Rows]:
     """The left rows that change or that a change of the right side touches, and the right rows that concern them."""
-    left, right = children(node)
+    left, right, *others_below = children(node)
     on = scope.schema.on(node)
-    mine, others = shares(node, share, scope.schema)
+    mine, others, *_ = shares(node, share, scope.schema)
     new = changing(left, scope, mine)
     touched = EVERY
     if not whole_at_instants(node):
-        touched = Keys.of(changing(right, scope, others), on)
+        touched = EVERY if any(_stirred(inner, scope) for inner in others_below) else Keys.of(changing(right, scope, others), on)
     old = mine.within(touched.within(evaluate(left, scope, touched)))
     rows = concat([old, touched.outside(new)])
     return [rows, evaluate(right, scope, keys_for(right, rows, on, scope))]
+
+
+def _stirred(tree: Tree, scope: Scope) -> bool:
+    """Whether rows begin or end in the step in any block below."""
+    if isinstance(tree, BlockNode):
+        return len(scope.blocks[tree.block].changing(EVERY)) > 0
+    return any(_stirred(inner, scope) for inner in children(tree))
+
+
+def _touched_paths(node: ClosureNode, scope: Scope, share: Keys) -> Rows:
+    """The paths that a change of steps or nodes may concern: all from where one may lead through what changes."""
+    changed = [
+        changing(inner, scope).columns[node.here] for inner in children(node) if node.here in scope.schema.variables(inner)
+    ]
+    ids = np.concatenate(changed)
+    if not len(ids):
+        return empty(sorted(node.variables))
+    if isinstance(node.start, int) or isinstance(node.end, int):
+        return evaluate(node, scope)
+    starts = touched(node, ids, evaluate(node.edges, scope))
+    return share.within(evaluate(node, scope, Keys((node.start,), (starts,))))
 
 
 def accumulate(tree: Tree, scope: Scope, held: Mapping[GroupNode, Sequence[Segment]], share: Keys = EVERY) -> list[Accumulated]:

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -141,17 +141,17 @@ def visible(rows: Rows) -> list[str]:
     return [v for v in rows.columns if not v.startswith(HIDDEN)]
 
 
-def compatible_pairs(left: Rows, right: Rows, shared_needed: bool = False) -> tuple[Ints, Ints]:
+def compatible_pairs(left: Rows, right: Rows, apart: Collection[str] | None = None) -> tuple[Ints, Ints]:
     """Places of compatible rows with intersecting intervals; unbound is compatible with anything (SPARQL 1.1 §18.3).
 
-    With ``shared_needed`` a pair must have a variable that both bind (MINUS).
+    With ``apart`` a pair must have a variable that both bind and that is none of these (MINUS).
     """
     shared = [v for v in visible(left) if v in right.columns]
     pairs: list[tuple[Ints, Ints]] = []
     for left_rows, left_bound in _by_bound(left, shared):
         for right_rows, right_bound in _by_bound(right, shared):
             on = [v for v in shared if v in left_bound and v in right_bound]
-            if shared_needed and not on:
+            if apart is not None and all(v in apart for v in on):
                 continue
             a, b = _equal_pairs(left.take(left_rows), right.take(right_rows), on)
             pairs.append((left_rows[a], right_rows[b]))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from cqels_opt.operators.program import (
+    ClosureNode,
     DescribeNode,
     DistinctNode,
     ExistsNode,
@@ -20,13 +21,20 @@ from cqels_opt.operators.program import (
     children,
 )
 from cqels_opt.operators.pushdown import Schema, is_additive, moves, touched_by, whole_at_instants
+from cqels_opt.operators.rows import is_nameable
 
-WAYS = {"by_key": "recomputed by key", "sums": "kept as sums", "whole": "recomputed whole"}
+WAYS = {
+    "by_key": "recomputed by key",
+    "sums": "kept as sums",
+    "whole": "recomputed whole",
+    "steps": "followed from what is asked for",
+}
 NAMES = {
     JoinNode: "JOIN",
     LeftJoinNode: "OPTIONAL",
     MinusNode: "MINUS",
     ExistsNode: "EXISTS",
+    ClosureNode: "PATH",
     DistinctNode: "DISTINCT",
     GroupNode: "GROUP BY",
     OrderNode: "ORDER BY",
@@ -53,16 +61,24 @@ def text(program: Program) -> str:
 def _each(tree: Tree, schema: Schema) -> Iterator[tuple[str, str]]:
     for inner in children(tree):
         yield from _each(inner, schema)
+    if isinstance(tree, ClosureNode) and not moves(tree):
+        yield "steps", _path(tree)
     if type(tree) not in NAMES or not moves(tree):
         return
     if isinstance(tree, FilterNode | ExtendNode) and not whole_at_instants(tree):
         return
     on = touched_by(tree, schema)
-    named = " ".join([_name(tree), *(f"?{v}" for v in on if not v.startswith("."))])
+    named = (
+        " ".join([_name(tree), *(f"?{v}" for v in on if is_nameable(v))]) if not isinstance(tree, ClosureNode) else _path(tree)
+    )
     if is_additive(tree):
         yield "sums", named
     else:
         yield "by_key" if on and not whole_at_instants(tree) else "whole", named
+
+
+def _path(node: ClosureNode) -> str:
+    return " ".join(["PATH", *(f"?{v}" for v in node.variables if is_nameable(v))])
 
 
 def _name(tree: Tree) -> str:

@@ -147,11 +147,12 @@ class JoinNode:
 
 @dataclass(frozen=True, slots=True)
 class LeftJoinNode:
-    """OPTIONAL."""
+    """OPTIONAL. ``tests`` are the EXISTS of its condition, which reads their flags; their inputs are the joined rows."""
 
     left: Tree
     right: Tree
     condition: Expression | None
+    tests: tuple[ExistsNode, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,20 +164,25 @@ class UnionNode:
 
 @dataclass(frozen=True, slots=True)
 class MinusNode:
-    """MINUS."""
+    """MINUS. Variables ``apart`` must agree as others do, but do not count as shared."""
 
     left: Tree
     right: Tree
+    apart: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class ExistsNode:
-    """The input with one more column, ``flag``: the id of true where the pattern has a compatible row, else of false."""
+    """The input with one more column, ``flag``: the id of true where the pattern has a compatible row, else of false.
+
+    With ``reads`` the pattern hangs on the row inside as well, through these variables: it is evaluated for each row of the input.
+    """
 
     input: Tree
     pattern: Tree
     condition: Expression | None
     flag: str
+    reads: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +191,29 @@ class FilterNode:
 
     input: Tree
     condition: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class ClosureNode:
+    """Paths of repeated steps, each pair of ends once. ``edges`` binds ``here`` and ``there``; ``nodes`` has the paths of length zero.
+
+    An end is the name of a variable or the id of a term. ``graph`` is the variable of the graph that a path stays in. With a constant
+    end ``nodes`` does not bind ``here``.
+    """
+
+    edges: Tree
+    nodes: Tree | None
+    here: str
+    there: str
+    start: str | int
+    end: str | int
+    graph: str | None
+    many: bool
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """What it binds, on every row."""
+        return tuple(dict.fromkeys(v for v in (self.graph, self.start, self.end) if isinstance(v, str)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,13 +254,17 @@ class GroupNode:
 
 @dataclass(frozen=True, slots=True)
 class OrderNode:
-    """ORDER BY, OFFSET and LIMIT together. ``ties`` are the variables whose terms order rows of equal keys."""
+    """ORDER BY, OFFSET and LIMIT together. ``ties`` are the variables whose terms order rows of equal keys.
+
+    Rows of each value of ``each`` are cut by themselves.
+    """
 
     input: Tree
     keys: tuple[tuple[Expression, bool], ...]
     offset: int
     limit: int | None
     ties: tuple[str, ...]
+    each: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,6 +311,7 @@ Tree: TypeAlias = (
     | UnionNode
     | MinusNode
     | ExistsNode
+    | ClosureNode
     | FilterNode
     | ExtendNode
     | ProjectNode
@@ -294,12 +328,16 @@ ROW_WISE = (BlockNode, UnionNode, FilterNode, ExtendNode, ProjectNode)
 def children(tree: Tree) -> tuple[Tree, ...]:
     """The inputs of a node."""
     match tree:
-        case JoinNode(left, right) | LeftJoinNode(left, right, _) | MinusNode(left, right):
+        case LeftJoinNode(left, right, _, tests):
+            return (left, right, *(test.pattern for test in tests))
+        case JoinNode(left, right) | MinusNode(left, right):
             return (left, right)
-        case ExistsNode(inner, pattern, _, _) | DescribeNode(inner, pattern, _):
+        case ExistsNode(inner, pattern) | DescribeNode(inner, pattern):
             return (inner, pattern)
         case UnionNode(parts):
             return parts
+        case ClosureNode(edges, nodes):
+            return (edges,) if nodes is None else (edges, nodes)
         case BlockNode() | StaticNode() | ValuesNode():
             return ()
         case _:

@@ -13,11 +13,12 @@ from functools import cached_property
 from typing import TypeAlias
 
 from cqels_opt.operators.expressions import needs_instant
-from cqels_opt.operators.keys import Keys
+from cqels_opt.operators.keys import EVERY, Keys
 from cqels_opt.operators.program import (
     TRIPLE,
     Block,
     BlockNode,
+    ClosureNode,
     DescribeNode,
     DistinctNode,
     ExistsNode,
@@ -68,16 +69,20 @@ class Schema:
                 return frozenset(static.variables)
             case ValuesNode(variables, _):
                 return frozenset(variables)
+            case ClosureNode() as closure:
+                return frozenset(closure.variables)
             case ExtendNode(inner, variable, _):
                 return self.variables(inner) | {variable}
             case ProjectNode(inner, variables) | DistinctNode(inner, variables):
                 return self.variables(inner) & set(variables)
             case GroupNode(_, keys, aggregates, _, _):
                 return frozenset([*keys, *(v for v, _ in aggregates)])
-            case MinusNode(left, _) | ExistsNode(left, _, _, _):
+            case MinusNode(left) | ExistsNode(left):
                 return self.variables(left)
             case TripleNode() | DescribeNode():
                 return frozenset(TRIPLE)
+            case LeftJoinNode(left, right):
+                return self.variables(left) | self.variables(right)
         return frozenset[str]().union(*map(self.variables, children(tree)))
 
     def binds(self, tree: Tree) -> Names:
@@ -89,11 +94,13 @@ class Schema:
                 return frozenset() if static.partial else frozenset(static.variables)
             case ValuesNode(variables, rows):
                 return frozenset(v for i, v in enumerate(variables) if all(row[i] for row in rows))
+            case ClosureNode() as closure:
+                return frozenset(closure.variables)
             case UnionNode(parts):
                 return frozenset.intersection(*map(self.binds, parts))
             case JoinNode(left, right):
                 return self.binds(left) | self.binds(right)
-            case LeftJoinNode(left, _, _) | MinusNode(left, _) | ExistsNode(left, _, _, _):
+            case LeftJoinNode(left) | MinusNode(left) | ExistsNode(left):
                 return self.binds(left)
             case ProjectNode(inner, variables) | DistinctNode(inner, variables) | GroupNode(inner, variables, _, _, _):
                 return self.binds(inner) & set(variables)
@@ -103,13 +110,17 @@ class Schema:
 
     def on(self, node: TwoSided) -> tuple[str, ...]:
         """The variables on which compatible rows of both sides surely agree."""
-        left, right = children(node)
+        if correlated(node):
+            return ()
+        left, right = children(node)[:2]
         return tuple(sorted(self.binds(left) & self.binds(right)))
 
     def below(self, node: Tree, side: int, names: Collection[str]) -> Names:
         """Those of some variables on which a restriction of the node's rows is one of its input's rows as well."""
         match node:
             case JoinNode() | LeftJoinNode() | MinusNode() | ExistsNode():
+                if side > 1:
+                    return frozenset()
                 mine, other = children(node)[side], children(node)[1 - side]
                 if side == 1 and not isinstance(node, JoinNode):
                     return frozenset()
@@ -123,6 +134,8 @@ class Schema:
                 return frozenset(names) & set(variables)
             case OrderNode() | TripleNode() | DescribeNode():
                 return frozenset()
+            case ClosureNode() as closure:
+                return frozenset(names) & {closure.graph or ""}
         return frozenset(names)
 
     def first_side(self, node: JoinNode, names: Collection[str]) -> int:
@@ -135,8 +148,8 @@ def whole_at_instants(node: Tree) -> bool:
     match node:
         case FilterNode(_, condition):
             return needs_instant(condition)
-        case LeftJoinNode(_, _, condition) | ExistsNode(_, _, condition, _):
-            return condition is not None and needs_instant(condition)
+        case LeftJoinNode(_, _, condition) | ExistsNode(_, _, condition):
+            return (condition is not None and needs_instant(condition)) or any(map(_hangs_on_instants, _for_each_row(node)))
         case ExtendNode(_, _, expression):
             return needs_instant(expression)
         case GroupNode(_, _, aggregates, _, _):
@@ -144,6 +157,22 @@ def whole_at_instants(node: Tree) -> bool:
         case OrderNode(_, keys, _, _, _):
             return any(needs_instant(expression) for expression, _ in keys)
     return False
+
+
+def _for_each_row(node: Tree) -> tuple[Tree, ...]:
+    """The patterns that a node evaluates for each of its rows: of EXISTS."""
+    if isinstance(node, ExistsNode):
+        return (node.pattern,) if node.reads is not None else ()
+    return tuple(test.pattern for test in node.tests) if isinstance(node, LeftJoinNode) else ()
+
+
+def correlated(node: Tree) -> bool:
+    """Whether a node evaluates a pattern for each of its rows, so that no keys say which rows a change of the pattern touches."""
+    return bool(_for_each_row(node))
+
+
+def _hangs_on_instants(tree: Tree) -> bool:
+    return whole_at_instants(tree) or any(map(_hangs_on_instants, children(tree)))
 
 
 def is_additive(node: Tree) -> bool:
@@ -170,6 +199,8 @@ def touched_by(node: Tree, schema: Schema) -> tuple[str, ...]:
             return variables
         case GroupNode(_, keys, _, _, _):
             return keys
+        case ClosureNode(start=str(start), end=str()):
+            return (start,)
     return ()
 
 
@@ -198,7 +229,7 @@ class Pushdown:
         for inner in children(tree):
             yield from self._changed(inner)
         if isinstance(tree, JoinNode | LeftJoinNode | MinusNode | ExistsNode):
-            for side in children(tree):
+            for side in children(tree)[:2]:
                 yield from self._wanted(side, frozenset(self.schema.on(tree)))
         elif isinstance(tree, DescribeNode):
             yield from self._wanted(tree, frozenset())
@@ -236,10 +267,12 @@ class Pushdown:
     def _reaching(self, tree: Tree, names: Names) -> Names:
         if isinstance(tree, BlockNode):
             return names & self.schema.variables(tree)
-        if isinstance(tree, StaticNode | ValuesNode):
+        if not moves(tree):
             return names
         if isinstance(tree, JoinNode | LeftJoinNode | MinusNode | ExistsNode):
-            left, right = children(tree)
+            if correlated(tree):
+                return frozenset()
+            left, right = children(tree)[:2]
             on = frozenset(self.schema.on(tree))
             if isinstance(tree, JoinNode):
                 names &= on
@@ -259,7 +292,7 @@ def shares(node: Tree, share: Keys, schema: Schema) -> list[Keys]:
     """What of a share goes to each input of an operator."""
     if isinstance(node, JoinNode | LeftJoinNode | MinusNode | ExistsNode):
         mine = share.narrowed(schema.below(node, 0, share.variables))
-        return [mine, mine.narrowed(schema.on(node))]
+        return [mine, mine.narrowed(schema.on(node)), *(EVERY for _ in children(node)[2:])]
     return [share.narrowed(schema.below(node, side, share.variables)) for side, _ in enumerate(children(node))]
 
 

@@ -16,11 +16,14 @@ import numpy as np
 from cqels_opt.operators.aggregate import earliest, grouped, ranks
 from cqels_opt.operators.block import scan_static
 from cqels_opt.operators.cache import relation as static_relation
+from cqels_opt.operators.closure import closed
 from cqels_opt.operators.expressions import needs_instant, truth, values
+from cqels_opt.operators.given import meeting
 from cqels_opt.operators.join import Indexed, combine, compatible_pairs, covered, disjoint, join
 from cqels_opt.operators.keys import EVERY, Keys
 from cqels_opt.operators.program import (
     BlockNode,
+    ClosureNode,
     DescribeNode,
     DistinctNode,
     ExistsNode,
@@ -42,7 +45,7 @@ from cqels_opt.operators.program import (
 )
 from cqels_opt.operators.pushdown import Schema, TwoSided, moves
 from cqels_opt.operators.results import BlockRows
-from cqels_opt.operators.rows import HIDDEN, Ints, Rows, concat, empty
+from cqels_opt.operators.rows import HIDDEN, Ints, Rows, concat, empty, group_ids
 from cqels_opt.operators.terms import TermTable
 from cqels_opt.operators.triples import described, instantiated
 from cqels_opt.query.algebra import Expression, Variable
@@ -64,7 +67,10 @@ class Groups(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What a tree is evaluated over: the blocks' rows, the horizon, and the time of each place in it; and groups that are kept."""
+    """What a tree is evaluated over: the blocks' rows, the horizon, and the time of each place in it; and groups that are kept.
+
+    A path with more pairs of ends than ``most`` is not computed: PathsTooManyError.
+    """
 
     blocks: Mapping[str, BlockRows]
     store: str
@@ -73,6 +79,7 @@ class Scope:
     low: int
     schema: Schema
     groups: dict[GroupNode, Groups] = field(default_factory=dict)
+    most: int | None = None
 
     @property
     def high(self) -> int:
@@ -99,6 +106,17 @@ def evaluate(tree: Tree, scope: Scope, keys: Keys = EVERY) -> Rows:
             columns = {v: np.array([row[i] for row in table], np.int64) for i, v in enumerate(variables)}
             zeros = np.zeros(size, np.int64)
             return scope.always(Rows(columns, zeros, zeros, np.ones(size, np.int64)))
+        case ClosureNode(edges):
+            return closed(
+                tree,
+                keys,
+                lambda inner, some: evaluate(inner, scope, some),
+                (scope.low, scope.high),
+                not moves(edges),
+                scope.most,
+            )
+        case ExistsNode(inner, reads=tuple()):
+            return flagged(evaluate(inner, scope, keys.narrowed(scope.schema.below(tree, 0, keys.variables))), tree, scope)
         case JoinNode() | LeftJoinNode() | MinusNode() | ExistsNode():
             return applied(tree, _sides(tree, scope, keys), scope)
         case DistinctNode() | GroupNode():  # of a tuple, or of a group, all rows or none
@@ -125,7 +143,7 @@ def _static_rows(static: Static, store: str, keys: Keys) -> Rows:
 
 def _sides(node: TwoSided, scope: Scope, keys: Keys) -> list[Rows]:
     """Both sides as far as rows with one of the keys need them: one is read first, and of the other what concerns its rows."""
-    sides, schema = children(node), scope.schema
+    sides, schema = children(node)[:2], scope.schema
     first = schema.first_side(node, keys.variables) if isinstance(node, JoinNode) else 0
     rows = evaluate(sides[first], scope, keys.narrowed(schema.below(node, first, keys.variables)))
     other = sides[1 - first]
@@ -147,21 +165,21 @@ def applied(node: Tree, inputs: Sequence[Rows], scope: Scope) -> Rows:
             return concat(inputs)
         case JoinNode():
             return join(inputs[0], inputs[1])
-        case LeftJoinNode(_, _, condition):
-            return _left_join(inputs[0], inputs[1], condition, scope)
-        case MinusNode():
+        case LeftJoinNode():
+            return left_join(inputs[0], inputs[1], node, scope)
+        case MinusNode(_, _, apart):
             rows, others = inputs
-            a, b = compatible_pairs(rows, others, shared_needed=True)
-            return covered(rows, *_overlap(rows, others, a, b))[1]
+            a, b = compatible_pairs(rows, others, apart)
+            return covered(rows, *overlap(rows, others, a, b))[1]
         case ExistsNode(_, _, condition, flag):
-            return _flagged(inputs[0], inputs[1], condition, flag, scope)
+            return _split(inputs[0], *_matches(inputs[0], inputs[1], condition, scope), flag, scope)
         case FilterNode(_, condition):
-            return _instantly(inputs[0], condition, scope, lambda rows, at: rows.take(truth(rows, condition, scope.terms, at)))
+            return passing(inputs[0], condition, scope)
         case ExtendNode(_, variable, expression):
-            return _with_value(inputs[0], variable, expression, scope)
+            return with_value(inputs[0], variable, expression, scope)
         case ProjectNode(inner, variables):
-            ordered = isinstance(inner, OrderNode) and inner.keys  # the order of a sub-select ends with it
-            return inputs[0].only([*variables, ORDER] if ordered else variables)
+            in_order = isinstance(inner, OrderNode) and inner.keys  # the order of a sub-select ends with it
+            return inputs[0].only([*variables, ORDER] if in_order else variables)
         case DistinctNode(_, variables):
             rows = inputs[0].only([*variables, ORDER])
             return earliest(rows, ORDER) if ORDER in rows.columns else disjoint(rows)
@@ -169,47 +187,86 @@ def applied(node: Tree, inputs: Sequence[Rows], scope: Scope) -> Rows:
             rows, plain = inputs[0], []
             for variable, spec in aggregates:
                 if spec.argument is not None and needs_instant(spec.argument):
-                    rows = _with_value(rows, f"{HIDDEN}{variable}", spec.argument, scope)
+                    rows = with_value(rows, f"{HIDDEN}{variable}", spec.argument, scope)
                     spec = replace(spec, argument=Variable(f"{HIDDEN}{variable}"))
                 plain.append((variable, spec))
             return grouped(rows, keys, plain, implicit, scope.terms, scope.low, scope.high, whole)
         case OrderNode():
-            return _ordered(node, inputs[0], scope)
+            return ordered(node, inputs[0], scope)
         case TripleNode(_, places):
             return instantiated(inputs[0], places, scope.terms)
     raise AssertionError(node)  # leaves have no inputs
 
 
-def _overlap(left: Rows, right: Rows, a: Ints, b: Ints) -> tuple[Ints, Ints, Ints]:
+def passing(rows: Rows, condition: Expression, scope: Scope) -> Rows:
+    """The rows whose condition is effectively true, at the instants at which it is."""
+    return _instantly(rows, condition, scope, lambda part, at: part.take(truth(part, condition, scope.terms, at)))
+
+
+def overlap(left: Rows, right: Rows, a: Ints, b: Ints) -> tuple[Ints, Ints, Ints]:
+    """Of pairs of rows the left one, and the interval that both have."""
     return a, np.maximum(left.start[a], right.start[b]), np.minimum(left.end[a], right.end[b])
 
 
-def _matches(left: Rows, right: Rows, condition: Expression | None, scope: Scope) -> tuple[Ints, Rows]:
+def _as_they_are(rows: Rows, run: Callable[[Rows], Rows]) -> Rows:
+    return run(rows)
+
+
+def _matches(
+    left: Rows,
+    right: Rows,
+    condition: Expression | None,
+    scope: Scope,
+    tests: Sequence[ExistsNode] = (),
+    seeing: Callable[[Rows, Callable[[Rows], Rows]], Rows] = _as_they_are,
+) -> tuple[Ints, Rows]:
     """The joined rows that pass the condition, and which left row each comes from."""
     a, b = compatible_pairs(left, right)
     joined = combine(left, right, a, b).with_column("#owner", a)
-    if condition is not None:
-        joined = _instantly(joined, condition, scope, lambda rows, at: rows.take(truth(rows, condition, scope.terms, at)))
+
+    def tested(rows: Rows) -> Rows:
+        for test in tests:
+            rows = flagged(rows, test, scope)
+        return rows if condition is None else passing(rows, condition, scope)
+
+    joined = seeing(joined, tested)
+    for test in tests:
+        del joined.columns[test.flag]
     owner = joined.columns.pop("#owner")
     return owner, joined
 
 
-def _left_join(left: Rows, right: Rows, condition: Expression | None, scope: Scope) -> Rows:
+def left_join(
+    left: Rows,
+    right: Rows,
+    node: LeftJoinNode,
+    scope: Scope,
+    seeing: Callable[[Rows, Callable[[Rows], Rows]], Rows] = _as_they_are,
+) -> Rows:
+    """OPTIONAL: the joined rows, and left rows where they have no partner. ``seeing`` shows conditions the rows with more in them."""
     if not len(left):
         return left
-    owner, joined = _matches(left, right, condition, scope)
+    owner, joined = _matches(left, right, node.condition, scope, node.tests, seeing)
     alone = covered(left, owner, joined.start, joined.end)[1]
     padded = {v: alone.columns.get(v, np.zeros(len(alone), np.int64)) for v in dict.fromkeys([*left.columns, *right.columns])}
     return concat([joined, Rows(padded, alone.start, alone.end, alone.n)])
 
 
-def _flagged(left: Rows, right: Rows, condition: Expression | None, flag: str, scope: Scope) -> Rows:
+def flagged(rows: Rows, node: ExistsNode, scope: Scope) -> Rows:
+    """The rows with the flag of an EXISTS."""
+    if node.reads is not None:
+        return _split(rows, *meeting(rows, node.pattern, node.reads, scope), node.flag, scope)
+    others = evaluate(node.pattern, scope, keys_for(node.pattern, rows, scope.schema.on(node), scope))
+    return _split(rows, *_matches(rows, others, node.condition, scope), node.flag, scope)
+
+
+def _split(left: Rows, owner: Ints, joined: Rows, flag: str, scope: Scope) -> Rows:
+    """Rows cut into the parts that have a partner, flagged true, and those that have none."""
     yes, no = scope.terms.ids(
         ['"true"^^<http://www.w3.org/2001/XMLSchema#boolean>', '"false"^^<http://www.w3.org/2001/XMLSchema#boolean>']
     )
     if not len(left):
         return left.with_column(flag, np.zeros(0, np.int64))
-    owner, joined = _matches(left, right, condition, scope)
     inside, outside = covered(left, owner, joined.start, joined.end)
     return concat([inside.with_column(flag, np.full(len(inside), yes)), outside.with_column(flag, np.full(len(outside), no))])
 
@@ -222,7 +279,7 @@ def _instantly(rows: Rows, expression: Expression, scope: Scope, run: Callable[[
     return run(each, scope.instants[each.start])
 
 
-def _with_value(rows: Rows, column: str, expression: Expression, scope: Scope) -> Rows:
+def with_value(rows: Rows, column: str, expression: Expression, scope: Scope) -> Rows:
     """The rows with the expression's value in one more column."""
     return _instantly(
         rows, expression, scope, lambda part, at: part.with_column(column, values(part, expression, scope.terms, at, column))
@@ -237,13 +294,17 @@ def at_each_instant(rows: Rows) -> Rows:
     return Rows({v: c[which] for v, c in rows.columns.items()}, start, start + 1, rows.n[which])
 
 
-def _ordered(node: OrderNode, rows: Rows, scope: Scope) -> Rows:
+def ordered(node: OrderNode, rows: Rows, scope: Scope) -> Rows:
     """ORDER BY, and LIMIT within each stretch of time in which no row begins or ends. Ties follow the order of terms."""
     if not len(rows):
         return rows.with_column(ORDER, np.zeros(0, np.int64))
+    if node.each:
+        group, first = group_ids(rows.values(node.each), len(rows))
+        whole = replace(node, each=())
+        return concat([ordered(whole, rows.take(group == number), scope) for number in range(len(first))])
     keys: list[Ints] = [rows.columns[ORDER]] if not node.keys and ORDER in rows.columns else []
     for place, (expression, _) in enumerate(node.keys):
-        rows = _with_value(rows, f"{ORDER}{place}", expression, scope)
+        rows = with_value(rows, f"{ORDER}{place}", expression, scope)
     for place, (_, descending) in enumerate(node.keys):
         rank = ranks(rows.columns.pop(f"{ORDER}{place}"), scope.terms)[0]
         keys.append(-rank if descending else rank)

@@ -62,7 +62,14 @@ class Merged:
     default: DefaultGraph | NamedGraph = DefaultGraph()
 
 
-Source: TypeAlias = DefaultGraph | NamedGraph | InWindow | Merged
+@dataclass(frozen=True, slots=True)
+class GraphsMerged:
+    """The default graph that several FROM clauses make: each triple of these static graphs once (SPARQL 1.1 §13.2.1)."""
+
+    names: tuple[Term, ...]
+
+
+Source: TypeAlias = DefaultGraph | NamedGraph | InWindow | Merged | GraphsMerged
 
 
 def graph_in(source: Source) -> Node | None:
@@ -160,10 +167,35 @@ class Union:
 
 @dataclass(frozen=True, slots=True)
 class Minus:
-    """MINUS."""
+    """MINUS. Variables ``apart`` must agree as others do, but do not count as shared: that of the graph within GRAPH ?g."""
 
     left: Algebra
     right: Algebra
+    apart: tuple[Variable, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Closure:
+    """A path of repeated steps, ``*``, ``+`` or ``?``: each pair of ends once (SPARQL 1.1 §18.4, ALP and ZeroOrOnePath).
+
+    ``step`` binds ``here`` and ``there`` to the ends of one step. ``nodes`` is what a path of length zero may stand at (None: none has that
+    length): all nodes of the active graph, as ``here``, or, where an end is a constant, the unit of the graph. ``many``: more
+    steps than one.
+    """
+
+    step: Algebra
+    nodes: Algebra | None
+    here: Variable
+    there: Variable
+    start: Node
+    end: Node
+    many: bool
+    source: Source
+
+    @property
+    def ends(self) -> tuple[Variable, ...]:
+        """The variables that it binds, on every row: its ends, and the graph."""
+        return tuple(dict.fromkeys(node for node in (graph_in(self.source), self.start, self.end) if isinstance(node, Variable)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,15 +258,16 @@ class OrderBy:
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """OFFSET and LIMIT (None: no limit)."""
+    """OFFSET and LIMIT (None: no limit); of the rows of each value of ``each``, the graphs of GRAPH ?g, by themselves."""
 
     input: Algebra
     offset: int
     limit: int | None
+    each: tuple[Variable, ...] = ()
 
 
 Algebra: TypeAlias = (
-    Bgp | Join | LeftJoin | Union | Minus | Filter | Extend | Values | Group | Project | Distinct | OrderBy | Slice
+    Bgp | Closure | Join | LeftJoin | Union | Minus | Filter | Extend | Values | Group | Project | Distinct | OrderBy | Slice
 )
 
 

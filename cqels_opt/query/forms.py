@@ -47,9 +47,11 @@ def _template(reading: Reading, tree: Branch, body: Algebra) -> tuple[TriplePatt
     # Labels of blank nodes in the template have nothing to do with those of the WHERE clause (§16.2.1).
     outside, reading.labels = reading.labels, {}
     block = only(written, "triples_block")
-    found = read_triples(reading, block, reading.number("run")) if block is not None else []
+    found = read_triples(reading, block, reading.number("run"), reading.default) if block is not None else []
     reading.labels = outside
-    return tuple(found)
+    if not all(isinstance(part, TriplePattern) for part in found):
+        reading.fail(written, "a template is made of triples: a property path says of none which it is")
+    return tuple(part for part in found if isinstance(part, TriplePattern))
 
 
 def _solutions(body: Algebra) -> Algebra:

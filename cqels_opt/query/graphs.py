@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass, replace
+from functools import reduce
 from typing import Any, cast
 
 from cqels_opt.query.aggregates import aggregate as aggregated
@@ -15,6 +16,7 @@ from cqels_opt.query.algebra import (
     Algebra,
     Bgp,
     Call,
+    Closure,
     Constant,
     DefaultGraph,
     Distinct,
@@ -25,10 +27,13 @@ from cqels_opt.query.algebra import (
     Join,
     LeftJoin,
     Minus,
+    NamedGraph,
     OrderBy,
     Project,
     Slice,
     Source,
+    Term,
+    TriplePattern,
     Union,
     Values,
     Variable,
@@ -58,6 +63,8 @@ def _anchored(pattern: Algebra, source: Source) -> bool:
     match pattern:
         case Bgp(_, own):
             return own == source
+        case Closure() as closure:
+            return closure.source == source
         case Join(left, right):
             return _anchored(left, source) or _anchored(right, source)
         case Union(left, right):
@@ -106,12 +113,22 @@ def _only_joins(pattern: Algebra) -> bool:
             return False
 
 
-def minus(left: Algebra, right: Algebra, graph: Variable) -> Algebra | None:
-    """MINUS within a graph variable, whose value does not count as shared; None where only single rows tell what is shared."""
+def minus(left: Algebra, right: Algebra, graph: Variable) -> Algebra:
+    """MINUS within a graph variable, whose value does not count as shared."""
     shared = (set(visible(left)) & set(visible(right))) - {graph}
     if not shared:
         return left
-    return Minus(left, right) if shared & _certain(left) & _certain(right) else None
+    return Minus(left, right, () if shared & certain(left) & certain(right) else (graph,))
+
+
+def in_each(patterns: tuple[TriplePattern, ...], names: tuple[Term, ...]) -> Algebra:
+    """Patterns in the merge of several graphs: a triple that several have is one match."""
+    found: Algebra = Bgp((), DefaultGraph())
+    for pattern in patterns:
+        variables = tuple(dict.fromkeys(node for node in (pattern.s, pattern.p, pattern.o) if isinstance(node, Variable)))
+        ways: list[Algebra] = [Bgp((pattern,), NamedGraph(name)) for name in names]
+        found = join(found, Distinct(Project(reduce(Union, ways), variables)))
+    return found
 
 
 def one_group_a_graph(
@@ -133,22 +150,22 @@ def one_group_a_graph(
     return found
 
 
-def _certain(pattern: Algebra) -> set[Variable]:
+def certain(pattern: Algebra) -> set[Variable]:
     """Variables that are bound in every row."""
     match pattern:
-        case Bgp():
+        case Bgp() | Closure():
             return set(visible(pattern))
         case Join(left, right):
-            return _certain(left) | _certain(right)
+            return certain(left) | certain(right)
         case Union(left, right):
-            return _certain(left) & _certain(right)
+            return certain(left) & certain(right)
         case LeftJoin(left, _) | Minus(left, _):
-            return _certain(left)
+            return certain(left)
         case Filter(inner, _) | Extend(inner, _, _) | Distinct(inner) | OrderBy(inner, _) | Slice(inner, _, _):
-            return _certain(inner)
+            return certain(inner)
         case Project(inner, variables):
-            return _certain(inner) & set(variables)
+            return certain(inner) & set(variables)
         case Group(inner, keys, _):
-            return _certain(inner) & set(keys)
+            return certain(inner) & set(keys)
         case Values(variables, rows):
             return {variable for at, variable in enumerate(variables) if all(row[at] is not None for row in rows)}

@@ -8,7 +8,6 @@ from lark import Tree
 
 from cqels_opt.query.algebra import (
     Algebra,
-    Bgp,
     Call,
     Expression,
     Extend,
@@ -27,6 +26,7 @@ from cqels_opt.query.algebra import (
 )
 from cqels_opt.query.formulas import read_expression, read_iri, read_literal
 from cqels_opt.query.graphs import join, minus, over_graphs, unit
+from cqels_opt.query.paths import together
 from cqels_opt.query.reading import Branch, Reading, Scope, branches, tokens
 from cqels_opt.query.triples import read_triples
 from cqels_opt.query.visible import visible
@@ -65,14 +65,14 @@ class _Group:
         self.reading, self.source = reading, source
         self.pattern: Algebra = unit(source)
         self.in_scope: set[Variable] = set(visible(self.pattern))
-        self.run: list[TriplePattern] = []
+        self.run: list[TriplePattern | Algebra] = []
         self.number = reading.number("run")
         self.filters: list[Expression] = []
 
     def read(self, children: list[Branch]) -> tuple[Algebra, list[Expression]]:
         for child in children:
             if child.data == "triples_block":
-                self.run += read_triples(self.reading, child, self.number)
+                self.run += read_triples(self.reading, child, self.number, self.source)
             elif child.data == "filter":
                 # A filter does not end a basic graph pattern (§18.2.2.5).
                 scope = Scope(self.source, "in FILTER")
@@ -85,7 +85,7 @@ class _Group:
 
     def end_run(self) -> None:
         if self.run:
-            self.join(Bgp(tuple(self.run), self.source))
+            self.join(together(self.run, self.source))
         self.run, self.number = [], self.reading.number("run")
 
     def join(self, part: Algebra) -> None:
@@ -103,7 +103,7 @@ class _Group:
                 self.pattern = LeftJoin(self.pattern, right, conjunction(filters))
                 self.in_scope.update(visible(right))
             case "minus":
-                self.pattern = self.minus(read_group(reading, branches(child)[0], source), child)
+                self.pattern = self.minus(read_group(reading, branches(child)[0], source))
             case "graph":
                 self.join(self.graph(*branches(child)))
             case "bind":
@@ -125,14 +125,11 @@ class _Group:
         source = NamedGraph(inner) if window is None else InWindow(window, inner)
         return over_graphs(read_group(reading, group, source), source, inner, node)
 
-    def minus(self, right: Algebra, at: Branch) -> Algebra:
+    def minus(self, right: Algebra) -> Algebra:
         graph = graph_in(self.source)
         if not isinstance(graph, Variable):
             return Minus(self.pattern, right)
-        found = minus(self.pattern, right, graph)
-        if found is None:
-            self.reading.fail(at, "MINUS within GRAPH ?g, of patterns that share only optional variables, is not supported yet")
-        return found
+        return minus(self.pattern, right, graph)
 
     def bind(self, value: Branch, name: Branch) -> None:
         variable = self.reading.variable(name)

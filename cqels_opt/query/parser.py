@@ -8,7 +8,7 @@ from lark import Tree
 from lark.exceptions import UnexpectedInput
 
 from cqels_opt.errors import QueryError
-from cqels_opt.query.algebra import Distinct, Merged, NamedGraph, Project, Query, Slice, Variable
+from cqels_opt.query.algebra import Distinct, GraphsMerged, Merged, NamedGraph, Project, Query, Slice, Variable
 from cqels_opt.query.dialects import DIALECTS, recognise
 from cqels_opt.query.forms import read_form
 from cqels_opt.query.formulas import read_iri
@@ -117,10 +117,15 @@ def _clause(reading: Reading, tree: Branch) -> None:
         reading.dialect.clauses[tree.data](reading, tree)
     elif tree.data == "from_default":
         # SPARQL's default graph is then what --graph loads under this name.
-        if reading.from_graph:
-            reading.fail(tree, "a default graph of several FROM clauses is not supported yet: load it with --static")
+        name = read_iri(reading, branches(tree)[0])
+        if reading.from_graph and isinstance(reading.default, Merged):
+            reading.fail(tree, "streams are merged with one default graph only: load several with --static")
+        if isinstance(reading.default, NamedGraph | GraphsMerged):
+            before = (str(reading.default.name),) if isinstance(reading.default, NamedGraph) else reading.default.names
+            reading.default = GraphsMerged(tuple(dict.fromkeys((*before, name))))
+            return
         reading.from_graph = True
-        graph = NamedGraph(read_iri(reading, branches(tree)[0]))
+        graph = NamedGraph(name)
         reading.default = replace(reading.default, default=graph) if isinstance(reading.default, Merged) else graph
     elif tree.data == "from_named":
         read_iri(reading, branches(tree)[0])

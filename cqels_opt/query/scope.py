@@ -8,6 +8,7 @@ from cqels_opt.query.algebra import (
     Algebra,
     Bgp,
     Call,
+    Closure,
     Exists,
     Expression,
     Extend,
@@ -78,6 +79,8 @@ def visible(pattern: Algebra) -> frozenset[str]:
         if (graph := graph_in(pattern.source)) is not None:
             nodes.append(graph)
         own = {node.name for node in nodes if isinstance(node, Variable) and not node.name.startswith("_:")}
+    elif isinstance(pattern, Closure):
+        return frozenset(v.name for v in pattern.ends if not v.name.startswith("_:"))
     elif isinstance(pattern, Values):
         own = {v.name for v in pattern.variables}
     elif isinstance(pattern, Extend):
@@ -90,6 +93,8 @@ def visible(pattern: Algebra) -> frozenset[str]:
 def _inputs(pattern: Algebra) -> tuple[Algebra, ...]:
     if isinstance(pattern, (Bgp, Values)):
         return ()
+    if isinstance(pattern, Closure):
+        return (pattern.step,)
     if isinstance(pattern, (Join, LeftJoin, Union, Minus)):
         return (pattern.left, pattern.right)
     return (pattern.input,)

@@ -61,8 +61,6 @@ def read_select(reading: Reading, tree: Branch, source: Source) -> Algebra:
     # Within GRAPH ?g a sub-select is evaluated in each graph by itself: the graph is part of its groups and rows.
     named = graph_in(source)
     graph = (named,) if isinstance(named, Variable) else ()
-    if graph and only(modifiers, "slice_clause") is not None:
-        reading.fail(head or tree, "within GRAPH ?g, a sub-select with LIMIT or OFFSET is not supported yet")
     if grouped:
         if star and head is not None:
             reading.fail(head, "SELECT * cannot be grouped: name the group keys and the aggregates")
@@ -87,7 +85,7 @@ def read_select(reading: Reading, tree: Branch, source: Source) -> Algebra:
     body = Project(body, (*variables, *graph))
     if head is not None and only(head, "set_mode") is not None:
         body = Distinct(body)
-    return _sliced(reading, body, only(modifiers, "slice_clause"))
+    return _sliced(reading, body, only(modifiers, "slice_clause"), graph)
 
 
 def _child(tree: Branch, rule: str) -> Branch:
@@ -166,8 +164,8 @@ def _order(reading: Reading, clause: Branch | None, scope: Scope) -> list[tuple[
     return keys
 
 
-def _sliced(reading: Reading, body: Algebra, clause: Branch | None) -> Algebra:
+def _sliced(reading: Reading, body: Algebra, clause: Branch | None, each: tuple[Variable, ...]) -> Algebra:
     if clause is None:
         return body
     numbers = {part.data: reading.whole(tokens(part)[0]) for part in branches(clause)}
-    return Slice(body, numbers.get("offset", 0), numbers.get("limit"))
+    return Slice(body, numbers.get("offset", 0), numbers.get("limit"), each)

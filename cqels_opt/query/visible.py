@@ -5,6 +5,7 @@ from __future__ import annotations
 from cqels_opt.query.algebra import (
     Algebra,
     Bgp,
+    Closure,
     Distinct,
     Extend,
     Filter,
@@ -34,6 +35,8 @@ def visible(pattern: Algebra) -> tuple[Variable, ...]:
                 found.update(
                     (node, None) for triple in patterns for node in (triple.s, triple.p, triple.o) if isinstance(node, Variable)
                 )
+            case Closure() as closure:
+                found.update((variable, None) for variable in closure.ends)
             case Join(left, right) | LeftJoin(left, right) | Union(left, right):
                 pending += [right, left]
             case Minus(left, _):

@@ -13,7 +13,7 @@ from cqels_opt.query.algebra import Query
 from cqels_opt.verify.tokens import Token, closing
 
 PREFIX = "_bag_"
-"""What the names of variables begin with that are made here, in bags.py and in subselects.py."""
+"""What the names of variables begin with that are made here, in walker.py and in subselects.py."""
 _ENDS = frozenset(("FROM", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "OFFSET", "VALUES"))
 
 

@@ -20,6 +20,7 @@ from cqels_opt.errors import QueryError
 from cqels_opt.query.algebra import Query
 from cqels_opt.verify.dialects import FORMS, WINDOW, rewritten, window_graph
 from cqels_opt.verify.heads import SELECT, Form, asked
+from cqels_opt.verify.paths import paths_written_out
 from cqels_opt.verify.ties import with_ties
 from cqels_opt.verify.tokens import Token, apply, closing, solid, tokens
 
@@ -79,7 +80,8 @@ def plain_sparql(query: Query) -> Plain:
         elif token.word() in _SEEDED and after.text == "(":
             raise QueryError(f"verify cannot check {token.word()}(): its values are the run's own", query.text, 1, 1)
     prologue = text[: found[place_of_form].start]
-    return Plain(with_ties(apply(text, edits)), prologue, tuple(default), changed.merged, changed.element_graphs, form)
+    plain = paths_written_out(with_ties(apply(text, edits)))
+    return Plain(plain, prologue, tuple(default), changed.merged, changed.element_graphs, form)
 
 
 def _call_end(found: list[Token], opening: int) -> int:

@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 import pytest
 
-from cqels_opt.errors import QueryError
 from cqels_opt.verify import Element, Options
 from cqels_opt.verify.bags import over_copies
 
@@ -95,7 +94,18 @@ def test_without_repetition_the_text_stays_as_it_is() -> None:
     assert over_copies(text, {"w": 1}) == text
 
 
-def test_a_path_over_repeated_triples_is_refused_with_its_place(ask: Ask, at: At) -> None:
-    plain = "SELECT ?p\n{ GRAPH <urn:cqels-opt:window:w> { ?p <http://ex.org/at>/<http://ex.org/in> ?o } }"
-    with pytest.raises(QueryError, match=r"query:2:57: .*property path"):
-        over_copies(plain, {"w": 2})
+PATHS = {
+    "a sequence is a join of bags": (":a (:at/^:at) ?x", ["a"] * 9 + ["b"] * 3),
+    "alternatives are a union of bags": (":a (:at|:in) ?x", ["m"] + ["n"] * 2 + ["x"] * 3),
+    "a negated set matches each triple": (":a !:in ?x", ["x"] * 3),
+    "and its inverse members backward": (":x !(:in|^:in) ?x", ["a"] * 3 + ["b"]),
+    "repeated steps reach a node once": (":a (:at|^:at)+ ?x", ["a", "b", "x"]),
+    "a constant is there without a step": (":nobody :at* ?x", ["nobody"]),
+    "and once if it is reached too": (":a (:at/^:at)* ?x", ["a", "b"]),
+}
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_paths_over_repeated_triples(path: str, at_ten: Callable[[str], list[str]]) -> None:
+    pattern, expected = PATHS[path]
+    assert at_ten(f"SELECT ?x FROM W {{ GRAPH ?w {{ {pattern} }} }}") == expected

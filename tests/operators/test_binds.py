@@ -183,8 +183,8 @@ class WithBinds(Maker):
     def node(self, kind: str) -> str:
         return "?" + self.rng.choice(VARIABLES[kind])
 
-    def patterns(self, predicates: dict[str, tuple[str, str]], most: int = 1) -> Group:
-        return super().patterns(predicates, most)
+    def patterns(self, predicates: dict[str, tuple[str, str]], most: int = 1, plain: bool = True) -> Group:
+        return super().patterns(predicates, most, plain)
 
     def bind(self) -> str:
         self.fresh += 1

@@ -31,7 +31,9 @@ class Evaluation:
     def bag(self, node: a.Algebra) -> list[Row]:
         match node:
             case a.Bgp(patterns, source):
-                return list(self.match(patterns, source))
+                return self.agreeing(self.match(patterns, source))
+            case a.Closure():
+                return self.agreeing(self.paths(node))
             case a.Join(left, right):
                 rights = self.bag(right)
                 return [{**x, **y} for x in self.bag(left) for y in rights if compatible(x, y)]
@@ -39,26 +41,34 @@ class Evaluation:
                 return self.left_join(self.bag(left), self.bag(right), condition)
             case a.Union(left, right):
                 return self.bag(left) + self.bag(right)
-            case a.Minus(left, right):
-                rights = self.bag(right)
-                return [x for x in self.bag(left) if not any(compatible(x, y) and x.keys() & y.keys() for y in rights)]
+            case a.Minus(left, right, apart):
+                rights, names = self.bag(right), {v.name for v in apart}
+                return [x for x in self.bag(left) if not any(compatible(x, y) and x.keys() & y.keys() - names for y in rights)]
             case a.Filter(inner, condition):
                 return [row for row in self.bag(inner) if self.holds(condition, row)]
             case a.Extend(inner, variable, expression):
                 return [self.extended(row, variable, expression) for row in self.bag(inner)]
             case a.Values(variables, rows):
-                return [{v.name: term for v, term in zip(variables, row) if term is not None} for row in rows]
+                return self.agreeing({v.name: term for v, term in zip(variables, row) if term is not None} for row in rows)
             case a.Group():
                 return self.group(node)
             case a.Project(inner, variables):
                 names = {v.name for v in variables}
-                return [{v: term for v, term in row.items() if v in names} for row in self.bag(inner)]
+                inside = Evaluation(self.data, self.base, {v: term for v, term in self.outer.items() if v in names})
+                return [{v: term for v, term in row.items() if v in names} for row in inside.bag(inner)]
             case a.Distinct(inner):
                 return [dict(row) for row in dict.fromkeys(tuple(sorted(row.items())) for row in self.bag(inner))]
             case a.OrderBy(inner, keys):
                 return self.ordered(self.bag(inner), keys)
-            case a.Slice(inner, offset, limit):
-                return self.bag(inner)[offset : None if limit is None else offset + limit]
+            case a.Slice(inner, offset, limit, each):
+                parts: dict[tuple[str | None, ...], list[Row]] = {}
+                for row in self.bag(inner):
+                    parts.setdefault(tuple(row.get(v.name) for v in each), []).append(row)
+                return [row for part in parts.values() for row in part[offset : None if limit is None else offset + limit]]
+
+    def agreeing(self, rows: Iterable[Row]) -> list[Row]:
+        """The rows of a leaf that agree with the row outside, inside EXISTS."""
+        return [row for row in rows if compatible(self.outer, row)]
 
     def match(self, patterns: tuple[a.TriplePattern, ...], source: a.Source) -> Iterable[Row]:
         if isinstance(source, a.NamedGraph):
@@ -68,8 +78,45 @@ class Evaluation:
                 if graph and known in (None, graph):
                     start = {name.name: graph} if isinstance(name, a.Variable) else {}
                     yield from matches(patterns, self.data[graph], start)
+        elif isinstance(source, a.GraphsMerged):
+            yield from matches(patterns, self.merged(source), {})
         else:
             yield from matches(patterns, self.data[""], {})
+
+    def paths(self, node: a.Closure) -> Iterable[Row]:
+        """ALP and ZeroOrOnePath: from each start, whatever is reached, once."""
+        name = node.source.name if isinstance(node.source, a.NamedGraph) else ""
+        graphs = [name]
+        if isinstance(name, a.Variable):
+            graphs = [g for g in self.data if g and self.outer.get(name.name, g) == g]
+        for graph in graphs:
+            if graph not in self.data:
+                continue
+            inside = {name.name: graph} if isinstance(name, a.Variable) else {}
+            steps = Evaluation(self.data, self.base, {**self.outer, **inside}).bag(node.step)
+            edges = {(row[node.here.name], row[node.there.name]) for row in steps}
+            ends = (node.start, node.end)
+            triples = self.data[graph] if not isinstance(node.source, a.GraphsMerged) else self.merged(node.source)
+            nodes = {term for s, _, o in triples for term in (s, o)} | {n for n in ends if isinstance(n, str)}
+            for start in nodes if isinstance(ends[0], a.Variable) else {ends[0]}:
+                found = {start} if node.nodes is not None else set()
+                new = {start}
+                while new:
+                    new = {there for here, there in edges if here in new} - found
+                    found |= new
+                    if not node.many:
+                        break
+                for end in found:
+                    row = dict(inside)
+                    if all(
+                        row.setdefault(n.name, t) == t
+                        for n, t in ((node.start, start), (node.end, end))
+                        if isinstance(n, a.Variable)
+                    ) and (isinstance(node.end, a.Variable) or node.end == end):
+                        yield row
+
+    def merged(self, source: a.GraphsMerged) -> frozenset[Triple]:
+        return frozenset().union(*(self.data.get(name, frozenset()) for name in source.names))
 
     def left_join(self, lefts: list[Row], rights: list[Row], condition: a.Expression | None) -> list[Row]:
         found = []

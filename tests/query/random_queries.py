@@ -20,7 +20,19 @@ def joined(*parts: st.SearchStrategy[str], by: str = " ") -> st.SearchStrategy[s
     return st.tuples(*parts).map(by.join)
 
 
-triple = joined(st.one_of(variable, variable, resource), st.sampled_from([f":{p}" for p in PREDICATES] + ["?w"]), term)
+member = st.sampled_from([f"{way}:{p}" for way in ("", "^") for p in PREDICATES])
+negated = st.lists(member, max_size=2).map("|".join).map(lambda members: f"!({members})")
+path = st.recursive(
+    st.one_of(member, member, negated, st.just("a")),
+    lambda inner: st.one_of(
+        joined(inner, st.sampled_from("/|"), inner, by="").map(lambda p: f"({p})"),
+        st.tuples(inner, st.sampled_from("*+?")).map(lambda parts: f"({parts[0]}){parts[1]}"),
+        inner.map(lambda p: f"^({p})"),
+    ),
+    max_leaves=3,
+)
+predicate = st.sampled_from([f":{p}" for p in PREDICATES] + ["?w"])
+triple = joined(st.one_of(variable, variable, resource), st.one_of(predicate, predicate, predicate, path), term)
 triples = st.lists(triple, min_size=1, max_size=3).map(lambda found: " . ".join(found) + " .")
 
 comparison = joined(term, st.sampled_from(["=", "!=", "<", ">="]), term)
@@ -39,17 +51,32 @@ sum_ = st.tuples(summand, st.sampled_from(["+", "*", " -"]), summand).map(lambda
 
 
 @st.composite
-def group(draw: st.DrawFn, depth: int = 2) -> str:
-    """A group graph pattern; a variable that BIND would assign twice makes it a query that both refuse."""
+def group(draw: st.DrawFn, depth: int = 2, whole: bool = False) -> str:
+    """A group graph pattern; a variable that BIND would assign twice makes it a query that both refuse.
+
+    The ``whole`` language has in it what other engines do not do to the letter: EXISTS of any group and in any expression, and any group
+    within GRAPH.
+    """
     parts = [draw(triples)] if draw(st.booleans()) or not depth else []
     for _ in range(draw(st.integers(0 if parts else 1, 2)) if depth else 0):
-        parts.append(draw(element(depth - 1)))
+        parts.append(draw(element(depth - 1, whole)))
     return "{ " + " ".join(parts) + " }"
 
 
-def element(depth: int) -> st.SearchStrategy[str]:
-    inner = group(depth)
+def element(depth: int, whole: bool = False) -> st.SearchStrategy[str]:
+    inner = group(depth, whole)
     return st.one_of(
+        *(
+            (
+                joined(st.sampled_from(["FILTER EXISTS", "FILTER NOT EXISTS"]), inner),
+                joined(condition, st.sampled_from(["||", "&&"]), inner).map(lambda c: f"FILTER({c.replace('{', 'EXISTS {', 1)})"),
+                joined(inner, variable, by=" AS ").map(lambda b: f"BIND(EXISTS {b})"),
+                joined(triples, inner).map(lambda g: f"OPTIONAL {{ {g.replace('{', 'FILTER EXISTS {', 1)} }}"),
+                joined(st.sampled_from([":g", "?w", "?g"]), inner).map(lambda g: f"GRAPH {g}"),
+            )
+            if whole
+            else ()
+        ),
         triples,
         inner.map(lambda g: f"OPTIONAL {g}"),
         joined(inner, inner, by=" UNION "),
@@ -64,14 +91,14 @@ def element(depth: int) -> st.SearchStrategy[str]:
         joined(st.sampled_from([f":{g}" for g in GRAPHS] + ["?w", "?g"]), triples.map(lambda t: f"{{ {t} }}")).map(
             lambda g: f"GRAPH {g}"
         ),
-        select(depth).map(lambda s: f"{{ {s} }}"),
+        select(depth, whole).map(lambda s: f"{{ {s} }}"),
     )
 
 
 @st.composite
-def select(draw: st.DrawFn, depth: int = 2) -> str:
+def select(draw: st.DrawFn, depth: int = 2, whole: bool = False) -> str:
     """A SELECT, plain or grouped, without LIMIT (which of equal rows it leaves is open)."""
-    where = draw(group(depth))
+    where = draw(group(depth, whole))
     keys = draw(st.lists(variable, max_size=2, unique=True))
     if draw(st.integers(0, 2)):
         head = " ".join(keys) or "*"
@@ -99,6 +126,11 @@ datum = st.tuples(
         st.integers(0, 3).map(lambda n: f'"{n}"^^<http://www.w3.org/2001/XMLSchema#integer>'),
     ),
 )
+# every constant of the queries is a node of every graph: pyoxigraph has no path of length zero at a term that is none (§18.4 has)
+NODES = frozenset(
+    (f"<http://e/{name}>", "<http://e/is>", f'"{n}"^^<http://www.w3.org/2001/XMLSchema#integer>')
+    for name, n in zip((*RESOURCES, RESOURCES[0]), range(4))
+)
 dataset = st.fixed_dictionaries(
-    {name: st.frozensets(datum, min_size=4, max_size=10) for name in ("", *(f"<http://e/{g}>" for g in GRAPHS))}
+    {name: st.frozensets(datum, min_size=4, max_size=10).map(NODES.union) for name in ("", *(f"<http://e/{g}>" for g in GRAPHS))}
 )

@@ -98,7 +98,6 @@ def test_good_queries_are_read(cases: list[Case]) -> None:
     assert not refused
     assert read_ >= 600
     assert {message for message in not_yet if not message.startswith("the function <")} <= {
-        "property paths",
         "a default graph of several FROM clauses",
         "within GRAPH ?g, a sub-select with LIMIT or OFFSET",
     }

@@ -157,7 +157,6 @@ def test_bad_windows(brackets: str, message: str) -> None:
         (f"SELECT ?w FROM NAMED {S} [NOW] AS ?w {{ ?a ?b ?c }}", r"\?w names a window and has no value"),
         (f"SELECT * FROM NAMED {S} [NOW] AS ?w {{ GRAPH ?w {{ ?w ?b ?c }} }}", r"\?w names a window and has no value"),
         (f"SELECT * FROM NAMED {S} [NOW] {{ ?a ?b ?c }}", "expected AS"),
-        ("SELECT * FROM <http://a> FROM <http://b> { ?a ?b ?c }", "several FROM clauses is not supported yet"),
         (f"SELECT * FROM NAMED WINDOW <w> ON {S} [RANGE PT5S STEP PT5S] {{ ?a ?b ?c }}", "undetected"),
     ],
 )

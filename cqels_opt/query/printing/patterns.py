@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from cqels_opt.query.algebra import (
     Algebra,
     Bgp,
+    Closure,
     Distinct,
     Extend,
     Filter,
@@ -71,6 +72,8 @@ def _elements(writing: Writing, node: Algebra) -> list[str]:
             for variable, _ in aggregates:
                 named = Extend(named, variable, variable)
             return [_braced(writing, Project(named, (*keys, *(variable for variable, _ in aggregates))))]
+        case Closure():
+            writing.fail("property paths of repeated steps cannot be printed yet")
         case OrderBy():
             writing.fail("ORDER BY stands where only a sub-select can")
 

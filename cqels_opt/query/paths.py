@@ -1,0 +1,116 @@
+"""Property paths: from their syntax to the algebra (SPARQL 1.1 §18.2.2.3, §18.2.2.4 and §18.4).
+
+What has a fixed length becomes patterns that meet in variables nobody can name: ``/`` a join, ``|`` a UNION, ``^`` swaps the ends, and
+``!(…)`` is a pattern whose predicate is filtered. ``*``, ``+`` and ``?`` are a :class:`~cqels_opt.query.algebra.Closure` of their step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+
+from cqels_opt.query.algebra import (
+    Algebra,
+    Bgp,
+    Call,
+    Closure,
+    Constant,
+    Distinct,
+    Filter,
+    Node,
+    Project,
+    Source,
+    TriplePattern,
+    Union,
+    Variable,
+    graph_in,
+)
+from cqels_opt.query.formulas import read_iri
+from cqels_opt.query.graphs import join, unit
+from cqels_opt.query.names import RDF_TYPE
+from cqels_opt.query.reading import Branch, Reading, branches, tokens
+
+
+def read_path(reading: Reading, path: Branch, start: Node, end: Node, source: Source) -> list[TriplePattern | Algebra]:
+    """The patterns of ``start path end``, to be joined."""
+    match path.data:
+        case "variable":
+            return [TriplePattern(start, reading.variable(path), end)]
+        case "iri" | "rdf_type":
+            return [TriplePattern(start, _predicate(reading, path), end)]
+        case "path_inverse":
+            return read_path(reading, branches(path)[0], end, start, source)
+        case "path_sequence":
+            first, second = branches(path)
+            middle = _between(reading)
+            return [*read_path(reading, first, start, middle, source), *read_path(reading, second, middle, end, source)]
+        case "path_alternative":
+            left, right = (together(read_path(reading, part, start, end, source), source) for part in branches(path))
+            return [Union(left, right)]
+        case "path_negated":
+            return [_negated(reading, path, start, end, source)]
+        case _:
+            return [_repeated(reading, path, start, end, source)]
+
+
+def together(found: Sequence[TriplePattern | Algebra], source: Source) -> Algebra:
+    """The join of patterns, their triple patterns as one basic graph pattern."""
+    triples = tuple(part for part in found if isinstance(part, TriplePattern))
+    whole: Algebra = Bgp(triples, source) if triples else unit(source)
+    for part in found:
+        if not isinstance(part, TriplePattern):
+            whole = join(whole, part)
+    return whole
+
+
+def _between(reading: Reading) -> Variable:
+    """A variable that is no one's, like a blank node's."""
+    return Variable(f"_:.{reading.number('blank')}")
+
+
+def _predicate(reading: Reading, tree: Branch) -> str:
+    """An IRI or ``a``, by itself or within the part of a negated set."""
+    inside = branches(tree)
+    if tree.data == "iri":
+        return read_iri(reading, tree)
+    return read_iri(reading, inside[0]) if inside else RDF_TYPE
+
+
+def _negated(reading: Reading, path: Branch, start: Node, end: Node, source: Source) -> Algebra:
+    """``!(…)``: forward past the plain members, and backward past the inverse ones, where there are any."""
+    plain = [_predicate(reading, part) for part in branches(path) if part.data == "path_one"]
+    inverse = [_predicate(reading, part) for part in branches(path) if part.data == "path_one_inverse"]
+    parts = []
+    if plain or not inverse:
+        parts.append(_past(reading, plain, start, end, source))
+    if inverse:
+        parts.append(_past(reading, inverse, end, start, source))
+    return reduce(Union, parts)
+
+
+def _past(reading: Reading, predicates: Sequence[str], start: Node, end: Node, source: Source) -> Algebra:
+    predicate = _between(reading)
+    pattern = Bgp((TriplePattern(start, predicate, end),), source)
+    if not predicates:
+        return pattern
+    return Filter(pattern, Call("NOT IN", (predicate, *map(Constant, predicates))))
+
+
+def _repeated(reading: Reading, path: Branch, start: Node, end: Node, source: Source) -> Algebra:
+    sign = tokens(path)[-1].type
+    here, there = _between(reading), _between(reading)
+    step = together(read_path(reading, branches(path)[0], here, there, source), source)
+    nodes = None
+    if sign != "PLUS":
+        plain = isinstance(start, Variable) and isinstance(end, Variable)
+        nodes = _nodes(reading, here, source) if plain else unit(source)
+    return Closure(step, nodes, here, there, start, end, sign != "QUESTION", source)
+
+
+def _nodes(reading: Reading, node: Variable, source: Source) -> Algebra:
+    """All subjects and objects of the active graph."""
+    predicate, other = _between(reading), _between(reading)
+    ways = [TriplePattern(node, predicate, other), TriplePattern(other, predicate, node)]
+    found = Union(Bgp((ways[0],), source), Bgp((ways[1],), source))
+    graph = graph_in(source)
+    return Distinct(Project(found, (node, graph) if isinstance(graph, Variable) else (node,)))

@@ -1,0 +1,118 @@
+"""Property paths written out, so that bags come out as SPARQL 1.1 §18.2.2.4 and §18.4 say, whatever the engine makes of paths.
+
+pyoxigraph counts the ways of a path of fixed length once where both ends are known, and has no path of length zero at a term that is
+no node. So only ``*``, ``+`` and ``?`` are left to the engine, whose pairs are a set anyway. Before and after::
+
+    ?x (:p|^:q)/:r ?y                 { ?x :p ?_bag_p1_ . } UNION { ?_bag_p1_ :q ?x . } ?_bag_p1_ :r ?y .
+    ?x !(:p|^:q) ?y                   { ?x ?_bag_p1_ ?y FILTER(?_bag_p1_ NOT IN (:p)) } UNION { … }
+    ?x :p* :a                         { BIND(:a AS ?x) } UNION { ?x (:p)* :a FILTER(!SAMETERM(?x, :a)) }
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from cqels_opt.errors import QueryError
+from cqels_opt.verify.path_syntax import Path
+from cqels_opt.verify.tokens import Token, apply, closing, solid, tokens
+from cqels_opt.verify.walker import Walker
+
+
+def paths_written_out(plain: str) -> str:
+    """The plain text, its paths written out; as it is where there are none, or where it is no SPARQL: the engine will say so."""
+    try:
+        writer = _Writer(_named(plain))
+        text = writer.text()
+    except (IndexError, ValueError):  # the text ends too early, or a path does not begin like one
+        return plain
+    if not writer.found:
+        return plain
+    if writer.fresh and re.search(r"COUNT\s*\(\s*DISTINCT\s*\*", plain, re.IGNORECASE):
+        raise QueryError(
+            "verify cannot count the distinct rows of a property path: name the variables that COUNT looks at", plain, 1, 1
+        )
+    return text
+
+
+def _named(plain: str) -> str:
+    """``SELECT DISTINCT *`` with the variables of its group named, since variables that are made here would show in it."""
+    found = solid(tokens(plain))
+    edits = []
+    for place, token in enumerate(found):
+        if token.text != "*" or found[place - 1].word() not in ("DISTINCT", "REDUCED") or found[place - 2].word() != "SELECT":
+            continue
+        opening = next(p for p in range(place, len(found)) if found[p].text == "{")
+        names = {t.text for t in found[opening : closing(found, opening)] if t.kind == "variable"}
+        if names:
+            edits.append((token.start, token.end, " ".join(sorted(names))))
+    return apply(plain, edits)
+
+
+class _Writer(Walker):
+    """Walks over all groups of a text and writes out the triples in them."""
+
+    mark = "p"
+
+    def __init__(self, plain: str) -> None:
+        super().__init__(plain)
+        self.found = False
+        self.graph = ""
+
+    def _graph(self, place: int, window: str | None) -> int:
+        name, outer = self.tokens[place + 1], self.graph
+        self.out += ["GRAPH", name.text]
+        self.graph = name.text
+        end = self._group(place + 2, window)
+        self.graph = outer
+        return end
+
+    def _written(self, part: Sequence[Token], window: str | None) -> str:
+        triples = self.triples_of(part)
+        self.found = self.found or any(verb.kind != "step" for _, verb, _ in triples)
+        return " ".join(self._expanded(*triple) for triple in triples)
+
+    # ------------------------------------------------------------ what a path becomes
+    def _expanded(self, subject: str, path: Path, item: str) -> str:
+        match path.kind:
+            case "step":
+                return f"{subject} {path.text} {item} ."
+            case "inverse":
+                return self._expanded(item, path.parts[0], subject)
+            case "/":
+                nodes = [subject, *(self._fresh() for _ in path.parts[1:]), item]
+                return " ".join(self._expanded(s, p, o) for s, p, o in zip(nodes, path.parts, nodes[1:]))
+            case "|":
+                return " UNION ".join(f"{{ {self._expanded(subject, p, item)} }}" for p in path.parts)
+            case "!":
+                return self._past(subject, path, item)
+        return self._repeated(subject, path, item)
+
+    def _past(self, subject: str, path: Path, item: str) -> str:
+        plain = [p.text for p in path.parts if p.kind == "step"]
+        inverse = [p.parts[0].text for p in path.parts if p.kind == "inverse"]
+        ways = []
+        for s, names, o in ((subject, plain, item), (item, inverse, subject)):
+            if names or (names is plain and not inverse):
+                predicate = self._fresh()
+                members = ", ".join("<http://www.w3.org/1999/02/22-rdf-syntax-ns#type>" if n == "a" else n for n in names)
+                ways.append(f"{{ {s} {predicate} {o} FILTER({predicate} NOT IN ({members})) }}")
+        return " UNION ".join(ways)
+
+    def _repeated(self, subject: str, path: Path, item: str) -> str:
+        pattern = f"{subject} {path.written()} {item} ."
+        ends = [end for end in (subject, item) if not end.startswith(("?", "$"))]
+        if path.text == "+" or not ends:
+            return pattern
+        if self.graph.startswith(("?", "$")):
+            message = "verify cannot match a path of length zero at a constant within GRAPH with a variable"
+            raise QueryError(message, self.plain, 1, 1)
+        if len(ends) == 2:
+            return (
+                "{ }"
+                if subject == item
+                else f"{{ {subject} ({path.parts[0].written()}){'+' if path.text == '*' else ''} {item} }}"
+            )
+        variable = subject if item in ends else item
+        rest = f"{{ {pattern} FILTER(!SAMETERM({variable}, {ends[0]})) }}"
+        return f"{{ {{ BIND({ends[0]} AS {variable}) }} UNION {rest} }}"
