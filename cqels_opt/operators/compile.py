@@ -93,10 +93,10 @@ class Compiler:
         self.fresh = 0
         self.names: dict[str, int] = {}
         self._in_static = False
+        self._outside: set[str] = set()  # what rows outside the pattern in hand bind, which is evaluated for each of them
         self._static_relations: dict[
             StaticPattern, Relation
         ] = {}  # what patterns match, asked for more than once where sources are merged
-        self._outside: set[str] = set()  # what rows outside the pattern in hand bind, which is evaluated for each of them
         self._mentions = mentions(query.body)
         self._told: set[int] = set()  # ORDER BYs whose order shows
 
@@ -354,16 +354,6 @@ class Compiler:
                 return inner, a.Call(function, tuple(changed))
         return inner, expression
 
-    def _stamped(self, inner: Normal, arguments: Sequence[a.Expression]) -> tuple[Normal, a.Expression]:
-        """The time of a triple as one more variable of the input, unbound where no window holds the triple."""
-        if not self.windows:
-            self._refuse("timestamp() needs a stream: declare it with FROM STREAM", 0)
-        self.fresh += 1
-        times, keys, found = latest(arguments, list(self.windows), self.fresh - 1)
-        if unsure := sorted(set(keys) - certain(inner)):
-            self._refuse(f"timestamp() of a variable that may be unbound, ?{unsure[0]}, is not supported yet", 0)
-        return Above(p.LeftJoinNode(_HOLE, _HOLE, None), [inner, times]), found
-
     def _flag(self) -> str:
         self.fresh += 1
         return f"{HIDDEN}exists{self.fresh - 1}"
@@ -455,6 +445,16 @@ class Compiler:
             below, expression = self._exists(below, expression)
             keys.append((expression, descending))
         return Above(p.OrderNode(_HOLE, tuple(keys), 0, None, written_in(node.input)), [below])
+
+    def _stamped(self, inner: Normal, arguments: Sequence[a.Expression]) -> tuple[Normal, a.Expression]:
+        """The time of a triple as one more variable of the input, unbound where no window holds the triple."""
+        if not self.windows:
+            self._refuse("timestamp() needs a stream: declare it with FROM STREAM", 0)
+        self.fresh += 1
+        times, keys, found = latest(arguments, list(self.windows), self.fresh - 1)
+        if unsure := sorted(set(keys) - certain(inner)):
+            self._refuse(f"timestamp() of a variable that may be unbound, ?{unsure[0]}, is not supported yet", 0)
+        return Above(p.LeftJoinNode(_HOLE, _HOLE, None), [inner, times]), found
 
     def _project(self, inner: Normal, variables: list[str]) -> Normal:
         """A projection of a draft is a draft whose other variables have names that no one else knows."""

@@ -79,10 +79,10 @@ class Schema:
                 return frozenset([*keys, *(v for v, _ in aggregates)])
             case MinusNode(left) | ExistsNode(left):
                 return self.variables(left)
-            case TripleNode() | DescribeNode():
-                return frozenset(TRIPLE)
             case LeftJoinNode(left, right):
                 return self.variables(left) | self.variables(right)
+            case TripleNode() | DescribeNode():
+                return frozenset(TRIPLE)
         return frozenset[str]().union(*map(self.variables, children(tree)))
 
     def binds(self, tree: Tree) -> Names:

@@ -42,9 +42,9 @@ def read_form(reading: Reading, tree: Branch) -> tuple[Algebra, Form | None]:
 
 def _template(reading: Reading, tree: Branch, body: Algebra) -> tuple[TriplePattern, ...]:
     written = only(tree, "construct_template")
-    for verb in (written or tree).find_data("verb"):
-        if branches(verb)[0].data not in ("variable", "iri", "rdf_type"):
-            reading.fail(verb, "a template is made of triples: a property path says of none which it is")
+    paths = (written if written is not None else tree).find_pred(lambda part: part.data.startswith("path_"))
+    if (path := next(iter(paths), None)) is not None:
+        reading.fail(path, "a property path cannot be made: write a predicate IRI, 'a' or a variable")
     if written is None:
         return tuple(_patterns(reading, tree, _solutions(body)))
     # Labels of blank nodes in the template have nothing to do with those of the WHERE clause (§16.2.1).
@@ -52,7 +52,7 @@ def _template(reading: Reading, tree: Branch, body: Algebra) -> tuple[TriplePatt
     block = only(written, "triples_block")
     found = read_triples(reading, block, reading.number("run"), reading.default) if block is not None else []
     reading.labels = outside
-    return tuple(part for part in found if isinstance(part, TriplePattern))
+    return tuple(pattern for pattern in found if isinstance(pattern, TriplePattern))
 
 
 def _solutions(body: Algebra) -> Algebra:

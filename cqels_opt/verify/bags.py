@@ -18,7 +18,7 @@ from itertools import chain, islice
 
 from cqels_opt.verify.dialects import DEFAULT, HERE, graph_copy, window_graph
 from cqels_opt.verify.path_syntax import Path
-from cqels_opt.verify.tokens import Token, solid, tokens
+from cqels_opt.verify.tokens import Token
 from cqels_opt.verify.walker import Walker, as_written
 
 
@@ -34,15 +34,7 @@ def over_copies(plain: str, copies: Mapping[str, int], merged: Mapping[str, int]
 
 def written_out(triples: str) -> list[tuple[str, str, str]]:
     """The triples of a block of them, ``;`` ``,`` ``[ ]`` and lists written out; blank nodes are hidden variables."""
-    found, walker = solid(tokens(triples)), _Spreader(triples, {})
-    written: list[tuple[str, str, str]] = []
-    place = depth = 0
-    for at, token in enumerate([*found, Token("mark", ".", len(triples), len(triples))]):
-        depth += {"[": 1, "(": 1, "]": -1, ")": -1}.get(token.text, 0) if token.kind == "mark" else 0
-        if token.text == "." and token.kind == "mark" and depth == 0:
-            written += [(s, verb.written(), o) for s, verb, o in walker.triples_of(found[place:at])] if at > place else []
-            place = at + 1
-    return written
+    return [(subject, verb.written(), item) for subject, verb, item in Walker(triples).block()]
 
 
 class _Spreader(Walker):

@@ -39,6 +39,17 @@ class Walker:
         self._copy_until(0, len(self.tokens), self.outermost)
         return " ".join(self.out)
 
+    def block(self) -> list[Triple]:
+        """The triples of a text that is nothing but triples."""
+        found: list[Triple] = []
+        place = depth = 0
+        for at, token in enumerate([*self.tokens, Token("mark", ".", len(self.plain), len(self.plain))]):
+            depth += {"[": 1, "(": 1, "]": -1, ")": -1}.get(token.text, 0) if token.kind == "mark" else 0
+            if token.text == "." and token.kind == "mark" and depth == 0:
+                found += self.triples_of(self.tokens[place:at]) if at > place else []
+                place = at + 1
+        return found
+
     def _put(self, part: Sequence[Token]) -> None:
         """Copies tokens; what had no blank between has none."""
         for token in part:

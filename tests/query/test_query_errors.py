@@ -65,7 +65,7 @@ def marked(text: str) -> tuple[str, int, int]:
             "CONSTRUCT { ?x ^foaf:knows/foaf:name ?z } WHERE { ?x ?y ?z }",
             "a template is made of triples: a property path says of",
         ),
-        ("CONSTRUCT WHERE { ?x ^foaf:knows? ?z }", "a template is made of triples: a property path says of none which it is"),
+        ("CONSTRUCT WHERE { ?x ^foaf:knows? ?z }", "a property path cannot be made: write a predicate IRI"),
         ("CONSTRUCT { ?x ?y ?z }^", "the query ends too early; expected '{', FROM or WHERE"),
         ("CONSTRUCT { ?x ^foa:name ?z } WHERE { ?x ?y ?z }", "the prefix 'foa:' is not declared; did you mean 'foaf:'?"),
         ("CONSTRUCT { ?x ?y ?z ^FILTER(?x) } WHERE { ?x ?y ?z }", "unexpected FILTER; expected"),

@@ -25,6 +25,9 @@ def to_text(query: Query, dialect: str) -> str:
     writing = Writing(query, dialect, DefaultGraph(), style.opened, inside)
     style.check(writing)
     writing.default = style.default(query) if query.windows else DefaultGraph()
+    several = next(iter(found_in(query.body, GraphsMerged)), None)
+    if several is not None:
+        writing.default = several
     lines = [f"BASE {_bracketed(query.base)}"] if query.base else []
     lines += filter(None, [style.header(writing)])
     several = next(iter(found_in(query.body, GraphsMerged)), None)
