@@ -63,7 +63,7 @@ def marked(text: str) -> tuple[str, int, int]:
         ("^CONSTRUCT WHERE { GRAPH <http://g> { ?x ?y ?z } }", "CONSTRUCT WHERE cannot hold GRAPH: write the triples that it"),
         (
             "CONSTRUCT { ?x ^foaf:knows/foaf:name ?z } WHERE { ?x ?y ?z }",
-            "a template is made of triples: a property path says of",
+            "a property path cannot be made: write a predicate IRI",
         ),
         ("CONSTRUCT WHERE { ?x ^foaf:knows? ?z }", "a property path cannot be made: write a predicate IRI"),
         ("CONSTRUCT { ?x ?y ?z }^", "the query ends too early; expected '{', FROM or WHERE"),
