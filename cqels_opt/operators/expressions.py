@@ -1,4 +1,7 @@
-"""Expressions over rows: each distinct combination of arguments is evaluated once; comparisons of plain numbers go by the column."""
+"""Expressions over rows: each distinct combination of arguments is evaluated once.
+
+Comparisons of plain numbers, BOUND, the kinds of terms, and what connects these, go by the column.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,12 @@ _COMPARE: Mapping[str, Callable[[NDArray[np.float64], NDArray[np.float64]], Mask
     "<=": np.less_equal,
     ">=": np.greater_equal,
 }
-_BLANK_OR_IRI = (1, 2)
+_BLANK_OR_IRI = (term_ids.KIND_IRI, term_ids.KIND_BLANK)
+_KINDS: Mapping[str, tuple[int, ...]] = {
+    "ISIRI": (term_ids.KIND_IRI,),
+    "ISBLANK": (term_ids.KIND_BLANK,),
+    "ISLITERAL": (term_ids.KIND_LITERAL, term_ids.KIND_INTEGER, term_ids.KIND_DECIMAL, term_ids.KIND_BOOLEAN),
+}
 
 
 def truth(rows: Rows, condition: Expression, terms: TermTable, instants: Ints | None = None) -> Mask:
@@ -35,7 +43,7 @@ def truth(rows: Rows, condition: Expression, terms: TermTable, instants: Ints | 
     if isinstance(condition, Call) and condition.function == "&&":
         first = truth(rows, condition.arguments[0], terms, instants)
         return first if not first.any() else first & truth(rows, condition.arguments[1], terms, instants)
-    fast = _compare_columns(rows, condition, terms)
+    fast = _by_column(rows, condition, terms)
     if fast is None:
         return _each(rows, condition, terms, instants, _condition(condition)).astype(bool)
     answer, known = fast
@@ -91,10 +99,52 @@ def _each(rows: Rows, expression: Expression, terms: TermTable, instants: Ints |
     return results[group]
 
 
-def _compare_columns(rows: Rows, condition: Expression, terms: TermTable) -> tuple[Mask, Mask] | None:
-    """(answer, where it is known) of a plain comparison; None for anything else."""
-    if not isinstance(condition, Call) or condition.function not in _COMPARE:
+def _by_column(rows: Rows, condition: Expression, terms: TermTable) -> tuple[Mask, Mask] | None:
+    """(answer, where it is known) of comparisons, BOUND, kinds of terms and what connects them; None for anything else.
+
+    Where it is not known the condition may be an error, or a matter of texts: it is then evaluated for the row.
+    """
+    if not isinstance(condition, Call):
         return None
+    match condition.function:
+        case "BOUND":
+            there = _column(rows, condition.arguments[0], terms)
+            return (np.zeros(len(rows), np.bool_) if there is None else there != 0), np.ones(len(rows), np.bool_)
+        case "!":
+            inner = _by_column(rows, condition.arguments[0], terms)
+            return None if inner is None else (~inner[0] & inner[1], inner[1])
+        case "||" | "&&":
+            return _connected(rows, condition, terms)
+        case "ISIRI" | "ISBLANK" | "ISLITERAL" as kind:
+            ids = _column(rows, condition.arguments[0], terms)
+            return None if ids is None else (np.isin(ids >> term_ids.KIND_SHIFT, _KINDS[kind]), ids != 0)
+        case function if function in _COMPARE:
+            return _compare_columns(rows, condition, terms)
+    return None
+
+
+def _connected(rows: Rows, condition: Call, terms: TermTable) -> tuple[Mask, Mask] | None:
+    """``a || b || …`` or ``a && b && …``: an operand that decides is enough, whatever the others are, errors too."""
+    decisive = condition.function == "||"
+    decided, known = np.zeros(len(rows), np.bool_), np.ones(len(rows), np.bool_)
+    operands: list[Expression] = []
+    first: Expression = condition
+    while isinstance(first, Call) and first.function == condition.function and len(first.arguments) == 2:
+        first, operand = first.arguments
+        operands.append(operand)
+    for operand in (*operands, first):
+        found = _by_column(rows, operand, terms)
+        if found is None:
+            return None
+        answer, sure = found
+        decided |= (answer == decisive) & sure
+        known &= sure
+    known |= decided
+    return (decided if decisive else ~decided) & known, known
+
+
+def _compare_columns(rows: Rows, condition: Call, terms: TermTable) -> tuple[Mask, Mask] | None:
+    """(answer, where it is known) of a plain comparison; None for anything else."""
     sides = [_column(rows, a, terms) for a in condition.arguments]
     a, b = sides
     if a is None or b is None:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import random
 from pathlib import Path
 from typing import Literal
 
@@ -15,6 +16,8 @@ from merged_cases import MergedMaker, SetMaker
 from random_cases import make
 
 from cqels_opt.errors import QueryError
+from cqels_opt.operators import content as contents
+from cqels_opt.operators.local import LocalSink
 from cqels_opt.query.parser import parse
 from cqels_opt.verify import Element
 
@@ -301,3 +304,25 @@ def test_timestamp(select: str, where: str, static: tuple[str, ...], expected: l
 def test_timestamp_mistakes(dialect: str, where: str, message: str) -> None:
     with pytest.raises(QueryError, match=message):
         parse(f"PREFIX : <{EX}> {STAMP} SELECT ?p {where}", dialect)
+
+
+@pytest.mark.parametrize("first", range(FIRST, FIRST + CASES, 10))
+def test_a_worker_that_missed_steps(first: int, tmp_path: Path) -> None:
+    """What workers hold is made anew from the windows now and then: the answers stay."""
+    compared = 0
+    for seed in range(first, first + 10):
+        case = make(seed, MergedMaker)
+        try:
+            query = register(case.query(), case.world, tmp_path / str(seed), case.settings)
+        except QueryError as error:
+            assert "not supported yet" in str(error)
+            continue
+        sink, rng = LocalSink(), random.Random(seed)
+        driver = query.driver(how := Cut("3", "random", rng.choice([1, 2]), rng.choice([None, 2]), seed), sink=sink)
+        for number, rows in enumerate(query.chunks(how)):
+            if rng.random() < 0.4:
+                contents._CONTENTS.values.clear()
+            driver.batch(number, rows)
+        assert query.answers(sink.lines) == query.run(Cut("100")).answers, f"seed {seed}:\n{case}"
+        compared += 1
+    assert compared

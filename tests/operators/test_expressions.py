@@ -75,6 +75,30 @@ def test_a_comparison_with_a_constant(constant: str) -> None:
             assert truth(rows, condition, terms).tolist() == each_row(rows, condition, terms)
 
 
+operands = st.sampled_from([A, B, Constant('"2"^^<http://www.w3.org/2001/XMLSchema#integer>')])
+comparisons = st.tuples(st.sampled_from(["=", "!=", "<", ">="]), st.tuples(operands, operands)).map(lambda p: Call(*p))
+kinds = st.tuples(
+    st.sampled_from(["BOUND", "ISIRI", "ISBLANK", "ISLITERAL"]), st.tuples(st.sampled_from([A, B, Variable("c")]))
+).map(lambda p: Call(*p))
+conditions = st.recursive(
+    comparisons | kinds | st.just(Call("STRLEN", (A,))),
+    lambda inner: (
+        st.tuples(st.sampled_from(["&&", "||"]), st.tuples(inner, inner)).map(lambda p: Call(*p))
+        | inner.map(lambda part: Call("!", (part,)))
+    ),
+    max_leaves=6,
+)
+
+
+@given(pairs, conditions)
+def test_any_condition_by_the_column_is_that_of_each_row(
+    pairs: list[tuple[str | None, str | None]], condition: Expression
+) -> None:
+    terms = table()
+    rows = rows_of_terms(terms, a=[a for a, _ in pairs], b=[b for _, b in pairs])
+    assert truth(rows, condition, terms).tolist() == each_row(rows, condition, terms)
+
+
 @given(pairs)
 def test_connected_conditions(pairs: list[tuple[str | None, str | None]]) -> None:
     terms = table()
@@ -98,8 +122,8 @@ def test_each_combination_is_evaluated_once(monkeypatch: pytest.MonkeyPatch) -> 
     seen: list[object] = []
     original = expressions.compile_expression
 
-    def counting(expression: Expression) -> expressions.Evaluate:
-        run = original(expression)
+    def counting(expression: Expression, site: str) -> expressions.Evaluate:
+        run = original(expression, site=site)
         return lambda row, context: (seen.append(row), run(row, context))[1]
 
     monkeypatch.setattr(expressions, "compile_expression", counting)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections import Counter
 from pathlib import Path
@@ -55,3 +56,37 @@ def test_files_come_while_it_runs(tmp_path: Path) -> None:
     inputs = read_inputs([(STREAM, tmp_path / "all.ndjson")], [files.static], [(MAP, files.places)]).inputs
     found = evaluate(parse(MET), inputs, Options())
     assert read_answers(out) == Counter({key: count for key, count in found.items() if key[0] < ROWS[-1][3]})
+
+
+def test_an_idle_folder_is_let_go(tmp_path: Path) -> None:
+    """The second file comes in one folder alone: with --idle-timeout answers go on, and the other folder's end holds nothing back."""
+    folders, out, trace = {name: tmp_path / name for name in "ST"}, tmp_path / "out.jsonl", tmp_path / "trace.jsonl"
+    query = tmp_path / "query.rq"
+    query.write_text(
+        "PREFIX : <http://ex.org/> SELECT ?a ?b FROM NAMED :S [RANGE 9s] AS ?s FROM NAMED :T [RANGE 9s] AS ?t "
+        "{ { GRAPH ?s { ?a :at :x } } UNION { GRAPH ?t { ?b :at :x } } }",
+        encoding="utf-8",
+    )
+
+    def bring(name: str, number: int, *seconds: int) -> None:
+        """A file appears whole."""
+        triple = {"p": "<http://ex.org/at>", "o": "<http://ex.org/x>"}
+        elements = [{"s": f"<http://ex.org/{name}{second}>", **triple, "t": 1000 * second} for second in seconds]
+        (tmp_path / "new").write_text("".join(json.dumps(element) + "\n" for element in elements), encoding="utf-8")
+        (tmp_path / "new").rename(folders[name] / f"{number}.ndjson")
+
+    for name, folder in folders.items():
+        folder.mkdir()
+        bring(name, 0, 1, 2)
+    words = ["run", str(query), "--out", str(out), "--trace", str(trace), "--master", "local[1]", "--idle-timeout", "1ms"]
+    words += [word for name, folder in folders.items() for word in ("--stream", f"http://ex.org/{name}", str(folder))]
+    command = Command([*words, "--checkpoint", str(tmp_path / "checkpoint")])
+    command.until(lambda: lines(trace) > 0)
+    bring("S", 1, 3, 7)
+    command.until(lambda: lines(trace) > 1)
+    command.interrupt()
+    assert command.finish().code == 0
+    assert [record.frontier for record in read_trace(trace)] == [1999, 6999]
+    assert {time for time, _, _ in read_answers(out)} == {1000, 2000, 3000}
+    decisions = sorted((tmp_path / "checkpoint" / "idle").iterdir())
+    assert [json.loads(path.read_text(encoding="utf-8")) for path in decisions] == [[], ["<http://ex.org/T>"]]

@@ -1,91 +1,84 @@
-"""Property paths as text: what repeats, and negated sets. All else of a path is patterns, which are written as such."""
+"""Paths of repeated steps as text: from the algebra of a step, which is a chain of patterns from one end to the other, back to a path."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
-from cqels_opt.query.algebra import Algebra, Bgp, Call, Closure, Constant, Filter, Join, Node, Source, Union, Variable
-from cqels_opt.query.printing.writing import Writing, predicate, term
+from cqels_opt.query.algebra import Algebra, Bgp, Call, Closure, Constant, Filter, Join, Node, TriplePattern, Union, Variable
+from cqels_opt.query.printing.writing import Writing, predicate
 
-Edge: TypeAlias = tuple[Node, str, Node]
-
-
-def path_pattern(writing: Writing, node: Algebra) -> tuple[str, Source] | None:
-    """A node that only a path can be read as, with its source; None for any other."""
-    if isinstance(node, Closure):
-        return _triple(writing, (node.start, _repeated(writing, node), node.end)), node.source
-    if isinstance(node, Filter) and isinstance(node.input, Bgp) and (edge := _past(node)) is not None:
-        return _triple(writing, edge), node.input.source
-    return None
+Link: TypeAlias = "TriplePattern | Algebra"
 
 
-def _triple(writing: Writing, edge: Edge) -> str:
-    return f"{writing.node(edge[0])} {edge[1]} {writing.node(edge[2])} ."
+def closure(writing: Writing, node: Closure) -> str:
+    """``start path* end`` of a closure, with the full stop."""
+    return f"{writing.node(node.start)} {_repeated(writing, node)} {writing.node(node.end)} ."
 
 
 def _repeated(writing: Writing, node: Closure) -> str:
-    sign = ("*" if node.many else "?") if node.nodes is not None else "+"
+    sign = "+" if node.nodes is None else "*" if node.many else "?"
     return f"({_path(writing, node.step, node.here, node.there)}){sign}"
 
 
-def _path(writing: Writing, step: Algebra, here: Node, there: Node) -> str:
-    """The path that a step is between its ends: its parts in the order in which they meet, some of them backwards."""
-    waiting, at, found = _edges(writing, step, here, there), here, list[str]()
-    while waiting:
-        edge = next((edge for edge in waiting if at in (edge[0], edge[2])), None)
-        if edge is None:
-            writing.fail("the steps of a path do not follow on each other")
-        waiting.remove(edge)
-        start, text, end = edge
-        found.append(text if start == at else f"^({text})")
-        at = end if start == at else start
-    return "/".join(found)
+def _path(writing: Writing, step: Algebra, start: Node, end: Node) -> str:
+    """The path that leads from one node to another in a step."""
+    links = list(_links(step))
+    if start != end and end in _ends(links[0]) and start not in _ends(links[0]):  # it was written as the inverse of a sequence
+        return f"^({_path(writing, step, end, start)})"
+    texts: list[str] = []
+    at = start
+    while links:
+        link = next((link for link in links if at in _ends(link)), None)
+        if link is None:
+            writing.fail("a property path whose steps are no chain")
+        links.remove(link)
+        text, at = _followed(writing, link, at, end if not links else None)
+        texts.append(text)
+    return "/".join(texts)
 
 
-def _edges(writing: Writing, step: Algebra, here: Node, there: Node) -> list[Edge]:
+def _links(step: Algebra) -> Iterator[Link]:
     match step:
-        case Bgp(patterns):
-            return [(t.s, predicate(writing, t.p), t.o) for t in patterns]
         case Join(left, right):
-            return [*_edges(writing, left, here, there), *_edges(writing, right, here, there)]
-        case Closure() as closure:
-            return [(closure.start, _repeated(writing, closure), closure.end)]
-        case Filter() if (edge := _past(step)) is not None:
-            return [edge]
+            yield from _links(left)
+            yield from _links(right)
+        case Bgp(patterns):
+            yield from patterns
+        case _:
+            yield step
+
+
+def _followed(writing: Writing, link: Link, at: Node, end: Node | None) -> tuple[str, Node]:
+    """The text of a link from one of its ends, and the node that it leads to."""
+    others = [node for node in _ends(link) if node != at]
+    to = end if end is not None else others[0] if others else at
+    match link:
+        case TriplePattern(s, p, _):
+            text = "!()" if isinstance(p, Variable) else predicate(writing, p)
+            return (text if s == at else f"^{text}"), to
+        case Filter(Bgp((TriplePattern(s),)), Call("NOT IN", (_, *members))):
+            listed = "|".join(predicate(writing, member.term) for member in members if isinstance(member, Constant))
+            return (f"!({listed})" if s == at else f"^(!({listed}))"), to
         case Union(left, right):
-            ends = _ends(left) or (here, there)
-            return [(ends[0], f"({_path(writing, left, *ends)}|{_path(writing, right, *ends)})", ends[1])]
-    writing.fail("the steps of a path are no path")
+            return f"({_path(writing, left, at, to)}|{_path(writing, right, at, to)})", to
+        case Closure(start=start):
+            text = _repeated(writing, link)
+            return (text if start == at else f"^({text})"), to
+    writing.fail("a property path with a step that has no words")
 
 
-def _ends(node: Algebra) -> tuple[Node, Node] | None:
-    """The nodes that occur once in a step: its two ends."""
-    found: dict[Node, int] = {}
-    waiting = [node]
-    while waiting:
-        match waiting.pop():
-            case Bgp(patterns):
-                for t in patterns:
-                    for end in (t.s, t.o):
-                        found[end] = found.get(end, 0) + 1
-            case Closure() as closure:
-                for end in (closure.start, closure.end):
-                    found[end] = found.get(end, 0) + 1
-            case Join(left, right):
-                waiting += [right, left]
-            case Union(left, _):
-                waiting.append(left)
-            case Filter(inner):
-                waiting.append(inner)
-    once = [end for end, count in found.items() if count == 1]
-    return (once[0], once[1]) if len(once) == 2 else None
-
-
-def _past(node: Filter) -> Edge | None:
-    """A negated set of predicates: a pattern whose predicate nobody can name is none of these."""
-    match node:
-        case Filter(Bgp((pattern,)), Call("NOT IN", (Variable(name) as needle, *others))):
-            if pattern.p == needle and name.startswith("_:") and all(isinstance(other, Constant) for other in others):
-                members = "|".join(term(other.term) for other in others if isinstance(other, Constant))
-                return pattern.s, f"!({members})", pattern.o
-    return None
+def _ends(link: Link) -> Sequence[Node]:
+    """The nodes that a link connects; of a UNION those that both sides have."""
+    match link:
+        case TriplePattern(s, _, o):
+            return (s, o)
+        case Closure(start=start, end=end):
+            return (start, end)
+        case Filter(inner):
+            return [node for part in _links(inner) for node in _ends(part)]
+        case Union(left, right):
+            first, second = ([node for part in _links(side) for node in _ends(part)] for side in (left, right))
+            return [node for node in dict.fromkeys(first) if node in second]
+        case _:
+            return ()

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from cqels_opt.query.algebra import (
     Algebra,
     Bgp,
+    Closure,
     Distinct,
     Extend,
     Filter,
@@ -25,14 +26,14 @@ from cqels_opt.query.algebra import (
     graph_in,
 )
 from cqels_opt.query.printing.formulas import constraint, expression
-from cqels_opt.query.printing.paths import path_pattern
+from cqels_opt.query.printing.paths import closure
 from cqels_opt.query.printing.selects import select
 from cqels_opt.query.printing.writing import Writing, predicate, term
 
 
 def inside(writing: Writing, node: Algebra) -> str:
     """What stands between the braces of a group that is read as a node."""
-    if isinstance(node, Filter) and path_pattern(writing, node) is None:
+    if isinstance(node, Filter):
         return " ".join([*_elements(writing, node.input), f"FILTER {constraint(writing, node.condition)}"])
     if isinstance(node, Project | Distinct | Slice):
         return select(writing, node)
@@ -41,8 +42,6 @@ def inside(writing: Writing, node: Algebra) -> str:
 
 def _elements(writing: Writing, node: Algebra) -> list[str]:
     """A node as elements of a group that are read one after the other; what ends a group, or begins one, gets braces of its own."""
-    if (path := path_pattern(writing, node)) is not None:
-        return [_placed(writing, *path)]
     match node:
         case Bgp(patterns, source):
             if not patterns and graph_in(source) is None:
@@ -56,7 +55,9 @@ def _elements(writing: Writing, node: Algebra) -> list[str]:
                 optional = _braced(writing, right) if isinstance(right, Filter | Project | Distinct | Slice) else optional
                 optional = f"{optional} FILTER {constraint(writing, condition)}"
             return [*_elements(writing, left), f"OPTIONAL {{ {optional} }}"]
-        case Minus(left, right):
+        case Minus(left, right, apart):
+            if apart:
+                writing.fail("a MINUS within GRAPH ?g, whose graph does not count as shared")
             return [*_elements(writing, left), f"MINUS {_braced(writing, right)}"]
         case Extend(inner, variable, value):
             return [*_elements(writing, inner), f"BIND({expression(writing, value)} AS {writing.node(variable)})"]
@@ -72,9 +73,10 @@ def _elements(writing: Writing, node: Algebra) -> list[str]:
             for variable, _ in aggregates:
                 named = Extend(named, variable, variable)
             return [_braced(writing, Project(named, (*keys, *(variable for variable, _ in aggregates))))]
+        case Closure(source=source):
+            return [_placed(writing, closure(writing, node), source)]
         case OrderBy():
             writing.fail("ORDER BY stands where only a sub-select can")
-    raise AssertionError(node)
 
 
 def _placed(writing: Writing, text: str, source: Source) -> str:
@@ -86,18 +88,18 @@ def _placed(writing: Writing, text: str, source: Source) -> str:
 
 def _joined(writing: Writing, left: Algebra, right: Algebra) -> list[str]:
     """The right side of a join, as one element: it would run together with triples before it, or be read as more than one."""
-    if path_pattern(writing, right) is not None:  # triples and paths are read in this order
-        return _elements(writing, right)
-    if isinstance(right, Bgp) and right.patterns and not (right.source == writing.default and _ends_in_triples(writing, left)):
+    if (
+        isinstance(right, Closure | Bgp)
+        and (isinstance(right, Closure) or right.patterns)
+        and not (right.source == writing.default and _ends_in_triples(writing, left))
+    ):
         return _elements(writing, right)
     return _elements(writing, right) if isinstance(right, Values | Union) else [_braced(writing, right)]
 
 
 def _ends_in_triples(writing: Writing, node: Algebra) -> bool:
     last = node.right if isinstance(node, Join) else node
-    if (path := path_pattern(writing, last)) is not None:
-        return path[1] == writing.default
-    return isinstance(last, Bgp) and last.source == writing.default
+    return isinstance(last, Bgp | Closure) and last.source == writing.default
 
 
 def _braced(writing: Writing, node: Algebra) -> str:

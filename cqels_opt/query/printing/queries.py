@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from cqels_opt.errors import QueryError
 from cqels_opt.query.algebra import Ask, Construct, DefaultGraph, Describe, GraphsMerged, Merged, NamedGraph, Query
 from cqels_opt.query.mistakes import nearest
@@ -28,6 +30,9 @@ def to_text(query: Query, dialect: str) -> str:
         writing.default = several
     lines = [f"BASE {_bracketed(query.base)}"] if query.base else []
     lines += filter(None, [style.header(writing)])
+    several = next(iter(found_in(query.body, GraphsMerged)), None)
+    if several is not None and writing.default == DefaultGraph():
+        writing.default = several
     default = writing.default.default if isinstance(writing.default, Merged) else None
     clauses = f"\nFROM {writing.node(default.name)}" if isinstance(default, NamedGraph) else ""
     clauses += "".join(f"\nFROM {name}" for name in several.names) if several is not None else ""
@@ -41,7 +46,8 @@ def _head(writing: Writing, style: Style) -> str | None:
     operator = style.operator(writing)
     match writing.query.form:
         case Construct(template):
-            return f"CONSTRUCT{operator} {{ {triples(writing, template)} }}"
+            blank = {name: text for name, text in writing.names.items() if not name.startswith("_:") or text.startswith("_:")}
+            return f"CONSTRUCT{operator} {{ {triples(replace(writing, names=blank or {'': ''}), template)} }}"
         case Ask():
             return f"ASK{operator}"
         case Describe(nodes):

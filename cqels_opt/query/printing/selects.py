@@ -64,6 +64,8 @@ def parts_of(node: Algebra) -> Parts:
 def select(writing: Writing, node: Algebra, head: str | None = None, clauses: str = "", operator: str = "") -> str:
     """The text of a query or sub-select. ``head`` stands instead of ``SELECT …``, ``clauses`` before WHERE, ``operator`` behind SELECT."""
     parts = parts_of(node)
+    if parts.slice is not None and parts.slice.each:
+        writing.fail("a sub-select within GRAPH ?g whose LIMIT is that of each graph")
     aggregates = {v.name: spec for v, spec in parts.group.aggregates} if parts.group is not None else {}
     within = replace(writing, aggregates=aggregates)
     items = " ".join(_item(within, variable, parts.made) for variable in parts.variables) or "*"

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, NoReturn, TypeVar
 
 from cqels_opt.errors import QueryError
-from cqels_opt.query.algebra import Aggregate, Algebra, Bgp, Closure, Node, Query, Source, Variable
+from cqels_opt.query.algebra import Aggregate, Algebra, Bgp, Call, Closure, Node, Query, Source, TriplePattern, Variable
 from cqels_opt.query.names import RDF_TYPE
 from cqels_opt.rdf.terms import XSD
 
@@ -34,12 +34,10 @@ class Writing:
     def __post_init__(self) -> None:
         if self.names:
             return
-        leaves = [_variables(leaf.patterns) for leaf in found_in(self.query.body, Bgp)]
-        leaves += [{v.name for v in closure.ends} for closure in found_in(self.query.body, Closure)]
-        between = {name for name, count in Counter(name for leaf in leaves for name in leaf).items() if count > 1}
         taken = {name for name in _variables((self.query.body, self.query.form)) if not _made(name)}
-        for name in sorted(name for name in _variables((self.query.body, self.query.form)) if _made(name)):
-            blank = name.startswith("_:") and name not in between
+        shared = _shared(self.query.body)
+        for name in sorted(name for name in _variables((self.query.body, self.query.form)) if _made(name) or name in shared):
+            blank = name.startswith("_:") and name not in shared
             stem = re.sub(r"\W", "", name.removeprefix("_:")) or "b"
             stem = f"b{stem}" if stem[0].isdigit() else stem
             free = next(
@@ -68,6 +66,17 @@ def term(text: str) -> str:
 def predicate(writing: Writing, node: Node) -> str:
     """What stands in a predicate's place."""
     return "a" if node == RDF_TYPE else writing.node(node)
+
+
+def _shared(body: Any) -> set[str]:
+    """Blank nodes that paths leave where no label can stand: in several basic graph patterns, as predicates, in expressions."""
+    places: list[set[str]] = [_variables(bgp.patterns) for bgp in found_in(body, Bgp)]
+    places += [_variables((closure.start, closure.end)) for closure in found_in(body, Closure)]
+    alone = [_variables(call.arguments) for call in found_in(body, Call)]
+    alone += [_variables(triple.p) for triple in found_in(body, TriplePattern)]
+    counts = Counter(name for names in places for name in names)
+    found = {name for name, count in counts.items() if count > 1}.union(*alone)
+    return {name for name in found if name.startswith("_:")}
 
 
 def _made(name: str) -> bool:
