@@ -27,7 +27,7 @@ class Path:
                 return f"^({self.parts[0].written()})"
             case "!":
                 inside = "|".join(f"^{p.parts[0].text}" if p.kind == "inverse" else p.text for p in self.parts)
-                return f"!({inside})"
+                return f"!({inside or '<urn:cqels-opt:none>'})"  # pyoxigraph reads no empty set
             case "repeated":
                 return f"({self.parts[0].written()}){self.text}"
         return "(" + self.kind.join(part.written() for part in self.parts) + ")"
