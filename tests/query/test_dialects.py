@@ -140,7 +140,7 @@ def test_csparql_merges_a_default_graph_of_from() -> None:
 
 def test_one_default_graph_of_from_is_merged() -> None:
     clauses = f"FROM <http://g> FROM STREAM {S} [RANGE 5s STEP 1s] FROM <http://h>"
-    with pytest.raises(QueryError, match="several FROM clauses is not supported yet: load it with --static"):
+    with pytest.raises(QueryError, match="streams are merged with one default graph only: load several with --static"):
         parse(f"SELECT * {clauses} {BODY}", "csparql")
 
 
