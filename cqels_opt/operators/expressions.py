@@ -99,6 +99,16 @@ def _each(rows: Rows, expression: Expression, terms: TermTable, instants: Ints |
     return results[group]
 
 
+def goes_by_column(condition: Expression) -> bool:
+    """Whether a condition is a comparison of plain terms, BOUND, a kind of term, or what connects these: see :func:`truth`."""
+    if not isinstance(condition, Call):
+        return False
+    if condition.function in ("!", "||", "&&"):
+        return all(map(goes_by_column, condition.arguments))
+    plain = all(isinstance(argument, Variable | Constant) for argument in condition.arguments)
+    return plain and (condition.function in ("BOUND", *_KINDS) or condition.function in _COMPARE)
+
+
 def _by_column(rows: Rows, condition: Expression, terms: TermTable) -> tuple[Mask, Mask] | None:
     """(answer, where it is known) of comparisons, BOUND, kinds of terms and what connects them; None for anything else.
 

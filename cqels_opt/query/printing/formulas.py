@@ -2,17 +2,34 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final, Protocol
 
-from cqels_opt.query.algebra import Aggregate, Call, Constant, Exists, Expression, Variable
-from cqels_opt.query.printing.writing import Writing, term
+from cqels_opt.query.algebra import Aggregate, Call, Constant, Exists, Expression, Node, Variable
+from cqels_opt.query.printing.writing import term
 from cqels_opt.rdf.terms import literal
+
+
+class Naming(Protocol):
+    """What the text of an expression hangs on: names, aggregates that stand behind names, and how patterns are written."""
+
+    @property
+    def aggregates(self) -> Mapping[str, Aggregate]:
+        """The aggregates by the variables that the parser gave them."""
+
+    def node(self, node: Node) -> str:
+        """A variable or a term."""
+
+    @property
+    def pattern(self) -> Any:
+        """A function of this and a pattern: what stands between the braces of an EXISTS."""
+
 
 _BINARY: Final = frozenset(("=", "!=", "<", ">", "<=", ">=", "+", "-", "*", "/", "&&", "||"))
 _UNARY: Final = {"!": "!", "UNARY-": "-", "UNARY+": "+"}
 
 
-def expression(writing: Writing, node: Expression) -> str:
+def expression(writing: Naming, node: Expression) -> str:
     """The text of an expression."""
     match node:
         case Variable(name):
@@ -46,18 +63,18 @@ def _chain(call: Call) -> list[Expression]:
     return [first, *reversed(found)]
 
 
-def _listed(writing: Writing, parts: list[Expression] | tuple[Expression, ...]) -> str:
+def _listed(writing: Naming, parts: list[Expression] | tuple[Expression, ...]) -> str:
     return ", ".join(expression(writing, part) for part in parts)
 
 
-def aggregate(writing: Writing, node: Aggregate) -> str:
+def aggregate(writing: Naming, node: Aggregate) -> str:
     """The text of an aggregate."""
     what = "*" if node.argument is None else expression(writing, node.argument)
     separator = f"; SEPARATOR = {literal(node.separator)}" if node.separator != " " else ""
     return f"{node.function}({'DISTINCT ' * node.distinct}{what}{separator})"
 
 
-def constraint(writing: Writing, node: Expression) -> str:
+def constraint(writing: Naming, node: Expression) -> str:
     """What stands behind FILTER or HAVING."""
     text = expression(writing, node)
     return text if text.startswith("(") else f"({text})"
