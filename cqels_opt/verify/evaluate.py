@@ -45,6 +45,8 @@ def evaluate(query: Query, inputs: Inputs, options: Options, only: Iterable[int]
     wanted = set(every if only is None else only)
     operator = options.operator or query.operator or "istream"
     plain = plain_sparql(query)
+    if operator != "rstream" and any(token.word() == "BNODE" for token in tokens(query.text)):
+        raise QueryError("verify checks BNODE() in RSTREAM alone: which node is one of before is not defined", query.text, 1, 1)
     engine = Rdflib() if chosen(query, inputs, options) == "rdflib" else Oxigraph()
     default = _load(engine, plain, inputs)
     made = maker(plain.form, engine, plain.prologue, query)
