@@ -23,8 +23,9 @@ from cqels_opt.bench.social import DRIFT, PLACES_GRAPH, social
 from cqels_opt.lod.build import build_store
 from cqels_opt.operators import weights
 from cqels_opt.operators.block import BlockStep, Observed
+from cqels_opt.operators.blocks import PAGE
 from cqels_opt.operators.calibrate import measure
-from cqels_opt.operators.compile import PAGE, Compiler
+from cqels_opt.operators.compile import Compiler
 from cqels_opt.operators.driver import Driver, DriverOptions, Evaluated
 from cqels_opt.operators.evaluate import EvaluateTask
 from cqels_opt.operators.ingest import ROW_SCHEMA

@@ -19,7 +19,8 @@ from cqels_opt.bench.contenders import digest_of_answers
 from cqels_opt.bench.social import PLACES_GRAPH, Phase, social
 from cqels_opt.errors import RunError
 from cqels_opt.lod.build import build_store
-from cqels_opt.operators.compile import PAGE, Compiler
+from cqels_opt.operators.blocks import PAGE
+from cqels_opt.operators.compile import Compiler
 from cqels_opt.operators.driver import Driver, DriverOptions, Sink, TraceLog
 from cqels_opt.operators.ingest import ROW_SCHEMA
 from cqels_opt.operators.local import LocalRunner, LocalSink

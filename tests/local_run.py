@@ -17,8 +17,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from cqels_opt.lod.build import build_store
+from cqels_opt.operators.blocks import PAGE
 from cqels_opt.operators.commit import ANONYMOUS, Identity
-from cqels_opt.operators.compile import PAGE, Compiler
+from cqels_opt.operators.compile import Compiler
 from cqels_opt.operators.decision import Decision
 from cqels_opt.operators.driver import Driver, DriverOptions
 from cqels_opt.operators.ingest import ROW_SCHEMA

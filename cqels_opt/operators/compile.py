@@ -8,49 +8,35 @@ once, here. What cannot be drafted stays above as an operator.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import combinations
 from pathlib import Path
 from typing import NoReturn
 
-import numpy as np
-
 from cqels_opt.errors import QueryError
-from cqels_opt.lod.relation import Relation, restrict
-from cqels_opt.lod.store import StaticPattern, Store
 from cqels_opt.operators import forms
 from cqels_opt.operators import program as p
 from cqels_opt.operators.binds import bound, certain, lifted, peeled, projected, stands_above, without
+from cqels_opt.operators.blocks import BlockBuilder
 from cqels_opt.operators.closure import PathsTooManyError
 from cqels_opt.operators.correlation import separable
 from cqels_opt.operators.drafts import (
     Above,
     Draft,
     Normal,
-    Unit,
     branches,
     conjuncts,
-    filled,
     mentioned,
     merged,
     pattern_variables,
-    read_by_node,
     union,
     windows_of,
     with_unit,
 )
-from cqels_opt.operators.expressions import truth
-from cqels_opt.operators.join import as_rows
 from cqels_opt.operators.mentions import conjunction, counts_whole_rows, exists_in, mentions, moves, written_in
-from cqels_opt.operators.pushdown import Schema
-from cqels_opt.operators.rows import HIDDEN, Rows, is_nameable
-from cqels_opt.operators.step import NOWHEN
-from cqels_opt.operators.subresults import BYTES_BUDGET, Part, choose_parts, join_all, name_of, numbered, restricted
-from cqels_opt.operators.terms import TermTable, write_page
+from cqels_opt.operators.rows import HIDDEN
+from cqels_opt.operators.subresults import BYTES_BUDGET
 from cqels_opt.operators.timestamps import latest, stamps
-from cqels_opt.operators.tree import Scope, evaluate
 from cqels_opt.plans import JoinKind
 from cqels_opt.query import algebra as a
 from cqels_opt.query.graphs import in_each
@@ -58,13 +44,9 @@ from cqels_opt.query.reading import line_and_column
 from cqels_opt.query.scope import seeded, uses_now
 from cqels_opt.query.scope import variables as read_by
 from cqels_opt.query.visible import visible
-from cqels_opt.rdf import ids as term_ids
 from cqels_opt.windows.instants import Report
-from cqels_opt.windows.slots import Shape
 
 BRANCHES = 16  # more UNION branches than this are joined above instead of each being planned
-PAGE = "terms.arrow"
-PAIRS = 1 << 21  # a static path with more pairs of ends is not computed beforehand, but from what is asked for
 
 
 class Compiler:
@@ -82,21 +64,12 @@ class Compiler:
         distinct: bool = False,
         budget: int = BYTES_BUDGET,
     ) -> None:
-        self.query, self.store_folder, self.folder, self.report = query, store, folder, report
-        self.distinct, self.budget = distinct, budget
-        self.store = Store.open(store)
+        self.query, self.distinct = query, distinct
         self.windows = {w.name: w for w in query.windows}
-        self.terms = TermTable(self.store.seed, self.store.decode)
-        self.blocks: list[p.Block] = []
-        self.parts: dict[int, tuple[list[Part], set[str]]] = {}  # block number -> what its designs are made of, what is read
-        self.made = 0
+        self.building = BlockBuilder(query, store, folder, report, distinct, budget)
         self.fresh = 0
-        self.names: dict[str, int] = {}
         self._in_static = False
         self._outside: set[str] = set()  # what rows outside the pattern in hand bind, which is evaluated for each of them
-        self._static_relations: dict[
-            StaticPattern, Relation
-        ] = {}  # what patterns match, asked for more than once where sources are merged
         self._mentions = mentions(query.body)
         self._told: set[int] = set()  # ORDER BYs whose order shows
 
@@ -105,28 +78,24 @@ class Compiler:
         if operator == "rstream" and self.query.form is None:
             self._tell(self.query.body)
         normal = self._top(forms.body(self.query))
-        tree = self.finished(normal, forms.read_above(self.query))
-        tree = forms.above(self.query, tree, lambda term: int(self.terms.ids([term])[0]), self._graph_of_triples)
-        self.blocks = [self._with_parts(block, *self.parts[i]) for i, block in enumerate(self.blocks)]
-        if self.terms.made:
-            codes = np.array(list(self.terms.made), np.int64)
-            write_page(self.folder / PAGE, codes, list(self.terms.made.values()))
+        tree = self.building.finished(normal, forms.read_above(self.query))
+        tree = forms.above(self.query, tree, lambda term: int(self.building.terms.ids([term])[0]), self._graph_of_triples)
         return p.Program(
             identity,
             forms.answer_variables(self.query),
-            tuple(self.blocks),
+            self.building.blocks(),
             tree,
             self.query.windows,
-            self.report,
+            self.building.report,
             operator,
-            self.store_folder,
-            self.store.seed,
+            self.building.store_folder,
+            self.building.store.seed,
             f"<{self.query.output.strip('<>')}>" if self.query.output else None,
         )
 
     def _graph_of_triples(self, pattern: a.Algebra) -> p.Tree:
         """All triples that a pattern of them matches."""
-        return self.finished(self.normal(pattern), set(p.TRIPLE))
+        return self.building.finished(self.normal(pattern), set(p.TRIPLE))
 
     # -------------------------------------------------------------- algebra -> drafts and operators above them
     def _top(self, body: a.Algebra) -> Normal:
@@ -151,7 +120,7 @@ class Compiler:
                 return found
             top = found.node if isinstance(found, Above) else None
             name = "union" if isinstance(top, p.UnionNode) else "path" if isinstance(top, p.ClosureNode) else "select"
-            return self._evaluated(found, name, set(self._mentions - mentions(node)))
+            return self.building.evaluated(found, name, set(self._mentions - mentions(node)))
         except PathsTooManyError:
             self._in_static = False
             return self._normal(node)
@@ -161,7 +130,7 @@ class Compiler:
     def _normal(self, node: a.Algebra) -> Normal:
         match node:
             case a.Bgp((), a.NamedGraph(name)):
-                return Draft(statics=[self._named_graphs(name)])
+                return Draft(statics=[self.building.named_graphs(name)])
             case a.Bgp((), a.InWindow(_, name) as source) if name is not None:
                 return self._element_graphs(name, source)
             case a.Bgp(patterns, a.GraphsMerged(names)):
@@ -193,7 +162,7 @@ class Compiler:
                 return placed or Above(p.MinusNode(_HOLE, _HOLE, tuple(v.name for v in apart)), [one, other])
             case a.Values(variables, rows):
                 names = tuple(v.name for v in variables)
-                ids = tuple(tuple(int(i) for i in self.terms.ids(row)) for row in rows)
+                ids = tuple(tuple(int(i) for i in self.building.terms.ids(row)) for row in rows)
                 return p.ValuesNode(names, ids)
             case a.Group(inner):
                 return self._group(node, self.normal(inner))
@@ -215,7 +184,9 @@ class Compiler:
     def _closure(self, node: a.Closure) -> Normal:
         """A path of repeated steps stays above its steps."""
         graph = a.graph_in(node.source)
-        start, end = (n.name if isinstance(n, a.Variable) else int(self.terms.ids([n])[0]) for n in (node.start, node.end))
+        start, end = (
+            n.name if isinstance(n, a.Variable) else int(self.building.terms.ids([n])[0]) for n in (node.start, node.end)
+        )
         above = p.ClosureNode(
             _HOLE,
             None,
@@ -240,19 +211,20 @@ class Compiler:
 
     def _settled(self, pattern: a.TriplePattern, source: a.InWindow | a.Merged) -> a.Source:
         """A triple without variables that is static is there always: in a set nothing in the windows adds to it."""
-        if isinstance(source, a.Merged) and not pattern_variables(pattern, source) and self._static_rows(pattern, source.default):
+        if (
+            isinstance(source, a.Merged)
+            and not pattern_variables(pattern, source)
+            and self.building.static_rows(pattern, source.default)
+        ):
             return source.default
         return source
 
-    def _static_rows(self, pattern: a.TriplePattern, source: a.Source) -> int:
-        """How many triples of a static graph match a pattern."""
-        return self._static_part(pattern, source).relation.rows
-
-    def _static_part(self, pattern: a.TriplePattern, source: a.Source) -> Part:
-        at = StaticPattern(self._id(pattern.s), self._id(pattern.p), self._id(pattern.o), self._graph(source))
-        if at not in self._static_relations:
-            self._static_relations[at] = self.store.match(at)
-        return Part(name_of(pattern.p), self._static_relations[at], at, 1)
+    def _element_graphs(self, name: a.Node, source: a.InWindow) -> Normal:
+        """``GRAPH name {}`` in a window: the names of its elements' graphs, each once at a time, or whether this one is there."""
+        self.fresh += 1
+        anything = a.TriplePattern(*(a.Variable(f"_:{place}~{self.fresh - 1}") for place in "spo"))
+        names = (name.name,) if isinstance(name, a.Variable) else ()
+        return Above(p.DistinctNode(_HOLE, names), [Draft([(anything, source)])])
 
     def _refuse(self, message: str, place: int) -> NoReturn:
         """QueryError at a character of the text."""
@@ -301,7 +273,7 @@ class Compiler:
         base, binds = lifted(left, right)
         if (
             not isinstance(base, Draft)
-            or self._without_windows(base) is not None
+            or self.building.without_windows(base) is not None
             or (condition is not None and {v for v, _ in binds} & read_by(condition))
         ):
             return None
@@ -464,187 +436,6 @@ class Compiler:
         self.fresh += 1
         return projected(base, binds, variables, f"~{self.fresh - 1}")
 
-    # -------------------------------------------------------------- drafts -> blocks
-    def finished(self, normal: Normal, outside: set[str]) -> p.Tree:
-        """The tree with every draft a block or a static relation. ``outside``: the variables that are read above."""
-        if isinstance(normal, Draft):
-            return self._finished_draft(normal, outside)
-        if not isinstance(normal, Above):
-            return normal
-        inputs = []
-        for i, part in enumerate(normal.inputs):
-            others = set().union(*(mentioned(x) for j, x in enumerate(normal.inputs) if j != i))
-            inputs.append(self.finished(part, outside | others | read_by_node(normal.node) | _whole_row(normal.node, part)))
-        return filled(normal.node, inputs)
-
-    def _finished_draft(self, draft: Draft, outside: set[str]) -> p.Tree:
-        if not draft.patterns and not draft.statics:
-            unit: p.Tree = p.ValuesNode((), ((),))
-            for condition in draft.filters:
-                unit = p.FilterNode(unit, condition)
-            return unit
-        if not draft.moving:
-            return p.StaticNode(self._static(self._materialised(draft, outside), "static"))
-        block = self._block(draft, outside)
-        static = self._without_windows(draft)
-        return block if static is None else p.UnionNode((block, self._finished_draft(static, outside)))
-
-    def _without_windows(self, draft: Draft) -> Draft | None:
-        """The draft with the static data alone in the place of what is merged: its rows that no delta brings. None where there are none."""
-        found: list[tuple[a.TriplePattern, a.Source]] = []
-        for pattern, source in draft.patterns:
-            if isinstance(source, a.InWindow) or (
-                isinstance(source, a.Merged) and not self._static_rows(pattern, source.default)
-            ):
-                return None
-            found.append((pattern, source.default if isinstance(source, a.Merged) else source))
-        return replace(draft, patterns=found) if draft.moving else None
-
-    def _parts(self, draft: Draft) -> list[Part]:
-        """The static relations of a draft: matched patterns, and what was evaluated already."""
-        parts = list(draft.statics)
-        for pattern, source in draft.patterns:
-            if not isinstance(source, a.InWindow | a.Merged):
-                parts.append(self._static_part(pattern, source))
-        return parts
-
-    def _named_graphs(self, name: a.Node) -> Part:
-        """``GRAPH name {}``: the named graphs there are, or whether this one is there."""
-        there = self.store.named_graphs()
-        if isinstance(name, a.Variable):
-            return Part("graphs", Relation.build({name.name: np.asarray(there, np.int64)}), None, 0)
-        rows = int((np.asarray(there) == self._id(name)).any())
-        return Part("graphs", Relation.build({}, np.ones(rows, np.int64)), None, 0)
-
-    def _element_graphs(self, name: a.Node, source: a.InWindow) -> Normal:
-        """``GRAPH name {}`` in a window: the names of its elements' graphs, each once at a time, or whether this one is there."""
-        self.fresh += 1
-        anything = a.TriplePattern(*(a.Variable(f"_:{place}~{self.fresh - 1}") for place in "spo"))
-        names = (name.name,) if isinstance(name, a.Variable) else ()
-        return Above(p.DistinctNode(_HOLE, names), [Draft([(anything, source)])])
-
-    def _id(self, node: a.Node) -> int | str:
-        return node.name if isinstance(node, a.Variable) else int(term_ids.encode([node], self.store.seed)[0])
-
-    def _graph(self, source: a.Source) -> int | str | None:
-        return self._id(source.name) if isinstance(source, a.NamedGraph) else None
-
-    def _block(self, draft: Draft, outside: set[str]) -> p.Tree:
-        number = len(self.blocks)
-        name = f"b{number}"
-        moving = [(pattern, source) for pattern, source in draft.patterns if isinstance(source, a.InWindow | a.Merged)]
-        filters = tuple(
-            p.BlockFilter(f"{name}.filter{i}", condition, frozenset(read_by(condition)))
-            for i, condition in enumerate(draft.filters)
-        )
-        dynamic = {v for pattern, _ in moving for v in pattern_variables(pattern, a.DefaultGraph())}
-        needed = (outside | dynamic).union(*(f.variables for f in filters), *(unit.needs for unit in draft.units))
-        bases = numbered(self._parts(draft), needed)
-        parts = choose_parts(bases, needed, self.budget)
-        self.parts[number] = bases, needed
-        self.blocks.append(p.Block(name, (), (), (), ()))  # takes the number before names are given
-        counts = Counter(windows_of(source) for _, source in moving)
-        occurrences = [self._occurrence(pattern, source, counts[windows_of(source)] > 1) for pattern, source in moving]
-        units = [self._unit_part(unit, needed) for unit in draft.units]
-        names = [part.name for part in (*parts, *units)]
-        statics = (
-            *(self._static(part, part.name, names.count(part.name) > 1) for part in parts),
-            *(
-                replace(
-                    self._static(part, part.name, names.count(part.name) > 1),
-                    kind=unit.kind,
-                    on=tuple(sorted(unit.on)),
-                    reads=tuple(sorted(unit.reads)),
-                    condition=unit.condition,
-                )
-                for unit, part in zip(draft.units, units)
-            ),
-        )
-        output = tuple(sorted(draft.variables & outside))
-        written = (*(o.name for o in occurrences), *(s.name for s in statics))
-        self.blocks[number] = p.Block(name, tuple(occurrences), statics, filters, output, written)
-        return p.BlockNode(name)
-
-    def _with_parts(self, block: p.Block, parts: list[Part], needed: set[str]) -> p.Block:
-        """The block with what its other designs are made of; these are named last, so that the first design's names stay."""
-        if not any(set(x.relation.variables) & set(y.relation.variables) for x, y in combinations(parts, 2)):
-            return block
-        there = {static.of: static for static in block.inner}
-        several = {x.name for x, y in combinations(parts, 2) if x.name == y.name}
-        found = tuple(there.get(x.of) or self._static(x, x.name, x.name in several) for x in parts)
-        read = frozenset(needed & {v for x in found for v in x.variables})
-        return replace(block, parts=found, needed=read, budget=self.budget)
-
-    def _occurrence(self, pattern: a.TriplePattern, source: a.InWindow | a.Merged, several: bool) -> p.Occurrence:
-        name = self._unique("+".join(windows_of(source)), several)
-        stamp = source.time.name if isinstance(source, a.InWindow) and source.time is not None else ""
-        as_set = self.distinct and not stamp and all(self.windows[window].kind != "last" for window in windows_of(source))
-        first, *others = (self._in_window(pattern, window, name, as_set, a.graph_in(source)) for window in windows_of(source))
-        if not isinstance(source, a.Merged):
-            return replace(first, time=stamp)
-        part = self._static_part(pattern, source.default)
-        static = self._static(part, name_of(pattern.p)) if part.relation.rows else None
-        return replace(first, others=tuple(others), static=static, store=self.store_folder if static else "")
-
-    def _in_window(self, pattern: a.TriplePattern, window: str, name: str, as_set: bool, graph: a.Node | None) -> p.Occurrence:
-        places: dict[str, int] = {}
-        constants, where = [], []
-        for node in (pattern.s, pattern.p, pattern.o, *([] if graph is None else [graph])):
-            if isinstance(node, a.Variable):
-                constants.append(0)
-                where.append(places.setdefault(node.name, len(places)))
-            else:
-                constants.append(int(self._id(node)))
-                where.append(-1)
-        declared = self.windows[window]
-        shape = Shape(declared.stream, tuple(constants), tuple(where))
-        t0 = self.report.origin(window)
-        return p.Occurrence(name, declared, t0, shape, tuple(places), as_set)
-
-    def _unique(self, name: str, numbered: bool = False) -> str:
-        self.names[name] = self.names.get(name, 0) + 1
-        return f"{name}#{self.names[name]}" if numbered or self.names[name] > 1 else name
-
-    def _static(self, part: Part, name: str, several: bool = False) -> p.Static:
-        at: StaticPattern | str
-        if part.pattern is not None:
-            at = part.pattern
-        else:
-            at = str(self.folder / f"relation{self.made}")
-            self.made += 1
-            part.relation.save(Path(at), [(v,) for v in part.relation.variables])
-        variables = tuple(part.relation.variables)
-        return p.Static(self._unique(name, several), variables, at, part.relation.rows, part.patterns, of=part.of)
-
-    # -------------------------------------------------------------- evaluated once
-    def _materialised(self, draft: Draft, outside: set[str]) -> Part:
-        parts = self._parts(draft)
-        if len(parts) == 1 and not draft.filters:
-            return parts[0]
-        needed = outside | {v for condition in draft.filters for v in read_by(condition)}
-        relation = join_all(choose_parts(parts, needed), needed)
-        rows = as_rows(relation, relation.variables)
-        for condition in draft.filters:
-            rows = rows.take(truth(rows, condition, self.terms))
-        return Part("static", _relation(rows, outside), None, sum(part.patterns for part in parts))
-
-    def _unit_part(self, unit: Unit, needed: set[str]) -> Part:
-        """The static side of a unit, with no more variables than are looked at."""
-        looked_at = set(unit.on | (read_by(unit.condition) if unit.condition is not None else set()))
-        wanted = (looked_at | (needed if unit.kind == "optional" else set())) & unit.right.variables
-        names = [*(name_of(pattern.p) for pattern, _ in unit.right.patterns), *(part.name for part in unit.right.statics)]
-        return replace(restricted(self._materialised(unit.right, wanted), wanted), name="_".join(names))
-
-    def _evaluated(self, normal: Normal, name: str, needed: set[str]) -> Normal:
-        """What is static: evaluated now, for the variables that are ``needed``; a draft where it binds those on every row."""
-        tree = self.finished(normal, needed)
-        instants = np.array([NOWHEN, 0], np.int64)
-        rows = evaluate(tree, Scope({}, self.store_folder, self.terms, instants, 1, Schema({}), most=PAIRS))
-        part = Part(name, _relation(rows, needed), None, 0)
-        if all((column != 0).all() for column in part.relation.columns.values()):
-            return Draft(statics=[part])
-        return p.StaticNode(replace(self._static(part, name), partial=True))
-
 
 _HOLE = p.ValuesNode((), ())
 
@@ -663,16 +454,3 @@ def _opened(pattern: a.Algebra) -> tuple[a.Algebra, list[a.Expression]]:
         conditions.append(pattern.condition)
         pattern = pattern.input
     return pattern, conditions
-
-
-def _whole_row(node: p.Tree, below: Normal) -> set[str]:
-    """The variables that RAND(), BNODE() and their like hang on, if a BIND calls one: all that a query can write."""
-    if not isinstance(node, p.ExtendNode) or not seeded(node.expression):
-        return set()
-    return {v for v in mentioned(below) if is_nameable(v)}
-
-
-def _relation(rows: Rows, needed: set[str]) -> Relation:
-    """Rows as a relation of the needed variables; rows that become equal are counted."""
-    columns = {v: np.ascontiguousarray(c) for v, c in rows.columns.items() if not v.startswith(HIDDEN)}
-    return restrict(Relation.build(columns, rows.n), [v for v in columns if v in needed])

@@ -15,8 +15,9 @@ from cqels_opt.errors import CheckpointError, InputError
 from cqels_opt.lod import remote
 from cqels_opt.lod.places import place_of
 from cqels_opt.lod.store import Store
+from cqels_opt.operators.blocks import PAGE
 from cqels_opt.operators.commit import durable_write
-from cqels_opt.operators.compile import PAGE, Compiler
+from cqels_opt.operators.compile import Compiler
 from cqels_opt.operators.profile import Meaning
 from cqels_opt.operators.program import Program
 from cqels_opt.operators.subresults import BYTES_BUDGET

@@ -13,7 +13,7 @@ import pytest
 from local_run import Cut, Registered, Settings, World, register
 
 from cqels_opt.errors import InputError
-from cqels_opt.operators.compile import PAGE
+from cqels_opt.operators.blocks import PAGE
 from cqels_opt.operators.driver import Driver, DriverOptions
 from cqels_opt.operators.local import LocalRunner, LocalSink
 from cqels_opt.operators.network import network
