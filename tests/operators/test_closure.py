@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from local_run import Cut, World, register
 
-from cqels_opt.operators import compile
+from cqels_opt.operators import blocks
 from cqels_opt.operators import program as p
 from cqels_opt.operators.closure import PathsTooManyError, closed, touched
 from cqels_opt.operators.explained import explained
@@ -139,7 +139,7 @@ def test_a_static_path_is_one_relation_of_a_plan_unless_it_has_too_many_pairs(
 ) -> None:
     whole = register(QUERY, world(), tmp_path / "1")
     assert [s.name for s in whole.program.blocks[0].statics] == ["path"]
-    monkeypatch.setattr(compile, "PAIRS", 5)
+    monkeypatch.setattr(blocks, "PAIRS", 5)
     asked = register(QUERY, world(), tmp_path / "2")
     assert isinstance(asked.program.tree, p.ProjectNode) and isinstance(asked.program.tree.input, p.FilterNode)
     assert explained([asked.program], PlanMode(), "text", 0).endswith("followed from what is asked for: PATH ?x ?y")
