@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import platform
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from typing import Any
 from rich.console import Console
 
 from cqels_opt.bench import (
+    apart,
     calibration,
     csrbench,
     drift,
@@ -33,13 +35,14 @@ from cqels_opt.bench import (
     w3c,
 )
 from cqels_opt.bench.contenders import CONTENDERS, Task, Timing, empty_folder, median
-from cqels_opt.bench.scenarios import SCENARIOS, Scenario
+from cqels_opt.bench.scenarios import SCENARIOS, Scenario, World
 from cqels_opt.bench.screen import console, table
 from cqels_opt.errors import InputError, RunError
 from cqels_opt.options import BenchOptions
-from cqels_opt.spark.session import make_session
+from cqels_opt.spark.session import SETTINGS, SparkSession, make_session
 
 JOIN_ORDERS = "join-orders"
+MEMORY = "6g"  # of the JVM, for every contender alike
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +97,15 @@ class Result:
     counted: tuple[float, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A contender that did not come to its end with a query."""
+
+    query: str
+    contender: str
+    why: str
+
+
 def bench(options: BenchOptions) -> None:
     """Runs the scenarios that are named, all without names; prints a table each, and writes ``--json``."""
     titles = {
@@ -139,25 +151,52 @@ def _join_orders(quick: bool) -> dict[str, Any]:
 def _run(scenario: Scenario, quick: bool) -> dict[str, Any]:
     progress = Console(stderr=True)
     results: list[Result] = []
+    failed: list[Failed] = []
     with tempfile.TemporaryDirectory(prefix="cqels-opt-bench-") as scratch:
         folder = Path(scratch)
-        spark = make_session(None, folder)
-        try:
-            progress.print(f"{scenario.name}: making its data")
-            world = scenario.prepare(spark, folder / "world", quick)
-            for name, query in scenario.queries.items():
-                task = Task(query, world.streams, world.store, world.batch, world.folder)
-                for contender in scenario.contenders:
-                    progress.print(f"{scenario.name}: {name} by {contender}")
-                    timing = CONTENDERS[contender](spark, task, empty_folder(folder / "run"))
-                    counted = timing.milliseconds[world.warm_up :] or timing.milliseconds
-                    results.append(Result(name, contender, timing, counted))
-                    progress.print(f"  {median(counted):,.0f} ms a batch, {timing.seconds:.0f} s in all")
-                _check(name, [r for r in results if r.query == name])
-        finally:
-            spark.stop()
+        progress.print(f"{scenario.name}: making its data")
+        apart.wait(apart.start(_prepare, folder, scenario, quick))
+        world: World = pickle.loads((folder / "found").read_bytes())
+        for name, query in scenario.queries.items():
+            task = Task(query, world.streams, world.store, world.batch, world.folder)
+            for contender in scenario.contenders:
+                progress.print(f"{scenario.name}: {name} by {contender}")
+                try:
+                    apart.wait(apart.start(_contend, folder, contender, task))
+                except RunError as error:  # of a rival: its JVM may have no room for what it makes
+                    if contender == scenario.contenders[0]:
+                        raise
+                    failed.append(Failed(name, contender, str(error)))
+                    progress.print(f"  {error}")
+                    continue
+                timing: Timing = pickle.loads((folder / "found").read_bytes())
+                counted = timing.milliseconds[world.warm_up :] or timing.milliseconds
+                results.append(Result(name, contender, timing, counted))
+                progress.print(f"  {median(counted):,.0f} ms a batch, {timing.seconds:.0f} s in all")
+            _check(name, [r for r in results if r.query == name])
     _show(scenario, world.description, results)
-    return _as_json(scenario, quick, results)
+    return {**_as_json(scenario, quick, results), "failed": [asdict(one) for one in failed]}
+
+
+def _prepare(folder: Path, scenario: Scenario, quick: bool) -> None:
+    """Makes the data, in a process of its own; leaves where they are."""
+    spark = _session(folder)
+    (folder / "found").write_bytes(pickle.dumps(scenario.prepare(spark, folder / "world", quick)))
+    spark.stop()
+
+
+def _contend(folder: Path, contender: str, task: Task) -> None:
+    """One contender and one query, in a JVM of their own, which has run a few batches before; leaves its timing."""
+    spark = _session(folder)
+    CONTENDERS["noop"](spark, task, empty_folder(folder / "run"))
+    timing = CONTENDERS[contender](spark, task, empty_folder(folder / "run"))
+    (folder / "found").write_bytes(pickle.dumps(timing))
+    spark.stop()
+
+
+def _session(folder: Path) -> SparkSession:
+    SETTINGS["spark.driver.memory"] = MEMORY  # before the JVM starts
+    return make_session(None, folder)
 
 
 def _check(query: str, results: list[Result]) -> None:
@@ -180,7 +219,8 @@ def _show(scenario: Scenario, description: str, results: list[Result]) -> None:
     for query in scenario.queries:
         mine = {r.contender: r for r in results if r.query == query}
         base = median(mine[scenario.contenders[0]].counted)
-        cells = [f"{median(mine[c].counted):,.0f} ({median(mine[c].counted) / base:.2f}×)" for c in scenario.contenders]
+        took = {c: median(r.counted) for c, r in mine.items()}
+        cells = [f"{took[c]:,.0f} ({took[c] / base:.2f}×)" if c in took else "failed" for c in scenario.contenders]
         shown.add_row(query, *cells, f"{mine[scenario.contenders[0]].timing.answers:,}")
     console().print(shown)
     for contender, settings in {r.contender: r.timing.settings for r in results if r.timing.settings}.items():
