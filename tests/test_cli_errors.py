@@ -38,7 +38,6 @@ USAGE: list[tuple[list[str], str]] = [
     (["run"], "required: QUERY.rq"),
     (["run", "q.rq", "--colour", "red"], "unrecognized arguments: --colour red"),
     (["run", "q.rq", "--dupl", "set"], "unrecognized arguments: --dupl set"),
-    (["run", "q.rq", "other.rq"], "unrecognized arguments: other.rq"),
     (["run", "q.rq", "--stream", "http://s"], "--stream: expected 2 arguments"),
     (["run", "q.rq", "--stream", "no iri", "s.ndjson"], "--stream: 'no iri' is no absolute IRI"),
     (["run", "q.rq", "--stream", "http://s{x}", "s.ndjson"], "--stream: 'http://s{x}' is no absolute IRI"),
@@ -90,6 +89,7 @@ USAGE: list[tuple[list[str], str]] = [
 
 FILES: list[tuple[list[str], str]] = [
     (["run", "none.rq"], "the query: none.rq: No such file or directory"),
+    (["run", "q.rq", "none.rq"], "the query: none.rq: No such file or directory"),
     (["run", "live"], "the query: live: it is a folder; a file is expected"),
     (["run", "q.rq", "--stream", "http://s", "none.csv"], "--stream http://s: none.csv: No such file or directory"),
     (["run", "q.rq", "--stream", "http://s", "nul\0"], "--stream http://s: nul"),

@@ -17,7 +17,7 @@ from cqels_opt.operators.calibrate import INTEGER, Experiment, Timer, fitted, le
 from cqels_opt.operators.expressions import truth
 from cqels_opt.operators.rows import Rows
 from cqels_opt.operators.terms import TermTable
-from cqels_opt.query.algebra import Call, Constant, Exists, Expression, Variable
+from cqels_opt.query.algebra import TIMESTAMP, Call, Constant, Exists, Expression, Variable
 from cqels_opt.query.casts import CASTS
 from cqels_opt.rdf import ids as term_ids
 
@@ -28,8 +28,9 @@ CLASSES: Final[Mapping[str, str]] = {
     **dict.fromkeys((*COMPARISONS, "IN", "NOT IN", "+", "-", "*", "/", "UNARY-", "UNARY+"), "number"),
     **dict.fromkeys(("ABS", "ROUND", "CEIL", "FLOOR", "ISNUMERIC"), "number"),
     **dict.fromkeys(("ISIRI", "ISURI", "ISBLANK", "ISLITERAL", "STR", "LANG", "DATATYPE"), "term"),
+    **dict.fromkeys(("LANGDIR", "HASLANG", "HASLANGDIR", TIMESTAMP), "term"),
     **dict.fromkeys(("IRI", "URI", "STRDT", "STRLANG", "STRLEN", "SUBSTR", "UCASE", "LCASE", "STRSTARTS", "STRENDS"), "string"),
-    **dict.fromkeys(("CONTAINS", "STRBEFORE", "STRAFTER", "ENCODE_FOR_URI", "CONCAT", "LANGMATCHES"), "string"),
+    **dict.fromkeys(("CONTAINS", "STRBEFORE", "STRAFTER", "ENCODE_FOR_URI", "CONCAT", "LANGMATCHES", "STRLANGDIR"), "string"),
     **dict.fromkeys(("REGEX", "REPLACE"), "regex"),
     **dict.fromkeys(("MD5", "SHA1", "SHA256", "SHA384", "SHA512"), "hash"),
     **dict.fromkeys(("YEAR", "MONTH", "DAY", "HOURS", "MINUTES", "SECONDS", "TIMEZONE", "TZ"), "date"),

@@ -41,15 +41,17 @@ def test_join_by_definition(left: list[Plain], right: list[Plain]) -> None:
     assert found == expected
 
 
-@given(plain_rows(2, unbound=True), plain_rows(2, unbound=True), st.booleans())
-def test_compatible_pairs_by_definition(left: list[Plain], right: list[Plain], shared_needed: bool) -> None:
-    a, b = compatible_pairs(rows_of("xy", left), rows_of("yz", right), shared_needed)
+@given(plain_rows(2, unbound=True), plain_rows(2, unbound=True), st.sampled_from([None, (), ("x",), ("y",)]))
+def test_compatible_pairs_by_definition(left: list[Plain], right: list[Plain], apart: tuple[str, ...] | None) -> None:
+    a, b = compatible_pairs(rows_of("xy", left), rows_of("yz", right), apart)
     found = sorted(zip(a.tolist(), b.tolist()))
     expected = [
         (i, j)
         for i, (one, (_, s1, e1, _)) in enumerate(mappings(("x", "y"), left))
         for j, (other, (_, s2, e2, _)) in enumerate(mappings(("y", "z"), right))
-        if compatible(one, other) and max(s1, s2) < min(e1, e2) and (not shared_needed or (one["y"] and other["y"]))
+        if compatible(one, other)
+        and max(s1, s2) < min(e1, e2)
+        and (apart is None or ("y" not in apart and one["y"] and other["y"]))
     ]
     assert found == expected
 

@@ -261,7 +261,7 @@ def test_a_folder_copied_elsewhere_goes_on(tmp_path: Path) -> None:
 def test_old_files_go(tmp_path: Path) -> None:
     """What no later batch can need is deleted, a few batches late; what a record names is there."""
     world = make(12).world
-    elements = [replace(e, t=e.t + 20_000 * k) for k in range(10) for file in world.streams[EX + "S"] for e in file]
+    elements = [replace(e, t=e.t + 20_000 * k) for k in range(20) for file in world.streams[EX + "S"] for e in file]
     long = replace(world, streams={EX + "S": [sorted(elements, key=lambda e: e.t)], EX + "T": [[]]})
     text = "PREFIX : <http://ex.org/> SELECT ?a FROM NAMED :S [RANGE 1 s] AS ?u WHERE { GRAPH ?u { ?a :at ?x } }"
     query = register(text, long, tmp_path / "q")

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pyoxigraph as ox
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given, reject, settings
 from hypothesis import strategies as st
 
 from cqels_opt.errors import QueryError
@@ -32,7 +32,11 @@ def test_random_queries_mean_what_pyoxigraph_says(text: str, data: Dataset) -> N
             ox.Quad(*(next(ox.parse(f"{' '.join(triple)} .", ox.RdfFormat.N_TRIPLES)).triple), name) for triple in triples
         )
     try:
-        solutions = store.query(paths_written_out(text))
+        written = paths_written_out(text)
+    except QueryError:  # a path of length zero at a constant within GRAPH ?g, which has no other form
+        reject()
+    try:
+        solutions = store.query(written)
     except SyntaxError:
         with pytest.raises(QueryError):
             parse(text)
