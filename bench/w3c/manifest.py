@@ -59,7 +59,8 @@ class W3CTest:
 def unpacked(archive: Path, folder: Path) -> Path:
     """Unpacks the tests; the folder that has ``sparql10``, ``sparql11`` and ``sparql12``."""
     with tarfile.open(archive) as tar:
-        tar.extractall(folder, filter="data")
+        tar.extraction_filter = getattr(tarfile, "data_filter", None)  # which the first releases of Python 3.11 do not have
+        tar.extractall(folder)
     return folder / "sparql"
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tarfile
 from collections import Counter
 from dataclasses import dataclass
 from decimal import Decimal
@@ -13,6 +12,7 @@ from pyoxigraph import QueryResultsFormat, RdfFormat, parse_query_results
 from pyoxigraph import parse as parse_rdf
 from rdflib import RDF, Graph, Namespace, URIRef
 
+from cqels_opt.bench.w3c.manifest import ARCHIVE, unpacked
 from cqels_opt.errors import QueryError
 from cqels_opt.query.algebra import Ask, Construct, Form, Node, Variable
 from cqels_opt.query.parser import parse
@@ -53,10 +53,8 @@ class Case:
 
 @pytest.fixture(scope="module")
 def cases(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Case]:
-    folder = tmp_path_factory.mktemp("w3c")
-    with tarfile.open(shared_data / "w3c" / "sparql-tests.tar.gz") as archive:
-        archive.extractall(folder, filter="data")
-    return [case for version in ("sparql10", "sparql11") for case in read(folder / "sparql" / version)]
+    folder = unpacked(shared_data / "w3c" / ARCHIVE, tmp_path_factory.mktemp("w3c"))
+    return [case for version in ("sparql10", "sparql11") for case in read(folder / version)]
 
 
 def read(folder: Path) -> list[Case]:
