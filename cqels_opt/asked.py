@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -67,8 +68,8 @@ def _text(path: Path) -> str:
 
 
 # ------------------------------------------------------------------ verify
-def judged(options: RunOptions, inputs: Inputs, out: Path) -> list[checking.Verdict]:
-    """What the independent evaluation says of the answers in a file, query by query.
+def judged(options: RunOptions, inputs: Inputs, out: Path) -> tuple[list[checking.Verdict], checking.Answers]:
+    """What the independent evaluation says of the answers in a file, query by query, and these answers.
 
     The graphs that it finds for one query are the elements of the stream that others read.
     """
@@ -76,7 +77,8 @@ def judged(options: RunOptions, inputs: Inputs, out: Path) -> list[checking.Verd
     several = len(waiting) > 1
     read = {window.stream.strip("<>") for asked in waiting for window in asked.query.windows}
     until = max((e.t for iri, elements in streams.items() if iri in read for e in elements), default=None) if several else None
-    verdicts = []
+    verdicts: list[checking.Verdict] = []
+    got: checking.Answers = Counter()
     while waiting:
         made = {_output(asked) for asked in waiting}
         asked = next(a for a in waiting if not made & {window.stream.strip("<>") for window in a.query.windows})
@@ -84,10 +86,12 @@ def judged(options: RunOptions, inputs: Inputs, out: Path) -> list[checking.Verd
         query = with_bounds(asked.query, options.bounds)
         how = replace(_as_verified(asked, query, options), until=until)
         known = Inputs(streams, inputs.default, inputs.graphs)
-        verdicts.append(checking.judge(query, known, how, checking.read_answers(out, asked.id)))
+        mine = checking.read_answers(out, asked.id)
+        verdicts.append(checking.judge(query, known, how, mine))
+        got.update(mine)
         if (output := _output(asked)) in read:
             streams[output] = graphs_as_elements(checking.evaluate(query, known, how))
-    return verdicts
+    return verdicts, got
 
 
 def _output(asked: Asked) -> str:

@@ -288,8 +288,7 @@ def verify(options: RunOptions) -> VerifyReport:
             time_predicate=options.time_predicate,
             on_error=options.on_error or "fail",
         )
-        verdicts = judged(options, reading.inputs, out)
-        got = checking.read_answers(out)
+        verdicts, got = judged(options, reading.inputs, out)
     lines = [line for verdict in verdicts if not verdict.equal for line in verdict.text().splitlines()]
     differences = sum(len(verdict.differences) for verdict in verdicts)
     return VerifyReport(len({time for time, _, _ in got}), sum(got.values()), differences, tuple(lines))

@@ -64,8 +64,7 @@ class Compiler:
         distinct: bool = False,
         budget: int = BYTES_BUDGET,
     ) -> None:
-        self.query, self.distinct = query, distinct
-        self.windows = {w.name: w for w in query.windows}
+        self.query = query
         self.building = BlockBuilder(query, store, folder, report, distinct, budget)
         self.fresh = 0
         self._in_static = False
@@ -100,9 +99,8 @@ class Compiler:
     # -------------------------------------------------------------- algebra -> drafts and operators above them
     def _top(self, body: a.Algebra) -> Normal:
         """The query's own projection hides no names from anyone: its draft stays as it is."""
-        self._in_static = not moves(
-            body
-        )  # a body that never moves has nothing around it: as one relation it would lose its order
+        # A body that never moves has nothing around it: as one relation it would lose its order.
+        self._in_static = not moves(body)
         if isinstance(body, a.Project):
             inner, binds = peeled(self.normal(body.input))
             if isinstance(inner, Draft):
@@ -202,10 +200,10 @@ class Compiler:
     def _matched(self, patterns: Sequence[a.TriplePattern], source: a.Source) -> Normal:
         """The patterns of one source. Where they are matched as a set in windows of the last n elements, whose ends hang on later
         elements, the bag is joined, and each match counts once."""
-        if not self.distinct or not isinstance(source, a.InWindow | a.Merged):
+        if not self.building.distinct or not isinstance(source, a.InWindow | a.Merged):
             return Draft([(pattern, source) for pattern in patterns])
         draft = Draft([(pattern, self._settled(pattern, source)) for pattern in patterns])
-        if draft.moving and any(self.windows[name].kind == "last" for name in windows_of(source)):
+        if draft.moving and any(self.building.windows[name].kind == "last" for name in windows_of(source)):
             return Above(p.DistinctNode(_HOLE, tuple(sorted(draft.variables))), [draft])
         return draft
 
@@ -420,10 +418,10 @@ class Compiler:
 
     def _stamped(self, inner: Normal, arguments: Sequence[a.Expression]) -> tuple[Normal, a.Expression]:
         """The time of a triple as one more variable of the input, unbound where no window holds the triple."""
-        if not self.windows:
+        if not self.building.windows:
             self._refuse("timestamp() needs a stream: declare it with FROM STREAM", 0)
         self.fresh += 1
-        times, keys, found = latest(arguments, list(self.windows), self.fresh - 1)
+        times, keys, found = latest(arguments, list(self.building.windows), self.fresh - 1)
         if unsure := sorted(set(keys) - certain(inner)):
             self._refuse(f"timestamp() of a variable that may be unbound, ?{unsure[0]}, is not supported yet", 0)
         return Above(p.LeftJoinNode(_HOLE, _HOLE, None), [inner, times]), found

@@ -7,6 +7,7 @@ the one job (:mod:`cqels_opt.spark.fixed_order`); ``--plan spark`` leaves the or
 from __future__ import annotations
 
 import os
+import pickle
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -15,6 +16,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from cqels_opt.errors import CqelsOptError
 from cqels_opt.operators.block import Observed
 from cqels_opt.operators.driver import Evaluated
 from cqels_opt.operators.evaluate import EvaluateReport, EvaluateTask, finish, finish_parts, keep
@@ -22,11 +24,12 @@ from cqels_opt.operators.rows import Rows, empty
 from cqels_opt.plans import parse_planned
 from cqels_opt.spark.fixed_order import FixedOrder
 from cqels_opt.spark.relations import Layout, Relations, Side, by_block, layouts, width
-from cqels_opt.spark.runner import REPORT, SHARE, Batches, SparkRunner, answering, finishing
+from cqels_opt.spark.runner import REPORT, Batches, SparkRunner, answering, finishing
 from cqels_opt.spark.sql import SqlPlanner
 from cqels_opt.spark.tables import Tables
 from cqels_opt.spark.tasks import task_name
 
+SHARE = "part long, report binary"
 FIXED = {
     "spark.sql.adaptive.enabled": "false",  # it would make a job of each stage
     "spark.sql.cbo.enabled": "false",
@@ -75,7 +78,7 @@ class JoinRunner(SparkRunner):
             else:
                 spread = max(finish_parts(task, parts) for task in tasks)
                 shares = rows.mapInArrow(_write_share(tasks, found, parts), SHARE)
-                frame = shares.repartition(spread, "part").mapInArrow(finishing(tasks, parts), REPORT)
+                frame = shares.repartition(spread, "part").mapInArrow(_finish(tasks, parts), REPORT)
             done = self._gather(self._collect(frame))
             metrics.into(done, tasks, frame)
         return done
@@ -193,5 +196,31 @@ def _write_share(tasks: Sequence[EvaluateTask], found: Sequence[Layout], parts: 
                     yield to, (task.program.id, report)
 
         return answering(work, with_part=True)
+
+    return run
+
+
+def _finish(tasks: Sequence[EvaluateTask], parts: int) -> Callable[[Batches], Batches]:
+    """The parts of the answers, from the rows that shares wrote."""
+    work_of = finishing(tasks, parts)
+
+    def run(batches: Batches) -> Batches:
+        heard: dict[int, list[Any]] = {}
+        failed: list[CqelsOptError] = []
+        for batch in batches:
+            for part, blob in zip(batch.column("part").to_numpy(), batch.column("report")):
+                said = pickle.loads(blob.as_py() or b"")
+                if isinstance(said, CqelsOptError):
+                    failed.append(said)
+                else:
+                    heard.setdefault(int(part), []).append(said)
+
+        def work() -> Iterator[tuple[int, Any]]:
+            if failed:
+                raise failed[0]
+            for part, said in heard.items():
+                yield from ((0, report) for report in work_of(part, said))
+
+        return answering(work)
 
     return run

@@ -29,7 +29,6 @@ from cqels_opt.windows.slots import SlotFile
 
 Batches = Iterator[pa.RecordBatch]
 REPORT = "report binary"
-SHARE = "part long, report binary"
 
 
 def answering(run: Callable[[], Iterator[tuple[int, Any]]], with_part: bool = False) -> Batches:
@@ -106,7 +105,7 @@ class SparkRunner:
             return self._gather(self._run([_whole(tasks)]))
         spread = max(finish_parts(task, parts) for task in tasks)
         return self._gather(
-            self._reported(two_stages(self._slots_of(parts), _share(tasks, parts), _answering(tasks, parts), spread))
+            self._reported(two_stages(self._slots_of(parts), _share(tasks, parts), finishing(tasks, parts), spread))
         )
 
     def merge(self, tasks: Sequence[MergeTask]) -> list[SlotFile]:
@@ -177,7 +176,7 @@ def _share(tasks: Sequence[EvaluateTask], parts: int) -> Callable[[int], Iterato
     return work
 
 
-def _answering(tasks: Sequence[EvaluateTask], parts: int) -> Callable[[int, Sequence[Any]], Iterator[Any]]:
+def finishing(tasks: Sequence[EvaluateTask], parts: int) -> Callable[[int, Sequence[Any]], Iterator[Any]]:
     """A part of the answers, from what all shares said."""
     by_id = {task.program.id: task for task in tasks}
 
@@ -193,29 +192,3 @@ def _answering(tasks: Sequence[EvaluateTask], parts: int) -> Callable[[int, Sequ
                 yield from ((name, share) for share in reports)
 
     return work
-
-
-def finishing(tasks: Sequence[EvaluateTask], parts: int) -> Callable[[Batches], Batches]:
-    """The parts of the answers as a function over what shares wrote into rows, of Spark's joins."""
-    work_of = _answering(tasks, parts)
-
-    def run(batches: Batches) -> Batches:
-        heard: dict[int, list[Any]] = {}
-        failed: list[CqelsOptError] = []
-        for batch in batches:
-            for part, blob in zip(batch.column("part").to_numpy(), batch.column("report")):
-                said = pickle.loads(blob.as_py() or b"")
-                if isinstance(said, CqelsOptError):
-                    failed.append(said)
-                else:
-                    heard.setdefault(int(part), []).append(said)
-
-        def work() -> Iterator[tuple[int, Any]]:
-            if failed:
-                raise failed[0]
-            for part, said in heard.items():
-                yield from ((0, report) for report in work_of(part, said))
-
-        return answering(work)
-
-    return run

@@ -54,8 +54,7 @@ def one_stage(slots: RDD[int], tasks: Sequence[Work]) -> RDD[Any]:
     """The tasks, a partition each."""
 
     def perform(number: int, rows: Iterable[int]) -> Iterator[Any]:
-        for _ in rows:  # a worker whose input was not read to its end is not used again
-            continue
+        _drained(rows)
         return iter(answered(tasks[number]))
 
     return slots.mapPartitionsWithIndex(perform)
@@ -73,8 +72,7 @@ def two_stages(
     """
 
     def saying(number: int, rows: Iterable[int]) -> Iterator[Shuffled]:
-        for _ in rows:
-            continue
+        _drained(rows)
         said = answered(lambda: first(number))
         wrong = [error for error in said if isinstance(error, CqelsOptError)]
         return iter([(to, error) for error in wrong[:1] for to in range(parts)] or said)
@@ -85,6 +83,12 @@ def two_stages(
         return iter(wrong[:1] or answered(lambda: second(number, said)))
 
     return slots.mapPartitionsWithIndex(saying).partitionBy(parts, int).mapPartitionsWithIndex(hearing)
+
+
+def _drained(rows: Iterable[int]) -> None:
+    """Reads a task's number: a worker whose input was not read to its end is not used again."""
+    for _ in rows:
+        continue
 
 
 def reported(tasks: RDD[Any]) -> Iterator[Any]:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from random_cases import make
 
+from cqels_opt.bench.w3c.manifest import W3CTest
 from cqels_opt.errors import QueryError
 from cqels_opt.query.algebra import Query
 from cqels_opt.query.dialects import DIALECTS
@@ -18,7 +19,7 @@ from cqels_opt.query.parser import parse
 from cqels_opt.query.printing import to_text
 
 from .by_definition import answers
-from .test_w3c import Case, cases
+from .test_w3c import cases
 
 __all__ = ["cases"]
 QUERIES = sorted((Path(__file__).parents[2] / "docs" / "queries").glob("*.rq"))
@@ -143,11 +144,11 @@ def test_random_queries(seed: int) -> None:
 
 
 @pytest.mark.needs_shared_data
-def test_the_queries_of_the_w3c(cases: list[Case]) -> None:
+def test_the_queries_of_the_w3c(cases: list[W3CTest]) -> None:
     printed = 0
     for case in cases:
         try:
-            query = parse(case.file.read_text(encoding="utf-8"), "cqels")
+            query = parse(case.query.read_text(encoding="utf-8"), "cqels")
         except (QueryError, UnicodeDecodeError):
             continue
         for dialect in DIALECTS:  # without windows all of them are SPARQL

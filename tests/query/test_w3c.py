@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 
 import pytest
 from pyoxigraph import QueryResultsFormat, RdfFormat, parse_query_results
 from pyoxigraph import parse as parse_rdf
-from rdflib import RDF, Graph, Namespace, URIRef
+from rdflib import Graph, Namespace
 
-from cqels_opt.bench.w3c.manifest import ARCHIVE, unpacked
+from cqels_opt.bench.w3c.manifest import ARCHIVE, W3CTest, read_tests, unpacked
 from cqels_opt.errors import QueryError
 from cqels_opt.query.algebra import Ask, Construct, Form, Node, Variable
 from cqels_opt.query.parser import parse
@@ -23,8 +22,6 @@ from cqels_opt.verify.isomorphic import isomorphic
 from .by_definition import answers
 
 pytestmark = pytest.mark.needs_shared_data
-MANIFEST = Namespace("http://www.w3.org/2001/sw/DataAccess/tests/test-manifest#")
-QUERY_TEST = Namespace("http://www.w3.org/2001/sw/DataAccess/tests/test-query#")
 FORMATS = {".ttl": RdfFormat.TURTLE, ".rdf": RdfFormat.RDF_XML, ".nt": RdfFormat.N_TRIPLES}
 RESULT = Namespace("http://www.w3.org/2001/sw/DataAccess/tests/result-set#")
 RESULT_FORMATS = {".srx": QueryResultsFormat.XML, ".srj": QueryResultsFormat.JSON}
@@ -42,51 +39,18 @@ UNEQUAL = {
 }
 
 
-@dataclass(frozen=True)
-class Case:
-    file: Path
-    kind: str
-    data: tuple[Path, ...]
-    graphs: tuple[Path, ...]
-    result: Path | None
-
-
 @pytest.fixture(scope="module")
-def cases(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Case]:
-    folder = unpacked(shared_data / "w3c" / ARCHIVE, tmp_path_factory.mktemp("w3c"))
-    return [case for version in ("sparql10", "sparql11") for case in read(folder / version)]
+def cases(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> list[W3CTest]:
+    return read_tests(unpacked(shared_data / "w3c" / ARCHIVE, tmp_path_factory.mktemp("w3c")), "1.0", "1.1")
 
 
-def read(folder: Path) -> list[Case]:
-    found = []
-    for file in sorted(folder.glob("*/manifest.ttl")):
-        manifest = Graph().parse(file, format="turtle", publicID=file.as_uri())
-        for test, action in manifest.subject_objects(MANIFEST.action):
-            query = manifest.value(action, QUERY_TEST["query"]) or action
-            if not str(query).endswith(".rq"):
-                continue
-            kinds = [str(kind).split("#")[1] for kind in manifest.objects(test, RDF.type)]
-            data, graphs = (
-                tuple(sorted(path(node) for node in manifest.objects(action, QUERY_TEST[name]) if isinstance(node, URIRef)))
-                for name in ("data", "graphData")
-            )
-            result = manifest.value(test, MANIFEST.result)
-            known = result is not None and path(result).suffix in (".ttl", ".rdf", *RESULT_FORMATS)
-            found.append(Case(path(query), kinds[0], data, graphs, path(result) if known else None))
-    return found
-
-
-def path(node: object) -> Path:
-    return Path(str(node).removeprefix("file://"))
-
-
-def test_good_queries_are_read(cases: list[Case]) -> None:
+def test_good_queries_are_read(cases: list[W3CTest]) -> None:
     refused, read_, not_yet = [], 0, Counter[str]()
     for case in cases:
-        if "Negative" in case.kind:
+        if case.kind == "bad syntax":
             continue
         try:
-            parse(case.file.read_text(encoding="utf-8"), "cqels", case.file.name)
+            parse(case.query.read_text(encoding="utf-8"), "cqels", case.query.name)
             read_ += 1
         except QueryError as error:
             if NOT_YET in error.message:
@@ -95,45 +59,41 @@ def test_good_queries_are_read(cases: list[Case]) -> None:
                 refused.append(str(error))
     assert not refused
     assert read_ >= 600
-    assert {message for message in not_yet if not message.startswith("the function <")} <= {
-        "a default graph of several FROM clauses",
-        "within GRAPH ?g, a sub-select with LIMIT or OFFSET",
-    }
+    assert not {message for message in not_yet if not message.startswith("the function <")}
 
 
-def test_bad_queries_are_refused(cases: list[Case]) -> None:
-    bad = [case for case in cases if "Negative" in case.kind]
+def test_bad_queries_are_refused(cases: list[W3CTest]) -> None:
+    bad = [case for case in cases if case.kind == "bad syntax"]
     accepted = []
     for case in bad:
         try:
-            parse(case.file.read_text(encoding="utf-8", errors="surrogateescape"), "cqels")
-            accepted.append(case.file.name)
+            parse(case.query.read_text(encoding="utf-8", errors="surrogateescape"), "cqels")
+            accepted.append(case.query.name)
         except QueryError as error:
             assert error.line >= 1 and error.column >= 1
     assert not accepted
     assert len(bad) >= 85
 
 
-def test_the_algebra_means_what_sparql_says(cases: list[Case]) -> None:
+def test_the_algebra_means_what_sparql_says(cases: list[W3CTest]) -> None:
     """Every SELECT over static graphs, evaluated by definition, has the answers that the W3C gives for it."""
     compared, unequal = 0, {}
     for case in cases:
-        text = f"BASE <{case.file.as_uri()}>\n" + case.file.read_text(encoding="utf-8")
-        if case.result is None or case.file.parent.name == "dataset":
+        if case.result is None or case.result.suffix not in (".ttl", ".rdf", *RESULT_FORMATS) or case.category == "dataset":
             continue
         try:
-            query = parse(text, "cqels")
+            query = parse(case.text, "cqels")
         except QueryError:
             continue
         rows = answers(query, load(case))
         compared += 1
         if query.form is not None:
             if not as_expected(query.form, rows, case.result):
-                unequal[f"{case.file.parent.name}/{case.file.name}"] = (Counter(), Counter())
+                unequal[f"{case.query.parent.name}/{case.query.name}"] = (Counter(), Counter())
             continue
         got, want = comparable(rows), comparable(expected(case.result))
         if got != want:
-            unequal[f"{case.file.parent.name}/{case.file.name}"] = (got - want, want - got)
+            unequal[f"{case.query.parent.name}/{case.query.name}"] = (got - want, want - got)
     assert not {name: both for name, both in unequal.items() if name not in UNEQUAL}
     assert compared >= 400
 
@@ -161,9 +121,9 @@ def instance(node: Node, row: dict[str, str], number: int) -> str | None:
     return f"{node.name}x{number}" if node.name.startswith("_:") else row.get(node.name)
 
 
-def load(case: Case) -> dict[str, frozenset[tuple[str, str, str]]]:
+def load(case: W3CTest) -> dict[str, frozenset[tuple[str, str, str]]]:
     found = {"": [triple for file in case.data for triple in triples(file)]}
-    found |= {f"<{file.as_uri()}>": triples(file) for file in case.graphs}
+    found |= {f"<{name}>": triples(file) for name, file in case.graphs}
     return {name: frozenset(graph) for name, graph in found.items()}
 
 

@@ -211,6 +211,11 @@ def _named_once(writing: Writing) -> None:
             writing.fail(f"it names windows by their streams, and two of the windows over {stream} are named")
 
 
+def _from_stream(writing: Writing, window: Window, text: str) -> str:
+    """``FROM STREAM``, or ``FROM NAMED STREAM`` where a GRAPH names the window by its stream."""
+    return f"FROM {'NAMED ' * (window.name in _used(writing.query))}STREAM {window.stream} {text}"
+
+
 def _sparqlstream_window(writing: Writing, window: Window) -> str:
     match window:
         case Window(_, _, "open-closed", width, slide):
@@ -221,7 +226,7 @@ def _sparqlstream_window(writing: Writing, window: Window) -> str:
             text = f"NOW - {duration(width)} TO NOW - {duration(end)}" + (f" SLIDE {duration(step)}" if step else "")
         case _:
             return _cannot(writing, window)
-    return f"FROM {'NAMED ' * (window.name in _used(writing.query))}STREAM {window.stream} [{text}]"
+    return _from_stream(writing, window, f"[{text}]")
 
 
 def _by_stream(writing: Writing, source: Source) -> str:
@@ -242,7 +247,7 @@ def _streaming_window(writing: Writing, window: Window) -> str:
             text = f"ELEMS {count}"
         case _:
             return _cannot(writing, window)
-    return f"FROM {'NAMED ' * (window.name in _used(writing.query))}STREAM {window.stream} WINDOW {text}"
+    return _from_stream(writing, window, f"WINDOW {text}")
 
 
 STYLES: Final[Mapping[str, Style]] = {
