@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from services.conftest import S3
 
 
+pytestmark = pytest.mark.usefixtures("s3")
+
+
 @pytest.fixture
 def files(tmp_path: Path) -> Files:
     return write_world(tmp_path / "world", elements=60)
