@@ -6,7 +6,7 @@ VERSITYGW := v1.8.0
 S3      := $(VENV)/services/versitygw-$(VERSITYGW)
 DEMO    ?=
 TESTS   ?= tests bench/micro
-BENCH   ?= --quick
+BENCH   ?= evaluation --quick --html evaluation.html --json evaluation.json
 
 .DEFAULT_GOAL := help
 .PHONY: help setup java demo test test-services lint bench micro clean
@@ -17,7 +17,7 @@ help:
 	@echo "make test     every test that needs no service beside Spark         (TESTS=tests/plans: a part)"
 	@echo "make test-services   tests against servers that it builds (with Go) and starts on loopback"
 	@echo "make lint     ruff and mypy --strict"
-	@echo "make bench    the benchmark harness                                  (BENCH='--list': its scenarios)"
+	@echo "make bench    the report's evaluation, small, as evaluation.html      (BENCH='--list': all scenarios; BENCH=evaluation: at full size)"
 	@echo "make micro    how long planning and statistics take, with pytest-benchmark  (alone on the machine)"
 	@echo "make clean    removes .venv and caches"
 

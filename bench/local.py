@@ -10,12 +10,13 @@ import json
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as parquet
 
-from cqels_opt.bench.contenders import digest_of_answers
+from cqels_opt.bench.answers import digest_of_answers
 from cqels_opt.bench.social import PLACES_GRAPH, Phase, social
 from cqels_opt.errors import RunError
 from cqels_opt.lod.build import build_store
@@ -117,12 +118,18 @@ class Prepared:
 
 def prepare(name: str, text: str, store: Path, streams: Mapping[str, Path], folder: Path, batch: BatchSize) -> Prepared:
     """Compiles a query and cuts the files of its streams into batches."""
+    program = compiled(name, text, store, folder)
+    sources = [ReplaySource(stream, (streams[stream.strip("<>")],)) for stream in program.streams]
+    return Prepared(name, program, cut(sources, folder / "replay", batch), folder)
+
+
+@lru_cache(maxsize=64)
+def compiled(name: str, text: str, store: Path, folder: Path) -> Program:
+    """A query compiled over a store, into a folder of its own; once a process."""
     query = parse(text)
     meant = meaning(query)
     folder.mkdir(parents=True)
-    program = Compiler(query, str(store), folder, meant.report, meant.duplicates == "set").compile(name, meant.operator)
-    sources = [ReplaySource(stream, (streams[stream.strip("<>")],)) for stream in program.streams]
-    return Prepared(name, program, cut(sources, folder / "replay", batch), folder)
+    return Compiler(query, str(store), folder, meant.report, meant.duplicates == "set").compile(name, meant.operator)
 
 
 def write_elements(file: Path, elements: Iterable[Element]) -> None:
