@@ -30,12 +30,12 @@ _FLOOR = (
     "What a batch costs here beside its joins is much of it at these rates: the engine writes slots and a commit record, so that a kill "
     "loses nothing, and System X keeps everything in memory; see the ratio of the joins alone."
 )
-_PLAN = "The sub-results leave few relations, and the order written is near the best on these data, whose places are evenly full; see drift."
+_PLAN = "The sub-results leave few relations, and the order written is near the best on these steady data; see drift for others."
 _FAST_BASE = (
     "The baseline is better than the report's: its joins are vectorised, in memory, over tables that are joined beforehand as ours are, "
     "where the report's polled MySQL row by row."
 )
-_DECIDING = "Deciding costs its share, and at this size of batches the joins that it saves are a few milliseconds; rows are the fairer measure."
+_DECIDING = "At this size of batches the joins that deciding saves are a few milliseconds; rows are the fairer measure."
 
 
 @dataclass(frozen=True, slots=True)
