@@ -40,9 +40,12 @@ class Passes:
     runs: tuple[Ran, ...]
 
 
-def compare(scenario: Scenario, files: Sequence[Path] = (), quick: bool = False) -> dict[str, Any]:
-    """Runs everything, and gives the report. RunError where contenders do not agree; nothing is reported then."""
-    contenders = find(scenario.contenders, files)
+def compare(scenario: Scenario, files: Sequence[Path] = (), quick: bool = False, spark: bool = True) -> dict[str, Any]:
+    """Runs everything, and gives the report. RunError where contenders do not agree; nothing is reported then.
+
+    Without ``spark`` those that need it are left out.
+    """
+    contenders = [c for c in find(scenario.contenders, files) if spark or not c.spark]
     check_names(contenders)
     with tempfile.TemporaryDirectory(prefix="cqels-opt-bench-") as scratch, _progress(scenario, contenders) as step:
         worlds = _Worlds(scenario, Path(scratch))

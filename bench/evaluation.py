@@ -23,13 +23,15 @@ STUDIES = ("drift", "concurrent")
 """Studies that belong to it, where they are there."""
 
 
-def evaluate(quick: bool, page: Path | None, studies: Mapping[str, Study], files: Sequence[Path] = ()) -> dict[str, Any]:
-    """Runs the scenarios and studies; ``page`` is where the page goes, in Markdown."""
+def evaluate(
+    quick: bool, page: Path | None, studies: Mapping[str, Study], files: Sequence[Path] = (), spark: bool = True
+) -> dict[str, Any]:
+    """Runs the scenarios and studies, without ``spark`` what needs none; ``page`` is where the page goes, in Markdown."""
     told = Console(stderr=True)
     sections: list[dict[str, Any]] = []
     for name in (FIGURE_5, PHASES):
         told.print(f"evaluation: {name}")
-        sections.append(compare(read(shipped()[name], quick), files, quick))
+        sections.append(compare(read(shipped()[name], quick), files, quick, spark))
         tables.show(sections[-1])
     for name in STUDIES:
         if name in studies:
@@ -42,7 +44,7 @@ def evaluate(quick: bool, page: Path | None, studies: Mapping[str, Study], files
         "scenario": "evaluation",
         "title": "Evaluation",
         "taken": datetime.now(UTC).isoformat(timespec="minutes"),
-        "parameters": {"quick": quick},
+        "parameters": {"quick": quick, "spark": spark},
         "sections": sections,
     }
     _show(report)
@@ -62,18 +64,16 @@ def _show(report: Mapping[str, Any]) -> None:
 def markdown(report: Mapping[str, Any]) -> str:
     """The page of the docs."""
     quick = report["parameters"]["quick"]
-    command = (
-        f"cqels-opt bench evaluation{' --quick' * quick} --page docs/evaluation.md --html evaluation.html --json evaluation.json"
-    )
+    options = " --quick" * quick + " --no-spark" * (not report["parameters"]["spark"])
+    command = f"cqels-opt bench evaluation{options} --page docs/evaluation.md --html evaluation.html --json evaluation.json"
     parts = [
         "# Evaluation",
         "The CQELS report's evaluation (§6), run again, and the project's aims. This page is written by the harness, figures and all:",
         f"```\n{command}\n```",
         _quick() if quick else "",
         _facts(report),
-        "Answers of all contenders were compared, as bags, before any time was taken over. Machines differ, so **ratios** are what to "
-        "look at. "
-        "What falls short is shown as it is, with the reason.",
+        "Answers of all contenders were compared, as bags, before any time was taken over. Machines differ, so **ratios** are what "
+        "to look at. What falls short is shown as it is, with the reason.",
         "## Next to what the report says",
         _claims(report),
         *(part for section in report["sections"] for part in _section(section)),

@@ -124,12 +124,12 @@ def _check(name: str) -> None:
 def _reported(name: str, options: BenchOptions) -> dict[str, Any]:
     """Runs one, shows its table, and gives its report."""
     if name == EVALUATION:
-        return evaluation.evaluate(options.quick, options.page, STUDIES, options.contenders)
+        return evaluation.evaluate(options.quick, options.page, STUDIES, options.contenders, options.spark)
     if name == JOIN_ORDERS:
         return _join_orders(options.quick)
     if name in STUDIES:
         return studied(name, STUDIES[name], options.quick)
-    report = compare(read(shipped().get(name, Path(name)), options.quick), options.contenders, options.quick)
+    report = compare(read(shipped().get(name, Path(name)), options.quick), options.contenders, options.quick, options.spark)
     tables.show(report)
     return report
 

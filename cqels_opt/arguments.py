@@ -110,6 +110,8 @@ def make_parser() -> argparse.ArgumentParser:
         help="one more contender: a Python or TOML file; may be repeated",
     )
 
+    bench.add_argument("--no-spark", action="store_true", help="leave out the contenders of scenarios that need Spark")
+
     demo = _command(commands, "demo", "two continuous queries over the departures and the weather of New York's airports in 2013")
     days = demo.add_mutually_exclusive_group()
     days.add_argument(
@@ -347,7 +349,9 @@ def bench_options(words: argparse.Namespace) -> BenchOptions:
         for option, text in (("--json", words.json), ("--html", words.html), ("--page", words.page))
     )
     contenders = tuple(existing(path, "--contender") for path in words.contender)
-    return BenchOptions(tuple(words.scenarios), words.list, words.quick, json, html, page, contenders, words.debug)
+    return BenchOptions(
+        tuple(words.scenarios), words.list, words.quick, json, html, page, contenders, not words.no_spark, words.debug
+    )
 
 
 def demo_options(words: argparse.Namespace) -> DemoOptions:

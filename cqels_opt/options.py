@@ -122,7 +122,10 @@ class CalibrateOptions:
 
 @dataclass(frozen=True, slots=True)
 class BenchOptions:
-    """`bench`: scenarios by name or file, at small scale where ``quick``, files of contenders, and where figures and pages go."""
+    """`bench`: scenarios by name or file, at small scale where ``quick``, files of contenders, and where figures and pages go.
+
+    Without ``spark`` the contenders that need it are left out.
+    """
 
     scenarios: tuple[str, ...] = ()
     list: bool = False
@@ -131,6 +134,7 @@ class BenchOptions:
     html: Path | None = None
     page: Path | None = None
     contenders: tuple[Path, ...] = ()
+    spark: bool = True
     debug: bool = False
 
 

@@ -93,7 +93,7 @@ class Contender:
     """A name, one sentence about it, and its run.
 
     ``apart``: it has a process of its own (a JVM), and does not take turns. ``answers``: False for what answers nothing and is there
-    for comparison alone.
+    for comparison alone. ``spark``: it needs Spark, and so Java.
     """
 
     name: str
@@ -101,6 +101,7 @@ class Contender:
     run: Run
     apart: bool = False
     answers: bool = True
+    spark: bool = False
 
 
 def built_in() -> dict[str, Contender]:

@@ -115,20 +115,31 @@ def _plan(name: str) -> Run:
 
 
 CONTENDERS = (
-    Contender("spark-adaptive", "the engine on Spark, as cqels-opt run starts it", _plan("adaptive"), apart=True),
-    Contender("spark-static", "the same with a plan chosen once", _plan("static"), apart=True),
-    Contender("spark-plan", "--plan spark: our slots and static relations, joined by Spark SQL", _plan("spark"), apart=True),
+    Contender("spark-adaptive", "the engine on Spark, as cqels-opt run starts it", _plan("adaptive"), apart=True, spark=True),
+    Contender("spark-static", "the same with a plan chosen once", _plan("static"), apart=True, spark=True),
+    Contender(
+        "spark-plan", "--plan spark: our slots and static relations, joined by Spark SQL", _plan("spark"), apart=True, spark=True
+    ),
     Contender(
         "spark-as-written",
         "the query as SQL in foreachBatch, as one writes it first",
         partial(rival, module="as_written"),
         apart=True,
+        spark=True,
     ),
     Contender(
         "spark-tuned",
         "the same after some work: static joins made beforehand, analysed, cached, broadcasts; AQE and CBO really on",
         partial(rival, module="tuned"),
         apart=True,
+        spark=True,
     ),
-    Contender("noop", "the same batches into Spark's noop sink: what streaming itself costs", noop, apart=True, answers=False),
+    Contender(
+        "noop",
+        "the same batches into Spark's noop sink: what streaming itself costs",
+        noop,
+        apart=True,
+        spark=True,
+        answers=False,
+    ),
 )

@@ -63,7 +63,7 @@ def report() -> dict[str, Any]:
         "scenario": "evaluation",
         "title": "Evaluation",
         "taken": "now",
-        "parameters": {"quick": False},
+        "parameters": {"quick": False, "spark": True},
         "sections": [figure, drift, {"scenario": "concurrent", "title": "Many", "concurrent": CONCURRENT}],
     }
 
@@ -104,7 +104,7 @@ def test_the_page_of_the_docs(report: dict[str, Any]) -> None:
     assert "| Q3 | 1000 | " in text
     assert "CQELS × 10 (printed)" in text
     assert "quick" not in text
-    assert "**A quick run**" in markdown({**report, "parameters": {"quick": True}})
+    assert "**A quick run**" in markdown({**report, "parameters": {"quick": True, "spark": False}})
     assert page([report]).count("<svg class=") == 3
 
 
