@@ -33,12 +33,12 @@ def _report(report: Mapping[str, Any]) -> str:
     head = f"<h1>{escape(str(report.get('title', report['scenario'])))}</h1>{_circumstances(report)}"
     if "sections" in report:
         return head + _claims(claims(report)) + "".join(_section(section) for section in report["sections"])
-    return head + _section(report)
+    return head + _section(report, titled=False)
 
 
-def _section(report: Mapping[str, Any]) -> str:
+def _section(report: Mapping[str, Any], titled: bool = True) -> str:
     """A scenario with its pictures; of a study what it found as it is."""
-    title = f"<h2>{escape(str(report['title']))}</h2>"
+    title = f"<h2>{escape(str(report['title']))}</h2>" if titled else ""
     if "concurrent" in report:
         return title + _concurrent(report["concurrent"])
     if "contenders" not in report:
@@ -49,7 +49,7 @@ def _section(report: Mapping[str, Any]) -> str:
     about = f"<p>{escape(report['about'])}</p>" if report["about"] else ""
     who = names(report)
     figures = "".join(_figure(report, query, who) for query in dict.fromkeys(r["parameters"]["query"] for r in report["results"]))
-    shaded = "<p>The shaded foot of a bar is the optimizer's share: statistics, costs and choice.</p>"
+    shaded = "<p>The scales are logarithmic. The shaded foot of a bar is the optimizer's time: statistics, costs and choice.</p>"
     listed = "".join(f"<dt>{escape(name)}</dt><dd>{escape(report['contenders'][name])}</dd>" for name in who)
     pictures = f'{charts.legend(who)}<div class="figures">{figures}</div>{shaded}'
     return f"{title}{about}{pictures}{_table(report, who)}<dl>{listed}</dl>{_failed(report)}"
@@ -59,8 +59,8 @@ def _figure(report: Mapping[str, Any], query: str, who: Sequence[str]) -> str:
     groups: dict[str, dict[str, charts.Bar]] = {}
     for line, mine in by_line(report).items():
         if dict(line)["query"] == query:
-            label = ", ".join(f"{value:,g}/s" if key == "rate" else f"{value}" for key, value in line if key != "query") or "all"
-            groups[label] = {name: _bar(query, label, result) for name, result in mine.items()}
+            label = ", ".join(f"{value:,g}/s" if key == "rate" else f"{key} {value}" for key, value in line if key != "query")
+            groups[label or query] = {name: _bar(query, label, result) for name, result in mine.items()}
     chart = charts.bars(groups, who, "ms a batch", f"{query}: median milliseconds a batch")
     return f"<figure>{chart}<figcaption>{escape(query)}</figcaption></figure>"
 
@@ -91,7 +91,7 @@ def _text(value: object) -> str:
 
 def table(heads: Iterable[str], rows: Iterable[Sequence[str]], words: int = 1) -> str:
     """A table; after the first ``words`` columns they are numbers."""
-    top = "".join(f'<th scope="col">{escape(head)}</th>' for head in heads)
+    top = "".join(f'<th scope="col"{" class=n" * (i >= words)}>{escape(head)}</th>' for i, head in enumerate(heads))
     lines = ("".join(f"<td{' class=n' if i >= words else ''}>{escape(text)}</td>" for i, text in enumerate(row)) for row in rows)
     body = "".join(f"<tr>{line}</tr>" for line in lines)
     return f'<div class="wide"><table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table></div>'
