@@ -9,7 +9,8 @@ from tempfile import TemporaryDirectory
 
 import pytest
 from local_run import Cut, World, register
-from random_cases import EX, FIXED, GRAPHS, MOVING, NAMED, VARIABLES, Case, Group, Maker, Nested, Part, make, shrunk, used
+from random_cases import EX, FIXED, GRAPHS, MOVING, NAMED, VARIABLES, Case, Group, Maker, Nested, Part, make, used
+from shrinking import shrunk
 
 from cqels_opt.errors import QueryError, RunError
 from cqels_opt.operators import tree as operators_above

@@ -6,6 +6,7 @@ from collections import Counter
 
 import pyoxigraph as ox
 import pytest
+from by_definition import Dataset, answers
 from hypothesis import HealthCheck, given, reject, settings
 from hypothesis import strategies as st
 
@@ -15,7 +16,6 @@ from cqels_opt.query.parser import parse
 from cqels_opt.verify.heads import hidden
 from cqels_opt.verify.paths import paths_written_out
 
-from .by_definition import Dataset, answers
 from .random_queries import PREFIX, dataset, select
 
 SLOW = settings(deadline=None, max_examples=150, suppress_health_check=list(HealthCheck))

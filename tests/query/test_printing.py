@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from by_definition import answers
 from random_cases import make
 
 from cqels_opt.bench.w3c.manifest import W3CTest
@@ -18,7 +19,6 @@ from cqels_opt.query.dialects import DIALECTS
 from cqels_opt.query.parser import parse
 from cqels_opt.query.printing import to_text
 
-from .by_definition import answers
 from .test_w3c import cases
 
 __all__ = ["cases"]
