@@ -170,7 +170,7 @@ class Maker:
         return f"{self.node(s)} {verb} {self.node(o)} ."
 
     def path(self, predicates: Sequence[str], plain: bool, depth: int = 2) -> str:
-        """A property path. verify knows none of length zero at a constant within GRAPH ?g."""
+        """A property path; a ``plain`` one may have length zero."""
         rng = self.rng
         kind = rng.choice(["step", "step", "inverse", "not", "/", "|", "+", "?", "*"] if depth else ["step", "inverse"])
         p, other = rng.choice(predicates), rng.choice(predicates)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from merged_cases import MergedMaker, SetMaker
+from merged_cases import EXT, MergedMaker, SetMaker
 from random_cases import EX, FIXED, MOVING, PEOPLE, PLACES, PREFIXES, Case, Group, Maker, Nested, Part, used
 
 from cqels_opt.query.algebra import Query
@@ -63,22 +63,26 @@ class RspMaker(SetMaker):
 
     def case(self) -> Case:
         case, rng = super().case(), self.rng
-        kept = {
-            name: w for name, w in case.replaced.items() if w.kind != "star"
-        }  # COMPUTED EVERY is said for all windows of a query
+        every = " COMPUTED EVERY 500ms" if rng.random() < 0.15 else ""  # is said for all windows of a query
+        kept = {} if every else {name: w for name, w in case.replaced.items() if w.kind != "star"}
         policies = {**case.settings.policies, "": rng.choice(["cc", "wc", "wc,nc", "p:700"])}
         endless = any(text.startswith("ELEMENTS") for name, _, text in case.windows if name not in kept)
         settings = replace(case.settings, policies=policies, drain=case.settings.drain and not endless)
-        every = " COMPUTED EVERY 500ms" if rng.random() < 0.15 else ""
         header = f"REGISTER {settings.operator.upper()} :out{every} AS" if rng.random() < 0.7 or every else ""
-        return RspCase(
-            case.select, case.windows, case.body, case.modifiers, case.world, settings, {} if every else kept, header=header
-        )
+        return RspCase(case.select, case.windows, case.body, case.modifiers, case.world, settings, kept, header=header)
 
 
 # ------------------------------------------------------------------ the whole algebra
 class Whole(Maker):
-    """Adds to a maker's language, and to its manner of saying windows, what the definitions can judge."""
+    """Adds to a maker's language, and to its manner of saying windows, what the definitions can judge.
+
+    Most terms are a few, so that patterns meet.
+    """
+
+    def term(self, kind: str) -> str:
+        if self.rng.random() < 0.7 and kind in ("person", "place"):
+            return self.rng.choice(PEOPLE[:2] if kind == "person" else PLACES[:1])
+        return super().term(kind)
 
     def pattern(self, predicates: dict[str, tuple[str, str]], plain: bool = True) -> str:
         return super().pattern(predicates)
@@ -179,7 +183,17 @@ class WholeReport(Whole, Maker):
 
 
 class WholeMerged(Whole, MergedMaker):
-    """C-SPARQL, SPARQLstream and Streaming SPARQL."""
+    """C-SPARQL, SPARQLstream and Streaming SPARQL; of the first also the times of triples, wherever a condition stands."""
+
+    def condition(self, depth: int = 1) -> str:
+        if self.dialect == "csparql" and self.rng.random() < 0.15:
+            return f"{self.time()} {self.rng.choice(['<', '>=', '!='])} {self.rng.choice([self.time(), '11000', '13000'])}"
+        return super().condition(depth)
+
+    def time(self) -> str:
+        """When a triple came last that the windows have, if any."""
+        s, p, o = self.rng.choice([("?a", ":at", "?x"), ("?b", ":at", "?y"), ("?a", ":val", "?v"), ("?a", ":knows", "?b")])
+        return f"<{EXT}timestamp>({s}, {p}, {self.rng.choice([o, o, PLACES[0]]) if p == ':at' else o})"
 
 
 class WholeRsp(Whole, RspMaker):

@@ -69,14 +69,19 @@ def parts_of(node: Algebra) -> Parts:
 
 def one_group(node: Algebra) -> tuple[Group, Variable] | None:
     """The group of all, and its graph, that ``query.graphs.one_group_a_graph`` has read within GRAPH ?g as one of each graph."""
-    named: list[tuple[Variable, Expression]] = []
+    named: list[tuple[Variable, Variable]] = []
     while isinstance(node, Extend) and isinstance(node.expression, Call) and node.expression.function == "IF":
-        named.append((node.variable, node.expression.arguments[1]))
+        inner = node.expression.arguments[1]
+        if not isinstance(inner, Variable):
+            return None
+        named.append((node.variable, inner))
         node = node.input
     match node:
         case LeftJoin(Bgp((), source), Group(body, (graph,), made)) if named and graph == graph_in(source):
-            made_as = dict(made)
-            return Group(body, (), tuple((name, made_as[inner]) for name, inner in reversed(named)), implicit=True), graph
+            of = dict(made)
+            if any(inner not in of for _, inner in named):  # the outermost is one that the query itself has written
+                return None
+            return Group(body, (), tuple((name, of[inner]) for name, inner in reversed(named)), implicit=True), graph
     return None
 
 
