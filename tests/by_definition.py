@@ -33,7 +33,7 @@ Bag = Counter[frozenset[tuple[str, str]]]
 
 def answers(query: a.Query, data: Dataset) -> list[Row]:
     """The bag of answers over static data, in order."""
-    return Evaluation(data, query.base).bag(query.body)
+    return Evaluation(data, query.base, named=query.dataset and query.dataset.named).bag(query.body)
 
 
 def answers_in_time(query: a.Query, inputs: Inputs, options: Options) -> Answers:
@@ -50,7 +50,7 @@ def answers_in_time(query: a.Query, inputs: Inputs, options: Options) -> Answers
         places = {w.name: content(w, times[w.name], at, t0_of(w, options)) for w in query.windows}
         held = {name: [read[name][place] for place in span] for name, span in places.items()}
         windows = Windows(held, options.duplicates == "bag", at)
-        now = made(query, Evaluation(data, query.base, windows=windows))
+        now = made(query, Evaluation(data, query.base, windows=windows, named=query.dataset and query.dataset.named))
         sign, rows = {"rstream": ("=", now), "istream": ("+", now - before), "dstream": ("-", before - now)}[operator]
         found.update({(at, sign, row): count for row, count in rows.items()})
         before = now
@@ -127,13 +127,20 @@ NONE = Windows()
 
 
 class Evaluation:
-    def __init__(self, data: Dataset, base: str | None, outer: Row | None = None, windows: Windows = NONE) -> None:
-        self.data, self.base, self.outer, self.windows = data, base, outer or {}, windows
+    def __init__(
+        self,
+        data: Dataset,
+        base: str | None,
+        outer: Row | None = None,
+        windows: Windows = NONE,
+        named: tuple[str, ...] | None = None,
+    ) -> None:
+        self.data, self.base, self.outer, self.windows, self.named = data, base, outer or {}, windows, named
         self.context = Context(windows.at)
 
     def inside(self, outer: Row) -> Evaluation:
         """The same, within EXISTS of a row."""
-        return Evaluation(self.data, self.base, outer, self.windows)
+        return Evaluation(self.data, self.base, outer, self.windows, self.named)
 
     def bag(self, node: a.Algebra) -> list[Row]:
         match node:
@@ -188,7 +195,8 @@ class Evaluation:
         name = a.graph_in(source)
         if name is None:
             return [""]
-        there = self.windows.graphs(source.window) if isinstance(source, a.InWindow) else [g for g in self.data if g]
+        static = [g for g in self.data if g and (self.named is None or g in self.named)]
+        there = self.windows.graphs(source.window) if isinstance(source, a.InWindow) else static
         known = self.outer.get(name.name) if isinstance(name, a.Variable) else name
         return [graph for graph in there if known in (None, graph)]
 

@@ -39,7 +39,7 @@ from cqels_opt.operators.subresults import BYTES_BUDGET
 from cqels_opt.operators.timestamps import latest, stamps
 from cqels_opt.plans import JoinKind
 from cqels_opt.query import algebra as a
-from cqels_opt.query.graphs import in_each
+from cqels_opt.query.graphs import in_each, within
 from cqels_opt.query.reading import line_and_column
 from cqels_opt.query.scope import seeded, uses_now
 from cqels_opt.query.scope import variables as read_by
@@ -64,6 +64,8 @@ class Compiler:
         distinct: bool = False,
         budget: int = BYTES_BUDGET,
     ) -> None:
+        if query.dataset is not None:
+            query = replace(query, body=within(query.body, query.dataset.named))
         self.query = query
         self.building = BlockBuilder(query, store, folder, report, distinct, budget)
         self.fresh = 0

@@ -114,13 +114,19 @@ def chosen(query: Query, inputs: Inputs, options: Options) -> Literal["pyoxigrap
 def _load(engine: SparqlEngine, plain: Plain, inputs: Inputs) -> list[Triple]:
     """The static graphs; returns the default graph. With FROM clauses that is what is given under their names."""
     graphs = {bare(name): triples for name, triples in inputs.graphs.items()}
+
+    def resolved(written: str) -> str:
+        ((_, iri),) = next(iter(engine.select(f"{plain.prologue} SELECT ?g {{ BIND({written} AS ?g) }}")))
+        return bare(iri)
+
+    seen = graphs if plain.named is None else set(map(resolved, plain.named))
     for name, triples in graphs.items():
-        engine.add(name, triples)
-        engine.add(GRAPHS, [(f"<{name}>", f"<{NAME}>", f"<{name}>")])
-    default = [] if plain.default else [*inputs.default]
+        if name in seen:
+            engine.add(name, triples)
+            engine.add(GRAPHS, [(f"<{name}>", f"<{NAME}>", f"<{name}>")])
+    default = [*inputs.default] if not plain.default and plain.named is None else []
     for written in plain.default:
-        resolved = engine.select(f"{plain.prologue} SELECT ?g {{ BIND({written} AS ?g) }}")
-        default += [t for row in resolved for _, iri in row for t in graphs.get(bare(iri), [])]
+        default += graphs.get(resolved(written), [])
     engine.add(None, default)
     return default
 
