@@ -170,7 +170,7 @@ class Optimizer:
         """
         kept = [float(self.leaves.factors[0, self.leaves.filter_factor(i)]) for i in range(len(self.graph.filters))]
         ranks = {f.name: (share - 1) / self._weights[f.name] for f, share in zip(self.graph.filters, kept)}
-        return tuple(sorted(ranks, key=lambda name: (ranks[name], name)))
+        return tuple(sorted(ranks, key=ranks.__getitem__))
 
     def weigh(self, weights: Mapping[str, float]) -> None:
         """From now on some filters weigh as much as it was measured. Which of them are operators was decided by what was declared."""

@@ -47,7 +47,7 @@ def operators_among(
     if placing != "cost":
         return _after_all_joins(graph, placing, budget)
     heavy = [] if mode in ("first", "heuristic") else [f for f in graph.filters if f.weight >= HEAVY and f.variables]
-    heavy = sorted(heavy, key=lambda f: (-f.weight, f.name))[:LIFTED]
+    heavy = sorted(heavy, key=lambda f: -f.weight)[:LIFTED]
     while heavy:
         lifted = graph.with_filter_units([f.name for f in heavy])
         pairs = join_pairs(lifted, min(budget, LIFTED_BUDGET) if len(heavy) > 2 else budget)

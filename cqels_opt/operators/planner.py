@@ -18,6 +18,7 @@ from cqels_opt.operators.heuristics import ranks
 from cqels_opt.operators.machine import Calibration
 from cqels_opt.operators.program import Block, Occurrence, Program, Static
 from cqels_opt.operators.review import Catalogue, Review, translated
+from cqels_opt.operators.row_by_row import written
 from cqels_opt.operators.rows import Ints
 from cqels_opt.operators.splitting import Splitter
 from cqels_opt.operators.step import Step
@@ -141,7 +142,7 @@ class BlockPlanner:
     def optimizer_of(self, block: Block, chosen: str | Mapping[str, Plan] = "adaptive") -> Optimizer:
         """An optimizer for the block, under whatever design."""
         feedback = self.mode.estimates in ("feedback", "all")
-        graph = graph_of(block, self.mode.graphs)
+        graph = graph_of(block, self.mode.graphs, as_written=chosen != "adaptive")
         found = Optimizer(graph, self.sources, self.mode.model, chosen, feedback=feedback, placing=self.mode.placing)
         found.weigh(self.costs.weights)
         return found
@@ -239,7 +240,7 @@ class BlockPlanner:
     def views(self) -> dict[str, Statistics]:
         """What the plans of each source read now; and the order of the delta rule, which they hang on."""
         # of equals by what they are, so that the order in which a query is written decides nothing
-        widest = sorted(self.block.occurrences, key=lambda o: (-_extent(o.window), o.window.stream, o.shape.constants))
+        widest = sorted(self.block.occurrences, key=lambda o: (-_extent(o.window), *what_it_is(o)))
         windows = self.statistics.windows
         contents: dict[str, float | None] = {o.name: float(sum(windows[n].card("old") for n in summands(o))) for o in widest}
         self.order = tuple(occurrence_order(contents))
@@ -329,8 +330,11 @@ class BlockPlanner:
         return [d.delta(observed.operators.get(source) if observed else None) for source, d in self.decisions.items()]
 
 
-def graph_of(block: Block, graphs: bool = True) -> QueryGraph:
-    """The relations of a block as the query names them, with its filters; ``graphs``: ranks are those of H2, not only of H1."""
+def graph_of(block: Block, graphs: bool = True, as_written: bool = True) -> QueryGraph:
+    """The relations of a block with its filters; ``graphs``: ranks are those of H2, not only of H1.
+
+    They come in the order in which the query names them or, so that this order decides nothing, by what they are.
+    """
     rank = ranks(block, graphs)
     relations = {
         **{o.name: Relation(o.name, frozenset(o.variables), True, rank=rank[o.name]) for o in block.occurrences},
@@ -339,7 +343,19 @@ def graph_of(block: Block, graphs: bool = True) -> QueryGraph:
     filters = [
         Filter(f.name, f.variables, weight=weight(f.condition), uncertain=is_uncertain(f.condition)) for f in block.filters
     ]
-    return QueryGraph([relations[n] for n in block.written], filters)
+    if as_written:
+        return QueryGraph([relations[n] for n in block.written], filters)
+    streams = sorted(block.occurrences, key=what_it_is)
+    conditions = {f.name: written(f.condition) for f in block.filters}
+    return QueryGraph(
+        [relations[x.name] for x in (*streams, *block.statics)],
+        sorted(filters, key=lambda f: (sorted(f.variables), conditions[f.name])),
+    )
+
+
+def what_it_is(o: Occurrence) -> tuple[str, str, tuple[int, ...], tuple[str, ...]]:
+    """What tells an occurrence from others, wherever it is written."""
+    return o.window.stream, repr((o.window.kind, o.window.width, o.window.slide)), o.shape.constants, o.variables
 
 
 def _summands(o: Occurrence, elements: Mapping[str, Ints]) -> list[StatisticsOccurrence]:
