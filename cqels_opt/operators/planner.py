@@ -347,9 +347,9 @@ def graph_of(block: Block, graphs: bool = True, as_written: bool = True) -> Quer
         return QueryGraph([relations[n] for n in block.written], filters)
     streams = sorted(block.occurrences, key=what_it_is)
     conditions = {f.name: written(f.condition) for f in block.filters}
+    names = [*(o.name for o in streams), *(s.name for s in block.statics)]
     return QueryGraph(
-        [relations[x.name] for x in (*streams, *block.statics)],
-        sorted(filters, key=lambda f: (sorted(f.variables), conditions[f.name])),
+        [relations[name] for name in names], sorted(filters, key=lambda f: (sorted(f.variables), conditions[f.name]))
     )
 
 
