@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from cqels_opt.errors import CqelsOptError, InputError, QueryError, RunError
 
 if TYPE_CHECKING:
-    from cqels_opt.engine import Adaptive, CompiledQuery, Engine
+    from cqels_opt.engine import Adaptive, CompiledQuery, Engine, KafkaTopic, Messages
     from cqels_opt.query.extensions import register_function
     from cqels_opt.query.uncertainty import register_distribution
 
@@ -20,6 +20,8 @@ __all__ = [
     "CqelsOptError",
     "Engine",
     "InputError",
+    "KafkaTopic",
+    "Messages",
     "QueryError",
     "RunError",
     "register_distribution",
@@ -28,7 +30,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("Adaptive", "CompiledQuery", "Engine"):
+    if name in ("Adaptive", "CompiledQuery", "Engine", "KafkaTopic", "Messages"):
         from cqels_opt import engine
 
         return getattr(engine, name)

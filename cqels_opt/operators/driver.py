@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -229,8 +229,7 @@ class Driver:
             raise DataError(self._said(min(rejected, key=lambda r: (r.partition, r.line))))
         files = [*self.state.files, *(f for report in reports for f in report.files)]
         files += self._times_files(number, self._seen(reports))
-        brought = {stream for report in reports for stream in report.streams}
-        self._reached = self.frontier.advance(self.idle.decide(number, brought) if self.idle is not None else ())
+        self._reached = self.frontier.advance(self._idle(number, reports))
         if not self.streams:
             self._reached = self.frontier.value = max(after, *(p.report.origin("") for p in self.programs))
         new: dict[str, list[SlotCounts]] = {}
@@ -291,6 +290,14 @@ class Driver:
             lengths["trace"] = self.trace.put(records)
         self._commit(number, files, done, steps, rejected, reports, lengths)
         return records
+
+    def _idle(self, number: int, reports: Sequence[IngestReport]) -> Collection[str | int]:
+        """The streams and partitions that are let go in a batch."""
+        if self.idle is None:
+            return ()
+        brought: set[str | int] = {stream for report in reports for stream in report.streams}
+        brought |= {partition for report in reports for seen in report.streams.values() for partition in seen.last}
+        return self.idle.decide(number, brought, {n: p.stream for n, p in self.frontier.partitions.items()})
 
     def _upto(self, program: Program) -> int:
         """Up to where a query is looked at: the frontier, or at the end with ``--drain`` until its windows are empty."""
