@@ -394,6 +394,7 @@ def make_driver(
             "lateness": frontier.lateness,
             "drain": options.drain,
         },
+        tuple(network([q.program for q in queries]).feeds),
     )
     pages = prepare.pages({q.id: q.folder for q in queries}, folder)
     log = TraceFile(Path(trace)) if trace is not None else None
