@@ -29,6 +29,7 @@ from cqels_opt.bench import (
     sub_results,
     tables,
     throughput,
+    tunnel,
     w3c,
 )
 from cqels_opt.bench.circumstances import circumstances
@@ -68,6 +69,9 @@ STUDIES = {
     "paced": Study("Latencies and batches while elements come in real time, next to a tuned Spark job", paced.study, paced.show),
     "throughput": Study("Elements a second of large batches, on one core and on two", throughput.study, throughput.show),
     "recovery": Study("Seconds from a restart after kill -9 to the first batch", recovery.study, recovery.show),
+    "tunnel": Study(
+        "Filters on probabilities early, late and by cost: the tunnel of Keskisärkkä et al. 2021", tunnel.study, tunnel.show
+    ),
     "w3c": Study(
         "The W3C's SPARQL query tests, static and as a stream: what passes, and why the others do not", w3c.study, w3c.show
     ),

@@ -18,6 +18,7 @@ from cqels_opt.options import (
     CONSTANTS,
     COST_MODELS,
     DIALECTS,
+    FILTERS,
     JOINS,
     PROFILES,
     TIME_PREDICATE,
@@ -206,6 +207,10 @@ def _query_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     how.add_argument("--joins", choices=JOINS, default="auto", help="default: auto")
     how.add_argument(
+        "--filters", choices=FILTERS, default="cost",
+        help="where filters stand among the joins: by cost (default), early, late (those on probabilities), or heuristics H1 to H4",
+    )  # fmt: skip
+    how.add_argument(
         "--cost-model", choices=COST_MODELS, default="default", help="default, or paper: the cost functions of the CQELS report"
     )
     how.add_argument(
@@ -300,6 +305,7 @@ def run_options(words: argparse.Namespace) -> RunOptions:
         joins=words.joins,
         cost_model=words.cost_model,
         constants=words.constants,
+        filters=words.filters,
         sub_result_bytes=words.sub_result_bytes,
         batch=words.batch,
         batch_bytes=words.batch_bytes,
@@ -322,6 +328,14 @@ def _check_together(options: RunOptions) -> None:
         raise InputError("--stream: topics cannot be mixed with files or folders in one run; give a topic for each stream")
     if options.plan == "spark" and options.joins != "auto":
         raise InputError("--joins: --plan spark leaves the joins to Spark; leave one of the two out")
+    if options.filters.startswith("H") and options.plan != "adaptive":
+        raise InputError(
+            f"--filters {options.filters} orders the joins as well: leave --plan out, or take --filters early or late"
+        )
+    if options.filters != "cost" and options.plan in ("spark", "fixed"):
+        raise InputError(
+            f"--filters {options.filters}: --plan {options.plan} has its own places for filters; leave one of the two out"
+        )
     if options.batch_bytes is not None and not live:
         raise InputError("--batch-bytes: it is for live folders; say with --batch how much of a replay a micro-batch takes")
     if options.batch_bytes == 0:

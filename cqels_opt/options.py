@@ -24,6 +24,7 @@ PROFILES = DIALECTS[1:]
 PLANS = ("adaptive", "first", "static", "worst", "spark")
 COST_MODELS = ("default", "paper")
 CONSTANTS = ("measured", "default")
+FILTERS = ("cost", "early", "late", "H1", "H2", "H3", "H4")
 JOINS = ("auto", "probe", "partitioned", "shuffle-hash", "sort-merge", "broadcast", "spark")
 TIME_PREDICATE = "http://www.w3.org/ns/prov#generatedAtTime"
 
@@ -71,6 +72,7 @@ class RunOptions:
     joins: Literal["auto", "probe", "partitioned", "shuffle-hash", "sort-merge", "broadcast", "spark"] = "auto"
     cost_model: Literal["default", "paper"] = "default"
     constants: Literal["measured", "default"] = "measured"
+    filters: Literal["cost", "early", "late", "H1", "H2", "H3", "H4"] = "cost"
     sub_result_bytes: int | None = None
     batch: Batch | None = None
     batch_bytes: int | None = None
