@@ -125,9 +125,8 @@ def in_each(patterns: tuple[TriplePattern, ...], names: tuple[Term, ...]) -> Alg
     """Patterns in the merge of several graphs: a triple that several have is one match."""
     found: Algebra = Bgp((), DefaultGraph())
     for pattern in patterns:
-        variables = tuple(dict.fromkeys(node for node in (pattern.s, pattern.p, pattern.o) if isinstance(node, Variable)))
         ways: list[Algebra] = [Bgp((pattern,), NamedGraph(name)) for name in names]
-        found = join(found, Distinct(Project(reduce(Union, ways), variables)))
+        found = join(found, Distinct(Project(reduce(Union, ways), pattern.variables)))
     return found
 
 

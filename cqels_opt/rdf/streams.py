@@ -33,7 +33,7 @@ _FIELDS: list[pa.Field[Any]] = [
 ROW_SCHEMA = pa.schema(_FIELDS)
 """``t`` in milliseconds, ``line`` from 1 (in Parquet: the row), ``element`` from 0 within the file."""
 
-FORMATS = (".ndjson", ".jsonl", ".csv", ".parquet", ".nq", ".trig", ".trigs")
+FORMATS = (".ndjson", ".jsonl", ".csv", ".parquet", ".nq", ".trig", ".trigs", ".trigstar")
 OnError = Literal["fail", "skip"]
 _HINT = "correct it, or leave bad lines out with --on-error skip"
 
@@ -68,7 +68,7 @@ def read_stream(
 
     if kind in columns and not (kind == ".parquet" and path.suffix.lower() != ".parquet"):
         yield from _elements(_checked(rows, refuse) for rows in columns[kind](path, consumed))
-    elif kind in (".nq", ".trig", ".trigs"):
+    elif kind in FORMATS[4:]:
         for rows, element in read_graphs(path, kind, time_predicate, consumed):
             batch = _checked(rows, refuse, element)
             if len(batch):
@@ -91,10 +91,15 @@ def _checked(rows: Rows, refuse: Callable[[Iterable[Reject]], None], element: ND
 
     for name, column, begins in (("s", rows.s, "<_"), ("p", rows.p, "<"), ("o", rows.o, '<_"')):
         keep(_begins(column, begins), lambda i, n=name, c=column: _bad_term(n, c[i].as_py()))  # type: ignore[misc]
+        if name == "p" or (name == "s" and element is None):  # in RDF-star documents a quoted triple may be a subject
+            keep(~_mask(pc.starts_with(column, "<<")), lambda i, n=name, c=column: _bad_term(n, c[i].as_py()))  # type: ignore[misc]
     graph = (
         pc.if_else(pc.equal(rows.g, pa.scalar("")), pa.scalar(None, pa.string()), rows.g) if rows.g.null_count < count else rows.g
     )
-    keep(_begins(graph, "<_") | _mask(graph.is_null()), lambda i: _bad_term("g", graph[i].as_py()))
+    keep(
+        _begins(graph, "<_") & ~_mask(pc.starts_with(graph, "<<")) | _mask(graph.is_null()),
+        lambda i: _bad_term("g", graph[i].as_py()),
+    )
     if pa.types.is_string(rows.t.type):
         times, valid = parse_times(rows.t)
     else:
@@ -131,6 +136,8 @@ def _bad_term(name: str, text: str | None) -> str:
         return f"{name} is missing"
     if text[:1] == '"' or (name == "p" and text[:1] == "_"):
         return f"{name} is {text[:80]}, which cannot stand there: it must be an IRI{'' if name == 'p' else ' or a blank node'}"
+    if text.startswith("<<") and name != "o":
+        return f"{name} is a triple term, {text[:80]}, which cannot stand there: give a node that rdf:reifies it"
     note = ' (in CSV the quotes of a literal are doubled, and quoted: """text""")' if name == "o" else ""
     return f"{name} is not an N-Triples term: {text[:80]!r}; write <iri>" + (', _:label or "text"' + note if name != "p" else "")
 
@@ -159,6 +166,18 @@ def _elements(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield _number(held, number)[0]
 
 
+def _first_of_each(batch: pa.RecordBatch, element: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Which rows are no repetition of a triple within an element: its graph is a set."""
+    codes = [batch.column(name).dictionary_encode().indices.to_numpy(zero_copy_only=False) for name in "spo"]
+    columns = [element, *codes]
+    order = np.lexsort(columns[::-1])
+    again = np.zeros(len(order), np.bool_)
+    again[1:] = np.logical_and.reduce([column[order][1:] == column[order][:-1] for column in columns])
+    kept = np.ones(len(order), np.bool_)
+    kept[order[again]] = False
+    return kept
+
+
 def _number(batch: pa.RecordBatch, number: int) -> tuple[pa.RecordBatch, int]:
     """The rows with their elements, the rows of an element together, and the number of the next element."""
     count = len(batch)
@@ -175,5 +194,8 @@ def _number(batch: pa.RecordBatch, number: int) -> tuple[pa.RecordBatch, int]:
         order = np.argsort(element, kind="stable")
         if (order != np.arange(count)).any():
             batch, element = batch.take(order), element[order]
+        if element[-1] + 1 < count:
+            kept = _first_of_each(batch, element)
+            batch, element = batch.filter(pa.array(kept)), element[kept]
     columns = [*batch.columns, pa.array(element + number, pa.int64())]
     return pa.RecordBatch.from_arrays(columns, schema=ROW_SCHEMA), number + int(element[-1]) + 1

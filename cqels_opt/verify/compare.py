@@ -8,6 +8,7 @@ exactly.
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -30,6 +31,7 @@ _EXACT = frozenset(
 )
 _FLOATING = frozenset(("double", "float"))
 _DIGITS = Context(prec=15)
+_IN_TRIPLE = re.compile(r'_:[\w.-]+|"(?:[^"\\]|\\.)*"(?:\^\^<[^>]*>|@[\w-]+)?')
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +128,9 @@ def _term(binding: Mapping[str, Any]) -> str:
         return f"<{value}>"
     if kind == "bnode":
         return f"_:{value}"
+    if kind == "triple":
+        s, p, o = (_term(value[part]) for part in ("subject", "predicate", "object"))
+        return f"<<( {s} {p} {o} )>>"
     if kind in ("literal", "typed-literal"):
         direction = f"--{binding['its:dir']}" if "its:dir" in binding else ""
         return literal(value, binding.get("datatype"), binding.get("xml:lang") and f"{binding['xml:lang']}{direction}")
@@ -136,6 +141,8 @@ def comparable(term: str) -> str:
     """The form of a term in which equal answers have equal terms."""
     if term.startswith("_:"):
         return "_:"
+    if term.startswith("<<("):
+        return _IN_TRIPLE.sub(lambda part: comparable(part[0]), term)
     if not term.startswith('"'):
         return term
     value, datatype, _ = literal_parts(term)

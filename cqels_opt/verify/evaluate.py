@@ -23,6 +23,7 @@ from cqels_opt.verify.instants import instants, t0_of
 from cqels_opt.verify.model import Answers, Element, Inputs, Options, Row, Triple, bare
 from cqels_opt.verify.on_pyoxigraph import Oxigraph
 from cqels_opt.verify.on_rdflib import Rdflib
+from cqels_opt.verify.quoted import unnamed
 from cqels_opt.verify.rewrite import NOW_MARK, Plain, at_instant, plain_sparql
 from cqels_opt.verify.sparql_engine import SparqlEngine
 from cqels_opt.verify.subselects import evaluated_once
@@ -78,9 +79,7 @@ def evaluate(query: Query, inputs: Inputs, options: Options, only: Iterable[int]
             continue
         if before is None or at == every[0] or any(changed) or NOW_MARK in text:
             copies = {name: graph.copies() for name, graph in own.items()}
-            engine.times = {
-                t: e.t for e in sorted((e for h in held for e in h.elements_now()), key=lambda e: e.t) for t in e.triples
-            }
+            engine.times = {t: e.t for e in sorted((e for h in held for e in h.elements_now()), key=lambda e: e.t) for t in e.all}
             spread = over_copies(at_instant(text, at), copies, {name: graph.copies() for name, graph in merged.items()})
             now = made(engine.select(spread), chain(default, *(graph.counts for graph in own.values())))
         else:
@@ -105,9 +104,11 @@ def chosen(query: Query, inputs: Inputs, options: Options) -> Literal["pyoxigrap
         return options.evaluator
     read = {bare(w.stream) for w in query.windows}
     engine = Oxigraph()
-    engine.know(t for name, elements in inputs.streams.items() if bare(name) in read for e in elements for t in e.triples)
+    engine.know(t for name, elements in inputs.streams.items() if bare(name) in read for e in elements for t in e.all)
     for triples in (inputs.default, *inputs.graphs.values()):
         engine.know(triples)
+    if any(t.text in ("<<", "{|") or t.word() in ("TRIPLE", "ISTRIPLE") for t in tokens(query.text)):
+        return "pyoxigraph"  # rdflib knows no triple terms
     wrong = engine.confused or (engine.lossy and any(t.word() in _LEXICAL for t in tokens(query.text)))
     return "rdflib" if wrong else "pyoxigraph"
 
@@ -137,7 +138,7 @@ def _put_out(answers: Answers, at: int, operator: str, now: Counter[Row], before
         case _:
             raise InputError(f"unknown output operator {operator!r}")
     for row, count in rows.items():
-        answers[at, sign, row] += count
+        answers[at, sign, frozenset((name, unnamed(term)) for name, term in row)] += count
 
 
 def _sorted_streams(query: Query, inputs: Inputs) -> dict[str, list[Element]]:
@@ -228,7 +229,7 @@ class _Held:
         """Takes out what has left and puts in what has entered; whether anything did."""
         for gone, here, change in ((self.places, places, -1), (places, self.places, +1)):
             for place in _outside(gone, here):
-                for triple in dict.fromkeys(self.elements[place].triples):  # a graph is a set of triples
+                for triple in self.elements[place].all:
                     for graph in self.graphs:
                         graph.count(triple, change)
                 if self.of_elements is not None:

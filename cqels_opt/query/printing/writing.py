@@ -9,7 +9,19 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, NoReturn, TypeVar
 
 from cqels_opt.errors import QueryError
-from cqels_opt.query.algebra import Aggregate, Algebra, Bgp, Call, Closure, Node, Query, Source, TriplePattern, Variable
+from cqels_opt.query.algebra import (
+    Aggregate,
+    Algebra,
+    Bgp,
+    Call,
+    Closure,
+    Node,
+    Query,
+    Source,
+    TriplePattern,
+    TripleTerm,
+    Variable,
+)
 from cqels_opt.query.names import RDF_TYPE
 from cqels_opt.rdf.terms import XSD
 
@@ -52,6 +64,8 @@ class Writing:
 
     def node(self, node: Node) -> str:
         """A variable, a blank node or a term."""
+        if isinstance(node, TripleTerm):
+            return f"<<( {self.node(node.s)} {predicate(self, node.p)} {self.node(node.o)} )>>"
         if not isinstance(node, Variable):
             return term(node)
         return self.names.get(node.name) or (node.name if node.name.startswith("_:") else f"?{node.name}")
