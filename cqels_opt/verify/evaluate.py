@@ -23,11 +23,11 @@ from cqels_opt.verify.instants import instants, t0_of
 from cqels_opt.verify.model import Answers, Element, Inputs, Options, Row, Triple, bare
 from cqels_opt.verify.on_pyoxigraph import Oxigraph
 from cqels_opt.verify.on_rdflib import Rdflib
-from cqels_opt.verify.quoted import unnamed
+from cqels_opt.verify.quoted import is_named, makes_triples, unnamed
 from cqels_opt.verify.rewrite import NOW_MARK, Plain, at_instant, plain_sparql
 from cqels_opt.verify.sparql_engine import SparqlEngine
 from cqels_opt.verify.subselects import evaluated_once
-from cqels_opt.verify.tokens import tokens
+from cqels_opt.verify.tokens import solid, tokens
 
 _LEXICAL = frozenset(
     ("STR", "STRLEN", "STRDT", "SAMETERM", "DATATYPE", "GROUP_CONCAT", "MD5", "SHA1", "SHA256", "SHA384", "SHA512")
@@ -48,6 +48,8 @@ def evaluate(query: Query, inputs: Inputs, options: Options, only: Iterable[int]
     plain = plain_sparql(query)
     if operator != "rstream" and any(token.word() == "BNODE" for token in tokens(query.text)):
         raise QueryError("verify checks BNODE() in RSTREAM alone: which node is one of before is not defined", query.text, 1, 1)
+    if makes_triples(solid(tokens(query.text))) and any(map(is_named, _subjects(inputs))):
+        raise QueryError("verify cannot check triple terms of expressions and VALUES over RDF-star files", query.text, 1, 1)
     engine = Rdflib() if chosen(query, inputs, options) == "rdflib" else Oxigraph()
     default = _load(engine, plain, inputs)
     made = maker(plain.form, engine, plain.prologue, query)
@@ -88,6 +90,12 @@ def evaluate(query: Query, inputs: Inputs, options: Options, only: Iterable[int]
             _put_out(answers, at, operator, now, before or Counter())
         before = now
     return answers
+
+
+def _subjects(inputs: Inputs) -> Iterator[str]:
+    """The subjects of all triples."""
+    streamed = (t for elements in inputs.streams.values() for e in elements for t in e.all)
+    yield from (t[0] for t in chain(streamed, inputs.default, *inputs.graphs.values()))
 
 
 def moments(query: Query, inputs: Inputs, options: Options) -> list[int]:

@@ -64,6 +64,27 @@ def named(label: str, own: Mapping[str, Any], blank: Callable[[str], str]) -> st
     return f"<{_QUOTED}{written.encode().hex()}>"
 
 
+def is_named(text: str) -> bool:
+    """Whether a term is the name of a quoted triple."""
+    return text.startswith(f"<{_QUOTED}")
+
+
+def makes_triples(found: list[Token]) -> bool:
+    """Whether triple terms stand in the expressions or VALUES of a text: pyoxigraph's are never equal to names of quoted triples."""
+    depth, word = 0, ""
+    for token, after in pairwise(found):
+        if token.word() == "TRIPLE" and after.text == "(":
+            return True
+        if token.word() in ("BIND", "FILTER", "VALUES", "HAVING") and not depth:
+            word = token.word()
+        if word and token.kind == "mark":
+            depth += {"(": 1, "{": 1, ")": -1, "}": -1}.get(token.text, 0)
+            word = word if depth or token.text not in (")", "}") else ""
+            if token.text == "<<" and depth:
+                return True
+    return False
+
+
 def unnamed(text: str) -> str:
     """A canonical text with the quoted triples themselves in the places of their names."""
     return _NAMED.sub(lambda found: bytes.fromhex(found[1]).decode(), text) if _QUOTED in text else text

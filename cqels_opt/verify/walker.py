@@ -152,7 +152,7 @@ class Walker:
     def triples_of(self, part: Sequence[Token]) -> list[Triple]:
         """``s p o ; q r , t`` as its triples."""
         triples: list[Triple] = []
-        subject, place = self._node(part, 0, triples)
+        subject, place = self.node(part, 0, triples)
         self._properties(part, place, subject, triples)
         return triples
 
@@ -163,7 +163,7 @@ class Walker:
                 continue
             verb, place = read_path(part, place)
             while True:
-                item, place = self._node(part, place, triples)
+                item, place = self.node(part, place, triples)
                 triples.append((subject, verb, item))
                 place = self._annotations(part, place, f"{subject} {verb.text} {item}", triples)
                 if place >= len(part) or part[place].text != ",":
@@ -171,7 +171,7 @@ class Walker:
                 place += 1
         return place
 
-    def _node(self, part: Sequence[Token], place: int, triples: list[Triple]) -> tuple[str, int]:
+    def node(self, part: Sequence[Token], place: int, triples: list[Triple]) -> tuple[str, int]:
         """A subject or object: (text, place after it); the triples of brackets are added."""
         token = part[place]
         if token.text == "[" and token.kind == "mark":
@@ -195,9 +195,9 @@ class Walker:
     def _quoted(self, part: Sequence[Token], place: int, triples: list[Triple]) -> tuple[str, int]:
         """``<<( s p o )>>`` as it is, and ``<< s p o ~ r >>`` as the node that reifies it."""
         whole = part[place].text == "("
-        subject, place = self._node(part, place + whole, triples)
+        subject, place = self.node(part, place + whole, triples)
         verb, place = part[place].text, place + 1
-        item, place = self._node(part, place, triples)
+        item, place = self.node(part, place, triples)
         triple = f"{subject} {verb} {item}"
         if whole:
             return f"<<( {triple} )>>", place + 2
@@ -210,7 +210,7 @@ class Walker:
     def _reifier(self, part: Sequence[Token], place: int, triples: list[Triple]) -> tuple[str, int]:
         """What ``~`` names, or a new node."""
         if place < len(part) and (part[place].kind in ("iri", "name", "variable", "blank") or part[place].text == "["):
-            return self._node(part, place, triples)
+            return self.node(part, place, triples)
         return self._fresh(), place
 
     def _annotations(self, part: Sequence[Token], place: int, triple: str, triples: list[Triple]) -> int:
@@ -229,7 +229,7 @@ class Walker:
     def _list(self, part: Sequence[Token], place: int, triples: list[Triple]) -> tuple[str, int]:
         items: list[str] = []
         while part[place].text != ")":
-            item, place = self._node(part, place, triples)
+            item, place = self.node(part, place, triples)
             items.append(item)
         rest = f"<{_RDF}nil>"
         for item in reversed(items):
