@@ -112,10 +112,23 @@ def make_parser() -> argparse.ArgumentParser:
     gateway.add_argument("--send", metavar="TEXT", help="what a WebSocket server wants to hear first")
 
     bench = _command(commands, "bench", "run scenarios of the benchmark harness")
-    bench.add_argument("scenarios", nargs="*", metavar="SCENARIO", help="default: all of them")
-    bench.add_argument("--list", action="store_true", help="list the scenarios")
+    bench.add_argument(
+        "scenarios", nargs="*", metavar="SCENARIO", help="a name of --list, or a file my.toml (default: evaluation)"
+    )
+    bench.add_argument("--list", action="store_true", help="list the scenarios and the contenders")
     bench.add_argument("--quick", action="store_true", help="at small scale")
     bench.add_argument("--json", metavar="OUT", help="write the figures as JSON")
+    bench.add_argument("--html", metavar="OUT", help="write figures and pictures as one page that needs no network")
+    bench.add_argument("--page", metavar="OUT.md", help="of evaluation: write its page in Markdown")
+    bench.add_argument(
+        "--contender",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="one more contender: a Python or TOML file; may be repeated",
+    )
+
+    bench.add_argument("--no-spark", action="store_true", help="leave out the contenders of scenarios that need Spark")
 
     demo = _command(commands, "demo", "two continuous queries over the departures and the weather of New York's airports in 2013")
     days = demo.add_mutually_exclusive_group()
@@ -415,8 +428,14 @@ def calibrate_options(words: argparse.Namespace) -> CalibrateOptions:
 
 def bench_options(words: argparse.Namespace) -> BenchOptions:
     """The options of `bench`."""
-    json = new_file(words.json, "--json") if words.json is not None else None
-    return BenchOptions(tuple(words.scenarios), words.list, words.quick, json, words.debug)
+    json, html, page = (
+        new_file(text, option) if text is not None else None
+        for option, text in (("--json", words.json), ("--html", words.html), ("--page", words.page))
+    )
+    contenders = tuple(existing(path, "--contender") for path in words.contender)
+    return BenchOptions(
+        tuple(words.scenarios), words.list, words.quick, json, html, page, contenders, not words.no_spark, words.debug
+    )
 
 
 def demo_options(words: argparse.Namespace) -> DemoOptions:

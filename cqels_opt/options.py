@@ -144,12 +144,19 @@ class CalibrateOptions:
 
 @dataclass(frozen=True, slots=True)
 class BenchOptions:
-    """`bench`: the scenarios (none: all of them), at small scale where ``quick``, and where the figures go as JSON."""
+    """`bench`: scenarios by name or file, at small scale where ``quick``, files of contenders, and where figures and pages go.
+
+    Without ``spark`` the contenders that need it are left out.
+    """
 
     scenarios: tuple[str, ...] = ()
     list: bool = False
     quick: bool = False
     json: Path | None = None
+    html: Path | None = None
+    page: Path | None = None
+    contenders: tuple[Path, ...] = ()
+    spark: bool = True
     debug: bool = False
 
 
