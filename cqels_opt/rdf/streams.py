@@ -166,18 +166,6 @@ def _elements(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield _number(held, number)[0]
 
 
-def _first_of_each(batch: pa.RecordBatch, element: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Which rows are no repetition of a triple within an element: its graph is a set."""
-    codes = [batch.column(name).dictionary_encode().indices.to_numpy(zero_copy_only=False) for name in "spo"]
-    columns = [element, *codes]
-    order = np.lexsort(columns[::-1])
-    again = np.zeros(len(order), np.bool_)
-    again[1:] = np.logical_and.reduce([column[order][1:] == column[order][:-1] for column in columns])
-    kept = np.ones(len(order), np.bool_)
-    kept[order[again]] = False
-    return kept
-
-
 def _number(batch: pa.RecordBatch, number: int) -> tuple[pa.RecordBatch, int]:
     """The rows with their elements, the rows of an element together, and the number of the next element."""
     count = len(batch)
@@ -194,8 +182,5 @@ def _number(batch: pa.RecordBatch, number: int) -> tuple[pa.RecordBatch, int]:
         order = np.argsort(element, kind="stable")
         if (order != np.arange(count)).any():
             batch, element = batch.take(order), element[order]
-        if element[-1] + 1 < count:
-            kept = _first_of_each(batch, element)
-            batch, element = batch.filter(pa.array(kept)), element[kept]
     columns = [*batch.columns, pa.array(element + number, pa.int64())]
     return pa.RecordBatch.from_arrays(columns, schema=ROW_SCHEMA), number + int(element[-1]) + 1

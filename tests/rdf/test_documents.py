@@ -125,14 +125,6 @@ def test_what_is_said_too_late_is_refused(tmp_path: Path) -> None:
         rows(tmp_path, late)
 
 
-def test_a_triple_counts_once_in_an_element(tmp_path: Path) -> None:
-    file = tmp_path / "s.ndjson"
-    one = '{"s": "<urn:a>", "p": "<urn:b>", "o": "<urn:c>", "t": 1, "g": "<urn:g>"}\n'
-    file.write_text(one + one.replace("urn:c", "urn:d") + one + one.replace('"t": 1', '"t": 2') * 2, encoding="utf-8")
-    found = [(row["element"], row["o"]) for batch in read_stream(file) for row in batch.to_pylist()]
-    assert found == [(0, "<urn:c>"), (0, "<urn:d>"), (1, "<urn:c>")]
-
-
 @pytest.mark.parametrize(
     ("column", "said"), [("s", "s is a triple term"), ("p", "p is a triple term"), ("g", "g is a triple term")]
 )
