@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
@@ -53,15 +54,15 @@ def flag(value: object) -> bool:
 
 
 def whole(value: object) -> int:
-    """A whole number."""
-    if not isinstance(value, int) or isinstance(value, bool):
+    """A whole number of at most 64 bits."""
+    if not isinstance(value, int) or isinstance(value, bool) or not -(1 << 63) <= value < 1 << 63:
         raise ValueError(f"a whole number is expected, not {json.dumps(value)[:40]}")
     return value
 
 
 def number(value: object) -> float:
-    """A number."""
-    if not isinstance(value, int | float) or isinstance(value, bool):
+    """A number that a float can hold: ``1e999`` is none."""
+    if not isinstance(value, int | float) or isinstance(value, bool) or not abs(value) <= sys.float_info.max:
         raise ValueError(f"a number is expected, not {json.dumps(value)[:40]}")
     return float(value)
 
