@@ -32,8 +32,9 @@ class SourceCharts:
         _put(self.costs, delta.plan, point, delta.cost, MOST_PLANS)
         if delta.runner_up:
             self.other["runner_up"].put(point, delta.runner_up.cost)
-            if delta.runner_up.plan in self.costs:
-                self.costs[delta.runner_up.plan].put(point, delta.runner_up.cost)
+        for plan, cost in delta.others.items():
+            if plan in self.costs and plan != delta.plan:
+                self.costs[plan].put(point, cost)
         for name, operator in named_operators(delta.operators):
             _put(self.estimated, name, point, operator.estimated, MOST_RELATIONS)
             _put(self.observed, name, point, operator.observed, MOST_RELATIONS)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from statistics import median, quantiles
 
 from cqels_opt.trace.figures import clock, duration, figure, plural
-from cqels_opt.trace.records import Delta, Milliseconds, Moved, Operator, RunnerUp, SubResults, TraceRecord
+from cqels_opt.trace.records import Delta, Milliseconds, Moved, Operator, SubResults, TraceRecord
 
 SLOWEST = 5
 
@@ -74,7 +74,6 @@ class SourceHistory:
     reigns: tuple[Reign, ...]
     switches: tuple[Switch, ...]
     switched: int
-    runner_up: RunnerUp | None = None
 
     def letter(self, plan: str) -> str:
         """The letter of one of its plans."""
@@ -157,6 +156,10 @@ class Histories:
         """The history of a query so far. Raises KeyError where no record was of it."""
         return self._queries[query].history()
 
+    def letters(self, query: str) -> dict[str, str]:
+        """The letter of the plan that rules now, by delta source."""
+        return self._queries[query].letters()
+
 
 def histories(records: Iterable[TraceRecord]) -> list[QueryHistory]:
     """The history of each query of a trace, in the order in which the queries first occur."""
@@ -176,7 +179,6 @@ class _Source:
         self._reigns = deque[Reign](maxlen=newest)
         self._switches = deque[Switch](maxlen=newest)
         self._switched = 0
-        self._runner_up: RunnerUp | None = None
 
     def add(self, index: int, record: TraceRecord, delta: Delta) -> None:
         """Takes what a record says of this source."""
@@ -186,8 +188,7 @@ class _Source:
         else:
             self._reigns.append(Reign(index, index, delta.plan))
         if before and before.plan != delta.plan:
-            other = delta.runner_up
-            instead_of = other.cost if other and other.plan == before.plan else None
+            instead_of = delta.others.get(before.plan)
             ran = self._uses[before.plan].ran, delta.operators
             place = index, record.batch, _time(record), delta.source
             self._switches.append(Switch(*place, before.plan, delta.plan, delta.cost, instead_of, delta.reason, *ran))
@@ -195,12 +196,16 @@ class _Source:
         use = self._uses.get(delta.plan)
         letter, batches, ms = (use.letter, use.batches, use.ms) if use else (self._next_letter(), 0, 0.0)
         self._uses[delta.plan] = PlanUse(letter, delta.plan, batches + 1, ms + record.ms.total, delta.cost, delta.operators)
-        self._runner_up = delta.runner_up
+
+    @property
+    def letter(self) -> str:
+        """The letter of the plan that rules now."""
+        return self._uses[self._reigns[-1].plan].letter
 
     def history(self, name: str) -> SourceHistory:
         """What is known so far."""
         plans = tuple(self._uses.values())
-        return SourceHistory(name, plans, tuple(self._reigns), tuple(self._switches), self._switched, self._runner_up)
+        return SourceHistory(name, plans, tuple(self._reigns), tuple(self._switches), self._switched)
 
     def _next_letter(self) -> str:
         """The letter of a plan that has not ruled yet; plans that no switch tells of any more are forgotten where these are."""
@@ -260,6 +265,10 @@ class _Query:
             for operator in delta.operators:
                 if (q := operator.q_error) is not None:
                     self._q_errors.setdefault(operator.relation, deque(maxlen=self._newest)).append(q)
+
+    def letters(self) -> dict[str, str]:
+        """The letter of the plan that rules now, by delta source."""
+        return {name: source.letter for name, source in self._sources.items()}
 
     def history(self) -> QueryHistory:
         """What is known so far."""

@@ -115,7 +115,10 @@ class Operator:
 
 @dataclass(frozen=True, slots=True)
 class Delta:
-    """A delta source's plan in one batch: what was chosen at which cost, over which runner-up, and what ran."""
+    """A delta source's plan in one batch: what was chosen at which cost, over which runner-up, and what ran.
+
+    ``former`` are plans that ruled before, with what they would have cost in this batch.
+    """
 
     source: str
     plan: str
@@ -124,6 +127,7 @@ class Delta:
     switched: bool = False
     reason: tuple[Moved, ...] = ()
     operators: tuple[Operator, ...] = ()
+    former: tuple[RunnerUp, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """The JSON object of INTERFACE."""
@@ -135,6 +139,7 @@ class Delta:
             "switched": self.switched,
             "reason": [moved.to_json() for moved in self.reason],
             "operators": [operator.to_json() for operator in self.operators],
+            **({"former": [plan.to_json() for plan in self.former]} if self.former else {}),
         }
 
     @classmethod
@@ -149,7 +154,13 @@ class Delta:
             get(fields, "switched", flag),
             get(fields, "reason", list_of(Moved.from_json)),
             get(fields, "operators", list_of(Operator.from_json)),
+            get(fields, "former", list_of(RunnerUp.from_json)) if "former" in fields else (),
         )
+
+    @property
+    def others(self) -> dict[str, float | None]:
+        """The costs of the plans that were not taken, as far as they are known."""
+        return {other.plan: other.cost for other in (*self.former, *((self.runner_up,) if self.runner_up else ()))}
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,7 @@ deltas = st.builds(
     st.booleans(),
     st.lists(st.builds(Moved, texts, maybe_numbers, maybe_numbers), max_size=2).map(tuple),
     st.lists(operators, max_size=2).map(tuple),
+    st.lists(st.builds(RunnerUp, texts, maybe_numbers), max_size=2).map(tuple),
 )
 names = st.lists(texts, max_size=3).map(tuple)
 changes = st.builds(SubResults, texts, names, names, maybe_numbers, maybe_numbers, maybe_numbers, st.none() | texts)

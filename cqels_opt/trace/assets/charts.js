@@ -12,12 +12,13 @@ function places(query) {
 
 /** What uPlot draws: the lines' means, with bands from least to greatest where values share a point; or areas on top of each other. */
 function prepared(query, spec) {
-  const data = [places(query)], series = [{ label: "batch", value: (_, at) => (at === null ? "–" : placeOf(query, at)) }], bands = [];
+  const data = [places(query)], end = data[0].length - 1, bands = []; // where the cursor is in no chart, the legend has the last values
+  const series = [{ label: "batch", value: (_, record) => placeOf(query, record ?? data[0][end]) }];
   const fit = spec.log ? (values) => values.map((v) => (v === null ? null : Math.max(v, spec.log))) : (values) => values;
   let below = null;
   for (const line of spec.lines) {
-    const stroke = colour(line.colour), raw = line.values.mean;
-    const shown = { label: line.label, stroke, width: line.width ?? 1.5, dash: line.dash, value: (_, v, s, at) => (at === null || at === undefined ? "–" : spec.format(raw[at])) };
+    const stroke = colour(line.colour), raw = (line.peaks && line.values.greatest) || line.values.mean;
+    const shown = { label: line.label, stroke, width: line.width ?? 1.5, dash: line.dash, value: (_, v, s, at) => spec.format(raw[at ?? end]) };
     if (spec.stacked) {
       below = raw.map((value, at) => (value === null && below === null ? null : (value ?? 0) + (below ? below[at] ?? 0 : 0)));
       data.push(below);
@@ -27,7 +28,7 @@ function prepared(query, spec) {
     }
     data.push(fit(raw));
     series.push(shown);
-    if (line.values.greatest && !line.plain) {
+    if (line.values.greatest && !line.plain && !line.peaks) {
       data.push(fit(line.values.greatest), fit(line.values.least));
       for (const label of ["greatest", "least"]) series.push({ label, class: "unlisted", stroke: faint(stroke, 0.25), width: 0.5, points: { show: false } });
       bands.push({ series: [series.length - 2, series.length - 1], fill: faint(stroke, 0.18) });
@@ -35,7 +36,7 @@ function prepared(query, spec) {
   }
   for (const line of spec.over ?? []) {
     data.push(line.values);
-    series.push({ label: line.label, stroke: colour(line.colour), width: 1, points: { show: false }, value: (_, v) => spec.format(v) });
+    series.push({ label: line.label, stroke: colour(line.colour), width: 1, points: { show: false }, value: (_, v, s, at) => spec.format(line.values[at ?? end]) });
   }
   return { data, series, bands };
 }
@@ -54,20 +55,20 @@ function drawChart(page, spec) {
   figureBox.draw = (width) => {
     chart?.destroy();
     chart = new uPlot({
-      width, height: 190 * scale, series, bands, padding: [8 * scale, page.right * scale, 0, 0],
+      width, height: (page.small ? 150 : 190) * scale, series, bands, padding: [8 * scale, page.right * scale, 0, 0],
       legend: { markers: { width: 0, fill: (u, at) => u.series[at].stroke() } },
       scales: { x: { time: false, range: () => [page.view.from - 0.5, page.view.to - 0.5] }, y: scaleOf(spec, data) },
       axes: [
         { ...axis, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 2e4, 5e4, 1e5, 2e5, 5e5, 1e6], space: 90 * scale, size: 38 * scale,
           values: (_, at) => at.map((record) => (record < 0 || record >= query.batches ? "" : placeOf(query, record).replace(" · ", "\n"))) },
-        { ...axis, size: left, values: (_, at) => at.map((value) => (value === null ? "" : (spec.axis ?? compact)(value))) },
+        { ...axis, size: left, grid: { ...grid, ...(spec.log ? { filter: powersOfTen } : {}) }, values: (_, at) => at.map((value) => (value === null ? "" : (spec.axis ?? compact)(value))) },
       ],
       cursor: { sync: { key: "batches", setSeries: false }, drag: { x: true, y: false, setScale: false }, points: { size: 6 } },
       hooks: { setSelect: [(u) => {
         if (u.select.width < 4) return;
         const range = [u.select.left, u.select.left + u.select.width].map((at) => u.posToVal(at, "x"));
         u.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
-        page.look(range[0], range[1]);
+        page.look(range[0] + 0.5, range[1] + 0.5);
       }] },
     }, data, figureBox);
     chart.root.querySelector("canvas").setAttribute("aria-hidden", "true");
@@ -83,6 +84,10 @@ function drawChart(page, spec) {
   figureBox.look = () => chart?.setScale("x", { min: page.view.from - 0.5, max: page.view.to - 0.5 });
   figureBox.end = () => chart?.destroy();
   return figureBox;
+}
+
+function powersOfTen(_, values) {
+  return values.map((value) => (value > 0 && Number.isInteger(Number(Math.log10(value).toFixed(9))) ? value : null));
 }
 
 /** From 0 to a little above the greatest value; on a logarithmic scale whole powers of ten. */
@@ -129,11 +134,13 @@ function batchCharts(query) {
     lines: PHASES.filter(([phase]) => query.phases[phase]).map(([phase, colour]) => ({ label: phase, values: query.phases[phase], colour })) }];
   if (Object.keys(query.windows).length) {
     const lines = seriesOf(query.windows);
-    charts.push({ title: "Rows in the windows", format: figure, lines, log: Math.max(0, logarithmic(lines) && 1) });
+    const log = logarithmic(lines) ? 1 : 0;
+    charts.push({ title: "Rows in the windows", note: log ? "logarithmic" : "", format: figure, lines, log });
   }
   const { elements, late, rejected, lag, waiting, recomputed } = query.batch;
   charts.push({ title: "Elements of a batch", format: figure, lines: seriesOf({ elements }, ["p0"]) });
-  charts.push({ title: "Late and rejected elements of a batch", format: figure, lines: seriesOf({ late, rejected }, ["p1", "p3"]) });
+  charts.push({ title: "Late and rejected elements of a batch", format: figure, note: query.points.width > 1 ? "greatest of each point" : "",
+    lines: seriesOf({ late, rejected }, ["p1", "p3"]).map((line) => ({ ...line, peaks: true })) });
   if (lag) charts.push({ title: "Lag", note: "newest time of the input minus the frontier", format: duration, axis: duration, lines: seriesOf({ lag }, ["p5"]) });
   if (waiting) charts.push({ title: "Batches or files waiting", format: figure, lines: seriesOf({ waiting }, ["p4"]) });
   if (recomputed) charts.push({ title: "Rows given to the operators above the joins", format: figure, lines: seriesOf({ recomputed }, ["p2"]) });
@@ -155,6 +162,7 @@ function rowCharts(query) {
         { label: "observed", values: source.observed[name], colour: "p2", width: 2 },
         ...(source.estimated[name] ? [{ label: "estimated", values: source.estimated[name], colour: "p1", dash: [5, 4], plain: true }] : []),
       ];
-      return { title: `${source.source} » ${name}`, note: "rows", format: figure, lines, log: logarithmic(lines) ? 1 : 0 };
+      const log = logarithmic(lines) ? 1 : 0;
+      return { title: `${source.source} » ${name}`, note: log ? "rows, logarithmic" : "rows", format: figure, lines, log };
     });
 }

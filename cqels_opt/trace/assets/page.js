@@ -22,7 +22,8 @@ function lay() {
 function drawAll() {
   const query = page.query;
   if (page.whole) page.view = { from: 0, to: Math.max(query.batches, 1) };
-  [page.left, page.right] = page.scale > 1 ? [56, 10] : narrow.matches ? [46, 8] : [60, 14];
+  page.small = page.scale === 1 && narrow.matches;
+  [page.left, page.right] = page.scale > 1 ? [56, 10] : page.small ? [46, 8] : [60, 14];
   const focused = document.activeElement?.dataset?.key;
   parts.head.replaceChildren(tiles(query), ...notes(query).filter(Boolean));
   drawSwitches();
@@ -132,6 +133,7 @@ async function refresh() {
   try {
     const index = await (await fetch("trace.json")).json();
     choices(index.queries);
+    document.getElementById("problem").textContent = index.problem ?? "";
     if (index.queries.length) {
       const name = page.names[Number(document.getElementById("query").value) || 0];
       show(await (await fetch(`trace.json?query=${encodeURIComponent(name)}`)).json());
