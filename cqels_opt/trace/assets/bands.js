@@ -69,7 +69,7 @@ function drawMarks(query, source, view, pixels, picked, choose) {
     const label = switchLine(source, first) + (many ? `, and ${plural(switches.length - 1, "more switch")} right after it` : "");
     const tip = () => showTip(made, [element("strong", {}, label), element("ul", { class: "plain" }, reasons(query, first))]);
     const made = element("button", {
-      class: "mark", type: "button", "aria-label": label, tabindex: number ? -1 : 0, "aria-current": switches.includes(picked),
+      class: "mark", type: "button", "aria-label": label, tabindex: number ? -1 : 0, "aria-current": switches.includes(picked) ? "true" : null,
       onmouseenter: tip, onfocus: tip, onmouseleave: hideTip, onblur: hideTip, onclick: () => choose(source, first),
     }, many ? "▼" : "▽");
     made.style.left = `${at}%`;

@@ -42,7 +42,7 @@ function drawTime() {
 }
 
 function drawSwitches() {
-  const room = Math.min(parts.panel.clientWidth - 40, 560);
+  const inside = parts.panel.clientWidth - 40, room = inside > 700 ? (inside - 32) / 2 : inside; // for one of two trees
   const step = ({ source, one }) => pick(source, one);
   parts.panel.replaceChildren(page.picked ? switchPanel(page.query, page.picked, step, room) : currentPanel(page.query, room));
   parts.switches.replaceChildren(...switchTable(page.query, page.shown, (source, one, scroll) => (source ? pick(source, one, scroll) : more())).filter(Boolean));

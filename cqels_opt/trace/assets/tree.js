@@ -19,7 +19,7 @@ function drawTree(tree, rows, place, room) {
   };
   const root = lay(structuredClone(tree), null);
   const start = Math.max(...leaves.map((leaf) => leaf.label.length)) * LETTER + 8;
-  const step = Math.max(44, Math.min(84, (room - start - 60) / Math.max(root.level, 1)));
+  const step = Math.max(40, Math.min(84, (room - start - 60) / Math.max(root.level, 1)));
   const x = (node) => (node.level ? start + step * node.level : start);
   const width = start + step * root.level + 58, height = TOP + ROW * leaves.length;
   const parts = [];
@@ -37,7 +37,7 @@ function drawTree(tree, rows, place, room) {
   for (const node of [...joins, ...leaves.filter((leaf) => leaf.operator !== null)]) {
     const given = rows[node.operator];
     if (!given) continue;
-    const at = node.level ? { x: x(node) + 52, y: node.y - 4 } : { x: start + step - 6, y: node.y - 4 };
+    const at = node.level ? { x: x(node) + step - 10, y: node.y - 4 } : { x: start + step - 6, y: node.y - 4 };
     parts.push(element("text", { ...at, class: `rows${wrong(given) ? " off" : ""}` }, short(given), title(told(given))));
   }
   if (root.level) parts.unshift(element("path", { d: `M${x(root)} ${root.y} h54`, "stroke-width": thickness(rows[root.operator]) }));
