@@ -18,6 +18,7 @@ from cqels_opt.options import (
     CONSTANTS,
     COST_MODELS,
     DIALECTS,
+    FILTERS,
     JOINS,
     PROFILES,
     TIME_PREDICATE,
@@ -116,10 +117,23 @@ def make_parser() -> argparse.ArgumentParser:
     gateway.add_argument("--send", metavar="TEXT", help="what a WebSocket server wants to hear first")
 
     bench = _command(commands, "bench", "run scenarios of the benchmark harness")
-    bench.add_argument("scenarios", nargs="*", metavar="SCENARIO", help="default: all of them")
-    bench.add_argument("--list", action="store_true", help="list the scenarios")
+    bench.add_argument(
+        "scenarios", nargs="*", metavar="SCENARIO", help="a name of --list, or a file my.toml (default: evaluation)"
+    )
+    bench.add_argument("--list", action="store_true", help="list the scenarios and the contenders")
     bench.add_argument("--quick", action="store_true", help="at small scale")
     bench.add_argument("--json", metavar="OUT", help="write the figures as JSON")
+    bench.add_argument("--html", metavar="OUT", help="write figures and pictures as one page that needs no network")
+    bench.add_argument("--page", metavar="OUT.md", help="of evaluation: write its page in Markdown")
+    bench.add_argument(
+        "--contender",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="one more contender: a Python or TOML file; may be repeated",
+    )
+
+    bench.add_argument("--no-spark", action="store_true", help="leave out the contenders of scenarios that need Spark")
 
     demo = _command(commands, "demo", "two continuous queries over the departures and the weather of New York's airports in 2013")
     days = demo.add_mutually_exclusive_group()
@@ -197,6 +211,10 @@ def _query_arguments(parser: argparse.ArgumentParser) -> None:
         help="adaptive (default), first, static, worst, spark or fixed:PLANS",
     )  # fmt: skip
     how.add_argument("--joins", choices=JOINS, default="auto", help="default: auto")
+    how.add_argument(
+        "--filters", choices=FILTERS, default="cost",
+        help="where filters stand among the joins: by cost (default), early, late (those on probabilities), or heuristics H1 to H4",
+    )  # fmt: skip
     how.add_argument(
         "--cost-model", choices=COST_MODELS, default="default", help="default, or paper: the cost functions of the CQELS report"
     )
@@ -296,6 +314,7 @@ def run_options(words: argparse.Namespace) -> RunOptions:
         joins=words.joins,
         cost_model=words.cost_model,
         constants=words.constants,
+        filters=words.filters,
         sub_result_bytes=words.sub_result_bytes,
         batch=words.batch,
         batch_bytes=words.batch_bytes,
@@ -319,6 +338,14 @@ def _check_together(options: RunOptions) -> None:
         raise InputError("--stream: topics cannot be mixed with files or folders in one run; give a topic for each stream")
     if options.plan == "spark" and options.joins != "auto":
         raise InputError("--joins: --plan spark leaves the joins to Spark; leave one of the two out")
+    if options.filters.startswith("H") and options.plan != "adaptive":
+        raise InputError(
+            f"--filters {options.filters} orders the joins as well: leave --plan out, or take --filters early or late"
+        )
+    if options.filters != "cost" and options.plan in ("spark", "fixed"):
+        raise InputError(
+            f"--filters {options.filters}: --plan {options.plan} has its own places for filters; leave one of the two out"
+        )
     if options.batch_bytes is not None and not live:
         raise InputError("--batch-bytes: it is for live folders; say with --batch how much of a replay a micro-batch takes")
     if options.batch_bytes == 0:
@@ -426,8 +453,14 @@ def trace_options(words: argparse.Namespace) -> TraceOptions:
 
 def bench_options(words: argparse.Namespace) -> BenchOptions:
     """The options of `bench`."""
-    json = new_file(words.json, "--json") if words.json is not None else None
-    return BenchOptions(tuple(words.scenarios), words.list, words.quick, json, words.debug)
+    json, html, page = (
+        new_file(text, option) if text is not None else None
+        for option, text in (("--json", words.json), ("--html", words.html), ("--page", words.page))
+    )
+    contenders = tuple(existing(path, "--contender") for path in words.contender)
+    return BenchOptions(
+        tuple(words.scenarios), words.list, words.quick, json, html, page, contenders, not words.no_spark, words.debug
+    )
 
 
 def demo_options(words: argparse.Namespace) -> DemoOptions:

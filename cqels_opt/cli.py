@@ -143,7 +143,7 @@ def _trace(words: Namespace) -> int:
 
 def _bench(words: Namespace) -> int:
     options = arguments.bench_options(words)
-    if not options.list:
+    if not options.list and options.spark:
         find_java()
     from cqels_opt.bench.harness import bench
 

@@ -272,7 +272,7 @@ def _runner(spark: SparkSession, options: RunOptions) -> SparkRunner:
 
 def _mode(options: RunOptions, spark: SparkSession | None = None) -> PlanMode:
     """The optimizer's mode; where Spark plans, ours is idle. Without a session nothing is known of the machine that joins."""
-    mode = plan_mode(options.plan, options.fixed, options.cost_model, options.constants, options.joins)
+    mode = plan_mode(options.plan, options.fixed, options.cost_model, options.constants, options.joins, options.filters)
     return mode if spark is None else replace(mode, machine=machine_of(spark))
 
 

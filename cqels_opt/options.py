@@ -24,6 +24,7 @@ PROFILES = DIALECTS[1:]
 PLANS = ("adaptive", "first", "static", "worst", "spark")
 COST_MODELS = ("default", "paper")
 CONSTANTS = ("measured", "default")
+FILTERS = ("cost", "early", "late", "H1", "H2", "H3", "H4")
 JOINS = ("auto", "probe", "partitioned", "shuffle-hash", "sort-merge", "broadcast", "spark")
 TIME_PREDICATE = "http://www.w3.org/ns/prov#generatedAtTime"
 
@@ -78,6 +79,7 @@ class RunOptions:
     joins: Literal["auto", "probe", "partitioned", "shuffle-hash", "sort-merge", "broadcast", "spark"] = "auto"
     cost_model: Literal["default", "paper"] = "default"
     constants: Literal["measured", "default"] = "measured"
+    filters: Literal["cost", "early", "late", "H1", "H2", "H3", "H4"] = "cost"
     sub_result_bytes: int | None = None
     batch: Batch | None = None
     batch_bytes: int | None = None
@@ -160,12 +162,19 @@ class TraceOptions:
 
 @dataclass(frozen=True, slots=True)
 class BenchOptions:
-    """`bench`: the scenarios (none: all of them), at small scale where ``quick``, and where the figures go as JSON."""
+    """`bench`: scenarios by name or file, at small scale where ``quick``, files of contenders, and where figures and pages go.
+
+    Without ``spark`` the contenders that need it are left out.
+    """
 
     scenarios: tuple[str, ...] = ()
     list: bool = False
     quick: bool = False
     json: Path | None = None
+    html: Path | None = None
+    page: Path | None = None
+    contenders: tuple[Path, ...] = ()
+    spark: bool = True
     debug: bool = False
 
 

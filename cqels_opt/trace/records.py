@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -257,6 +257,30 @@ class Lag:
 
 
 @dataclass(frozen=True, slots=True)
+class Called:
+    """What became of a call of an extension function: the rows it was for, their distinct arguments, how many of these were looked up
+    among results that are kept, how many were there, and the milliseconds that the others took."""
+
+    call: str
+    rows: int
+    distinct: int
+    looked_up: int
+    hits: int
+    ms: float
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON object of docs/trace.md."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, value: object) -> Called:
+        """The reverse of :meth:`to_json`."""
+        fields = an_object(value)
+        counted, distinct, looked_up, hits = (get(fields, name, whole) for name in ("rows", "distinct", "looked_up", "hits"))
+        return cls(get(fields, "call", text), counted, distinct, looked_up, hits, get(fields, "ms", number))
+
+
+@dataclass(frozen=True, slots=True)
 class TraceRecord:
     """One micro-batch of one query.
 
@@ -265,7 +289,8 @@ class TraceRecord:
     ``epoch`` the epoch of the statistics; ``jobs`` the Spark jobs; ``fallback`` why the optimizer fell back to a greedy
     order (None: it did not); ``instances`` how many queries share this plan; ``sub_results`` what changed about these;
     ``lag`` how far the run is behind its input;
-    ``recomputed`` the rows that operators above the joins were given (None: all of these work row by row).
+    ``recomputed`` the rows that operators above the joins were given (None: all of these work row by row);
+    ``calls`` what became of calls of extension functions.
     """
 
     batch: int
@@ -285,9 +310,10 @@ class TraceRecord:
     sub_results: tuple[SubResults, ...] = ()
     lag: Lag = Lag()
     recomputed: int | None = None
+    calls: tuple[Called, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """The JSON object of INTERFACE; ``instances``, ``sub_results`` and ``recomputed`` only where there is something to say."""
+        """The JSON object of INTERFACE; ``instances``, ``sub_results``, ``recomputed``, ``calls`` only where there is something to say."""
         record = {
             "batch": self.batch,
             "query": self.query,
@@ -310,6 +336,8 @@ class TraceRecord:
             record["sub_results"] = [change.to_json() for change in self.sub_results]
         if self.recomputed is not None:
             record["recomputed"] = self.recomputed
+        if self.calls:
+            record["calls"] = [call.to_json() for call in self.calls]
         return record
 
     def line(self) -> str:
@@ -338,6 +366,7 @@ class TraceRecord:
             sub_results=get(fields, "sub_results", list_of(SubResults.from_json)) if "sub_results" in fields else (),
             lag=get(fields, "lag", Lag.from_json) if "lag" in fields else Lag(),
             recomputed=get(fields, "recomputed", whole) if "recomputed" in fields else None,
+            calls=get(fields, "calls", list_of(Called.from_json)) if "calls" in fields else (),
         )
 
     @property
