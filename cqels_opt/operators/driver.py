@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from cqels_opt.errors import CheckpointError, DataError, RunError
+from cqels_opt.errors import DataError, RunError
 from cqels_opt.operators.account import trace_record
 from cqels_opt.operators.block import Observed
 from cqels_opt.operators.changed import counted_again, is_result, taken_over, unsealed
@@ -160,10 +160,6 @@ class Driver:
         self.times: dict[str, Timeline] = {}
         self.pending: dict[str, list[SlotCounts]] = {}
         self.restore(None)
-        if self._changed and self.network.fed:
-            raise CheckpointError(
-                f"{folder}: queries that feed each other cannot be changed over a checkpoint; use another folder"
-            )
         self.log.sweep(("slots", "results", "knowledge"))
 
     # -------------------------------------------------------------- state
@@ -282,6 +278,7 @@ class Driver:
                 jobs,
                 lag,
                 done.finished.get(p.id, []),
+                done.shares.get(p.id, []),
             )
             for p in self.programs
         ]
@@ -438,7 +435,8 @@ class Driver:
 
     def _bare(self, program: Program, number: int, after: int, upto: int, looked_at: Ints, files: Sequence[SlotFile]) -> Step:
         run, dropped = f"{self.run}-{program.id}", dict(self.state.dropped)
-        return Step(str(self.folder), run, number, after, upto, looked_at, (*files, *self.pages), dropped)
+        remember = self.options.plan.remember
+        return Step(str(self.folder), run, number, after, upto, looked_at, (*files, *self.pages), dropped, remember=remember)
 
     def _planned(self, program: Program, step: Step, walk: bool) -> Step:
         planner = self.planners[program.id]
@@ -472,7 +470,7 @@ class Driver:
             looked_at = np.unique(np.array([int(NOWHEN), reported], np.int64))  # as if it were the first instant of all
             step = self._bare(program, number, int(BEFORE_TIME), upto, looked_at, files)
             step = replace(self._planned(program, step, walk=True), joins=planner.physical(parts))
-            tasks.append(self._task(program, step))
+            tasks.append(replace(self._task(program, step), feeds=None))  # its graphs are elements already
         done = self.runner.evaluate(tasks, parts)
         shares = [report for reports in done.shares.values() for report in reports]
         finished = [report for reports in done.finished.values() for report in reports]

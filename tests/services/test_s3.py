@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from services.conftest import S3
 
-
-pytestmark = pytest.mark.usefixtures("s3")
+pytestmark = pytest.mark.usefixtures("s3")  # before Spark, whose workers have the environment that it began with
 
 
 @pytest.fixture

@@ -9,7 +9,21 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, NoReturn, TypeVar
 
 from cqels_opt.errors import QueryError
-from cqels_opt.query.algebra import Aggregate, Algebra, Bgp, Call, Closure, Node, Query, Source, TriplePattern, Variable
+from cqels_opt.query.algebra import (
+    Aggregate,
+    Algebra,
+    Bgp,
+    Call,
+    Closure,
+    DefaultGraph,
+    Node,
+    Query,
+    Source,
+    TriplePattern,
+    TripleTerm,
+    Variable,
+    graph_in,
+)
 from cqels_opt.query.names import RDF_TYPE
 from cqels_opt.rdf.terms import XSD
 
@@ -20,12 +34,15 @@ _TRUTH = re.compile(rf'"(true|false)"\^\^<{re.escape(XSD)}boolean>')
 
 @dataclass
 class Writing:
-    """The state of one printing. ``default`` is where patterns outside GRAPH are matched; ``opened`` says what stands before a group."""
+    """The state of one printing. ``default`` is where the patterns of the group in hand are matched; ``opened`` says what stands before
+    a group that is matched elsewhere, and ``ending`` what at its end (both of a source).
+    """
 
     query: Query
     dialect: str
     default: Source
     opened: Callable[[Writing, Source], str]
+    ending: Callable[[Writing, Source], str]
     pattern: Callable[[Writing, Algebra], str]
     aggregates: Mapping[str, Aggregate] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
@@ -50,8 +67,16 @@ class Writing:
         """QueryError: the dialect cannot say this."""
         raise QueryError(f"{self.dialect} cannot say this query: {message}", self.query.text, 1, 1, self.query.file)
 
+    @property
+    def graph(self) -> Variable | None:
+        """The variable of the GRAPH that the group in hand stands in."""
+        found = graph_in(self.default)
+        return found if isinstance(found, Variable) else None
+
     def node(self, node: Node) -> str:
         """A variable, a blank node or a term."""
+        if isinstance(node, TripleTerm):
+            return f"<<( {self.node(node.s)} {predicate(self, node.p)} {self.node(node.o)} )>>"
         if not isinstance(node, Variable):
             return term(node)
         return self.names.get(node.name) or (node.name if node.name.startswith("_:") else f"?{node.name}")
@@ -82,6 +107,13 @@ def _shared(body: Any) -> set[str]:
 def _made(name: str) -> bool:
     """Whether the parser has made a name that no query can write."""
     return name.startswith((".", "_:."))
+
+
+def only_source(node: Any) -> Source | None:
+    """Where a part of the algebra is matched, if that is one source for all of it."""
+    bgps = {bgp.source for bgp in found_in(node, Bgp) if bgp.patterns or bgp.source != DefaultGraph()}
+    found = bgps | {closure.source for closure in found_in(node, Closure)}
+    return found.pop() if len(found) == 1 else None
 
 
 def _free(name: str, blank: bool, taken: set[str]) -> bool:
