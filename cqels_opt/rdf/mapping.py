@@ -32,7 +32,7 @@ from cqels_opt.rdf.terms import (
 
 Record: TypeAlias = Mapping[str, Any]
 Triple: TypeAlias = "tuple[str, str, str, str | None]"  # and its graph
-Make: TypeAlias = Callable[[Sequence[Any]], "str | None"]
+Make: TypeAlias = Callable[[Sequence[Any]], str]
 
 UNITS = {"s": 3, "ms": 0, "us": -3, "ns": -6}  # powers of ten to milliseconds
 _KNOWN_LIMIT = 100_000
