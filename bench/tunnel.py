@@ -16,16 +16,16 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from cqels_opt.asked import judged
 from cqels_opt.bench.local import Prepared, Ran, check_same, load, prepare
 from cqels_opt.bench.screen import console, table
 from cqels_opt.bench.tunnel_data import CARDINALITIES, SELECTIVITIES, Linked, Tunnel, linked_query, queries
 from cqels_opt.errors import RunError
 from cqels_opt.operators.planner import PlanMode
-from cqels_opt.operators.profile import meaning
-from cqels_opt.query.parser import parse
+from cqels_opt.options import RunOptions
 from cqels_opt.rdf.static import StaticSource
 from cqels_opt.trace.records import TraceRecord
-from cqels_opt.verify import Options, judge, read_answers, read_inputs
+from cqels_opt.verify import read_inputs
 from cqels_opt.windows.replay import BatchSize
 
 EVALUATION = 4_000  # milliseconds: COMPUTED EVERY
@@ -167,11 +167,10 @@ def checked(folder: Path) -> dict[str, int]:
     inputs = read_inputs(list(world.streams.items()), [world.static], []).inputs
     found = {}
     for name, text in queries(0.3).items():
-        query = parse(text)
-        prepared, meant = world.prepared(name, text), meaning(query)
-        out = folder / f"{name}.jsonl"
-        prepared.run(name, COST, out)
-        verdict = judge(query, inputs, Options("wc", operator=meant.operator, duplicates=meant.duplicates), read_answers(out))
+        file, out = folder / f"{name}.rq", folder / f"{name}.jsonl"
+        file.write_text(text, encoding="utf-8")
+        world.prepared(name, text).run(name, COST, out)
+        (verdict,), _ = judged(RunOptions(file, tuple(world.streams.items()), (world.static,)), inputs, out)
         if not verdict.equal:
             raise RunError(f"{name}: {verdict.text()}")
         found[name] = verdict.rows
