@@ -10,12 +10,13 @@ import json
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as parquet
 
-from cqels_opt.bench.contenders import digest_of_answers
+from cqels_opt.bench.answers import digest_of_answers
 from cqels_opt.bench.social import PLACES_GRAPH, Phase, social
 from cqels_opt.errors import RunError
 from cqels_opt.lod.build import build_store
@@ -119,13 +120,19 @@ def prepare(
     name: str, text: str, store: Path, streams: Mapping[str, Path], folder: Path, batch: BatchSize, lazy: bool = True
 ) -> Prepared:
     """Compiles a query, its BINDs ``lazy`` or not, and cuts the files of its streams into batches."""
+    program = compiled(name, text, store, folder, lazy)
+    sources = [ReplaySource(stream, (streams[stream.strip("<>")],)) for stream in program.streams]
+    return Prepared(name, program, cut(sources, folder / "replay", batch), folder)
+
+
+@lru_cache(maxsize=64)
+def compiled(name: str, text: str, store: Path, folder: Path, lazy: bool = True) -> Program:
+    """A query compiled over a store, into a folder of its own; once a process."""
     query = parse(text)
     meant = meaning(query)
     folder.mkdir(parents=True)
     compiler = Compiler(query, str(store), folder, meant.report, meant.duplicates == "set", lazy=lazy)
-    program = compiler.compile(name, meant.operator)
-    sources = [ReplaySource(stream, (streams[stream.strip("<>")],)) for stream in program.streams]
-    return Prepared(name, program, cut(sources, folder / "replay", batch), folder)
+    return compiler.compile(name, meant.operator)
 
 
 def write_elements(file: Path, elements: Iterable[Element]) -> None:
