@@ -39,10 +39,12 @@ from cqels_opt.operators.subresults import BYTES_BUDGET
 from cqels_opt.operators.timestamps import latest, stamps
 from cqels_opt.plans import JoinKind
 from cqels_opt.query import algebra as a
+from cqels_opt.query.extensions import given_functions
 from cqels_opt.query.graphs import in_each, within
 from cqels_opt.query.reading import line_and_column
 from cqels_opt.query.scope import seeded, uses_now
 from cqels_opt.query.scope import variables as read_by
+from cqels_opt.query.uncertainty.families import given_families
 from cqels_opt.query.visible import visible
 from cqels_opt.windows.instants import Report
 
@@ -52,7 +54,7 @@ BRANCHES = 16  # more UNION branches than this are joined above instead of each 
 class Compiler:
     """Compiles one query over one static store. ``folder`` takes the static relations that are made on the way.
 
-    ``budget`` bounds the bytes of the sub-results of each block.
+    ``budget`` bounds the bytes of the sub-results of each block. Without ``lazy`` each BIND is evaluated where it is written.
     """
 
     def __init__(
@@ -63,11 +65,12 @@ class Compiler:
         report: Report,
         distinct: bool = False,
         budget: int = BYTES_BUDGET,
+        lazy: bool = True,
     ) -> None:
         if query.dataset is not None:
             query = replace(query, body=within(query.body, query.dataset.named))
-        self.query = query
-        self.building = BlockBuilder(query, store, folder, report, distinct, budget)
+        self.query, self.lazy = query, lazy
+        self.building = BlockBuilder(query, store, folder, report, distinct, budget, lazy)
         self.fresh = 0
         self._in_static = False
         self._outside: set[str] = set()  # what rows outside the pattern in hand bind, which is evaluated for each of them
@@ -92,6 +95,7 @@ class Compiler:
             self.building.store_folder,
             self.building.store.seed,
             f"<{self.query.output.strip('<>')}>" if self.query.output else None,
+            (*given_functions(), *given_families()),
         )
 
     def _graph_of_triples(self, pattern: a.Algebra) -> p.Tree:
@@ -200,7 +204,9 @@ class Compiler:
     def _matched(self, patterns: Sequence[a.TriplePattern], source: a.Source) -> Normal:
         """The patterns of one source. Where they are matched as a set in windows of the last n elements, whose ends hang on later
         elements, the bag is joined, and each match counts once."""
-        if not self.building.distinct or not isinstance(source, a.InWindow | a.Merged):
+        if not isinstance(source, a.InWindow | a.Merged):
+            return Draft([part for pattern in patterns for part in self.building.taken_apart(pattern, source)])
+        if not self.building.distinct:
             return Draft([(pattern, source) for pattern in patterns])
         draft = Draft([(pattern, self._settled(pattern, source)) for pattern in patterns])
         if draft.moving and any(self.building.windows[name].kind == "last" for name in windows_of(source)):
@@ -239,7 +245,7 @@ class Compiler:
         if isinstance(left, Draft) and isinstance(right, Draft) and (both := merged(left, right)) is not None:
             return both
         (left_below, early), (right_below, late) = lifted(left, right), lifted(right, left)
-        if early or late:
+        if self.lazy and (early or late):
             return bound(self._join(left_below, right_below), [*early, *late])
         if stands_above(left, mentioned(right)):
             return replace(left, inputs=[self._join(left.inputs[0], right), *left.inputs[1:]])
@@ -292,7 +298,7 @@ class Compiler:
             return replace(inner, inputs=[self._filter(inner.inputs[0], condition), *inner.inputs[1:]])
         if isinstance(inner, Above) and isinstance(inner.node, p.ExtendNode):
             bind = (inner.node.variable, inner.node.expression)
-            below = without(condition, bind)
+            below = without(condition, bind) if self.lazy else None
             if below is not None and (below is condition or plain):
                 return bound(self._filter(inner.inputs[0], below), [bind])
         if (test := _existence(condition)) is not None and not moves(test.pattern):

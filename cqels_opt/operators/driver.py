@@ -278,6 +278,7 @@ class Driver:
                 jobs,
                 lag,
                 done.finished.get(p.id, []),
+                done.shares.get(p.id, []),
             )
             for p in self.programs
         ]
@@ -434,7 +435,8 @@ class Driver:
 
     def _bare(self, program: Program, number: int, after: int, upto: int, looked_at: Ints, files: Sequence[SlotFile]) -> Step:
         run, dropped = f"{self.run}-{program.id}", dict(self.state.dropped)
-        return Step(str(self.folder), run, number, after, upto, looked_at, (*files, *self.pages), dropped)
+        remember = self.options.plan.remember
+        return Step(str(self.folder), run, number, after, upto, looked_at, (*files, *self.pages), dropped, remember=remember)
 
     def _planned(self, program: Program, step: Step, walk: bool) -> Step:
         planner = self.planners[program.id]

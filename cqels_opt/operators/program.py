@@ -11,7 +11,9 @@ from typing import TypeAlias
 from cqels_opt.lod.store import StaticPattern
 from cqels_opt.plans import JoinKind
 from cqels_opt.query.algebra import Aggregate, Expression, Operator, Variable, Window
+from cqels_opt.query.extensions import Extension
 from cqels_opt.query.scope import uses_now
+from cqels_opt.query.uncertainty.families import Family
 from cqels_opt.windows.instants import Report
 from cqels_opt.windows.slots import Shape
 
@@ -287,8 +289,18 @@ class FreshBlank:
 
 
 @dataclass(frozen=True, slots=True)
+class QuotedPlace:
+    """A triple term of a template, made anew from each row."""
+
+    s: Place
+    p: Place
+    o: Place
+
+
+@dataclass(frozen=True, slots=True)
 class TripleNode:
-    """A triple of a CONSTRUCT template for each row: a variable's value, the id of a constant, or a blank node in each place.
+    """A triple of a CONSTRUCT template for each row: a variable's value, the id of a constant, a blank node or a triple term in each
+    place.
 
     Rows that would give no triple (something unbound, or of a kind that cannot stand there) are left out.
     """
@@ -309,7 +321,7 @@ class DescribeNode:
     variables: tuple[str, ...]
 
 
-Place: TypeAlias = Variable | int | FreshBlank
+Place: TypeAlias = Variable | int | FreshBlank | QuotedPlace
 TRIPLE = (".s", ".p", ".o")
 """The columns of triples that are answers."""
 
@@ -378,6 +390,9 @@ class Program:
     store: str
     seed: int
     output: str | None = None  # the stream that its answers are, in angle brackets, where its text names it
+    given: tuple[
+        Extension | Family, ...
+    ] = ()  # functions and distributions of a user: registered wherever the program is unpacked
 
     @property
     def streams(self) -> tuple[str, ...]:
