@@ -20,7 +20,7 @@ from rich.text import Text
 
 from cqels_opt import verify as checking
 from cqels_opt.asked import asked_for, judged
-from cqels_opt.engine import CompiledQuery, Engine, check_streams, make_driver, plan_mode, streams_from_outside
+from cqels_opt.engine import CompiledQuery, Engine, check_streams, make_driver, plan_mode, population_of, streams_from_outside
 from cqels_opt.errors import InputError
 from cqels_opt.operators import calibrate as operator_constants
 from cqels_opt.operators import machine
@@ -28,6 +28,7 @@ from cqels_opt.operators.answer_folder import FolderSink
 from cqels_opt.operators.driver import DriverOptions, Sink, check_ended
 from cqels_opt.operators.explained import explained
 from cqels_opt.operators.planner import PlanMode
+from cqels_opt.operators.population import Population
 from cqels_opt.operators.subresults import BYTES_BUDGET
 from cqels_opt.options import CalibrateOptions, ExplainOptions, LoadOptions, RunOptions
 from cqels_opt.outcomes import LoadReport, Summary, VerifyReport
@@ -72,9 +73,10 @@ def in_session(spark: SparkSession, options: RunOptions, folder: Path, watch: Wa
     """:func:`run` in a session that is there already, with its state in ``folder`` (absolute)."""
     began = time.monotonic()
     queries = _registered(spark, options, folder)
+    population = population_of(queries, folder)
     settle()
     given = {iri.strip("<>"): path for iri, path in options.streams}
-    needed = streams_from_outside(queries)
+    needed = streams_from_outside(population)
     check_streams(needed, given)
     bare = [s.strip("<>") for s in needed]
     for iri in given:
@@ -90,20 +92,20 @@ def in_session(spark: SparkSession, options: RunOptions, folder: Path, watch: Wa
         raise InputError(
             "a run follows folders or replays files, not both at once: give folders for all streams, or files for all"
         )
-    handle, stopped, unread = (_follow if live else _replay)(spark, queries, options, used, folder, watch)
+    handle, stopped, unread = (_follow if live else _replay)(spark, population, options, used, folder, watch)
     summary = _summary(handle, options, stopped, unread, time.monotonic() - began)
     return Done(summary, handle.milliseconds(), handle.durations(), tuple(handle.runner.settings.items()))
 
 
 def _replay(
     spark: SparkSession,
-    queries: Sequence[CompiledQuery],
+    population: Population,
     options: RunOptions,
     streams: Sequence[tuple[str, Path]],
     folder: Path,
     watch: Watcher | None,
 ) -> tuple[StreamRun, bool, int]:
-    needed = streams_from_outside(queries)
+    needed = streams_from_outside(population)
     names = {s.strip("<>"): s for s in needed}
     sources = [ReplaySource(names[iri], tuple(p for i, p in streams if i == iri)) for iri in dict.fromkeys(i for i, _ in streams)]
     ordered = sorted(sources, key=lambda source: needed.index(source.stream))
@@ -122,10 +124,10 @@ def _replay(
         refused=plan.rejected_file,
         waiting=lambda number, _: (plan.newest, len(plan.chunks) - number - 1),
         continue_changed=options.continue_changed,
-        named=len(queries) > 1,
+        named=len(population.started.members) > 1,
     )
     runner = _runner(spark, options)
-    driver = make_driver(queries, folder, runner, _sink(options, queries), frontier, driver_options, options.trace)
+    driver = make_driver(population, folder, runner, _sink(options, population), frontier, driver_options, options.trace)
     with _progress(len(plan.chunks), driver.state.batch + 1) as advance:
         handle = StreamRun(driver, runner, _watching(advance, watch))
         handle.chunk = plan.path
@@ -140,7 +142,7 @@ def _replay(
 
 def _follow(
     spark: SparkSession,
-    queries: Sequence[CompiledQuery],
+    population: Population,
     options: RunOptions,
     streams: Sequence[tuple[str, Path]],
     folder: Path,
@@ -149,7 +151,7 @@ def _follow(
     for what, given in (("--drain", options.drain), ("--batch", options.batch is not None)):
         if given:
             raise InputError(f"{what} is for a replay of files; a live folder has no end and is cut by Spark")
-    needed = streams_from_outside(queries)
+    needed = streams_from_outside(population)
     numbers = [(i, path) for iri, path in streams for i, s in enumerate(needed) if s.strip("<>") == iri]
     frontier = Frontier(needed, options.lateness, options.eager)
     driver_options = DriverOptions(
@@ -157,12 +159,12 @@ def _follow(
         plan=_mode(options, spark),
         rejects=_rejects(options, folder),
         continue_changed=options.continue_changed,
-        named=len(queries) > 1,
+        named=len(population.started.members) > 1,
         idle_timeout=options.idle_timeout,
         waiting=FilesWaiting(numbers),
     )
     runner = _runner(spark, options)
-    driver = make_driver(queries, folder, runner, _sink(options, queries), frontier, driver_options, options.trace)
+    driver = make_driver(population, folder, runner, _sink(options, population), frontier, driver_options, options.trace)
 
     def reading() -> Reading:
         seen = {n: p.last_offset + 1 for n, p in driver.frontier.partitions.items()}
@@ -241,12 +243,12 @@ def _rejects(options: RunOptions, folder: Path) -> Path:
     return options.trace.with_name(options.trace.name + ".rejected") if options.trace is not None else folder / "rejected.jsonl"
 
 
-def _sink(options: RunOptions, queries: Sequence[CompiledQuery]) -> Sink:
+def _sink(options: RunOptions, population: Population) -> Sink:
     if options.out is None or str(options.out) == "-":
         return StreamSink()
     if not options.out_folder:
         return FileSink(options.out)
-    return FolderSink(options.out.absolute(), [query.id for query in queries] if len(queries) > 1 else ())
+    return FolderSink(options.out.absolute(), population.programs if len(population.started.members) > 1 else None)
 
 
 def _summary(handle: StreamRun, options: RunOptions, stopped: bool, unread: int, seconds: float) -> Summary:
@@ -270,7 +272,8 @@ def explain(options: ExplainOptions) -> str:
     """The plans of a query, with estimates, before it runs."""
     with _workplace(None) as folder, _session(options.run.master, folder, options.run.debug) as spark:
         queries = _registered(spark, options.run, folder)
-        return explained([query.program for query in queries], _mode(options.run), options.format, 1000 if options.all else 3)
+        programs = population_of(queries, folder).programs()
+        return explained(programs, _mode(options.run), options.format, 1000 if options.all else 3)
 
 
 def verify(options: RunOptions) -> VerifyReport:

@@ -43,7 +43,8 @@ class RunOptions:
 
     ``report`` and ``t0`` are by window name, ``""`` for all windows. None means that the profile, the dialect or the kind of
     input decides. ``fixed`` is the plans' text of ``--plan fixed:…``, and then ``plan`` is ``"fixed"``. ``out`` None is
-    standard output; with ``out_folder`` it is a folder of Parquet files, a batch each. ``more`` are further queries of the same run.
+    standard output; with ``out_folder`` it is a folder of Parquet files, a batch each. ``more`` are further queries of the same run;
+    ``instances`` is the file of the constants of a query that is asked many times.
     """
 
     query: Path
@@ -81,6 +82,7 @@ class RunOptions:
     master: str | None = None
     debug: bool = False
     more: tuple[Path, ...] = ()
+    instances: Path | None = None
 
     @property
     def queries(self) -> tuple[Path, ...]:

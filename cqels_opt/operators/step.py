@@ -37,11 +37,17 @@ class Step:
     joins: Mapping[str, Mapping[str, tuple[By | None, ...]]] = field(
         default_factory=dict
     )  # block -> source -> what does its joins
+    looked_back: int | None = None  # the instant whose rows still count, where that is not the beginning of the step
 
     @property
     def path(self) -> Path:
         """The state folder."""
         return Path(self.folder)
+
+    @property
+    def ended(self) -> int:
+        """Rows of windows that end by this instant do not count."""
+        return self.after + 1 if self.looked_back is None else self.looked_back
 
     @property
     def floor(self) -> int:
