@@ -1,8 +1,8 @@
 """Many queries at once: Q1' to Q4' of the CQELS report for 10 to 5,000 people (§6.2, Tables 2 and 3), and 100 different queries.
 
 Instances of a query differ in one person's name. By ``adaptive`` they are one plan with their constants in a relation, by ``sub-results``
-as well, but in the order written and with no optimizer (the report's "CQELS w/o opt."), and ``apart`` each has a plan and results of its own, over
-shared slots. Each run is in a process of its own, which says what memory it had at most. The quick form needs no Spark.
+as well, but in the order written and with no optimizer (the report's "CQELS w/o opt."), and ``apart`` each has a plan and results of its
+own, over shared slots. Each run is in a process of its own, which says what memory it had at most. The quick form needs no Spark.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import pyarrow.parquet as parquet
 from cqels_opt.bench import apart
 from cqels_opt.bench.contenders import digest_of_lines, median
 from cqels_opt.bench.local import load
-from cqels_opt.bench.scenarios import QUERIES
+from cqels_opt.bench.scenarios import QUERIES, fill_first
 from cqels_opt.bench.screen import console, table
 from cqels_opt.bench.social import PLACES_GRAPH, STREAM, social
 from cqels_opt.errors import RunError
@@ -50,7 +50,7 @@ APART = 100
 """So many queries at most are also run each with a plan of its own."""
 DIFFERENT = 100
 SECOND = 1_000  # milliseconds: a batch
-WARM_UP = 2  # batches, the filling one among them
+WARM_UP = 3  # batches, the filling one among them
 CONTENDERS = ("adaptive", "sub-results", "apart")
 
 PUBLISHED: Mapping[str, Mapping[str, Mapping[int, float]]] = {
@@ -117,6 +117,7 @@ def world(folder: Path, scale: Scale) -> World:
         rate=float(scale.rate),
         stream_format="parquet",
     )
+    fill_first(made.stream, scale.rate * scale.window, scale.rate)
     store = load(folder / "store", [StaticSource(made.static), StaticSource(made.places, PLACES_GRAPH)])
     source = ReplaySource(f"<{STREAM}>", (made.stream,))
     return World(store, cut([source], folder / "replay", BatchSize(duration=SECOND)))
@@ -211,7 +212,7 @@ def measured(found: World, query: str, members: Sequence[Member], contender: str
 
 
 def _frontier(replay: ReplayPlan, streams: Sequence[str]) -> Frontier:
-    frontier = Frontier(streams, finite=True)
+    frontier = Frontier(tuple(streams), finite=True)
     for p in replay.partitions:
         stream, first = replay.streams[p.stream], p.first if p.elements else None
         frontier.partitions[p.partition] = Partition(stream, None, -1, first, p.elements)

@@ -75,7 +75,7 @@ class Scenario:
             phases=self.phases,
             stream_format="parquet",
         )
-        _fill_first(files.stream, filling, rate)
+        fill_first(files.stream, filling, rate)
         load(spark, [StaticSource(files.static, None), StaticSource(files.places, PLACES_GRAPH)], folder / "store", durable=False)
         described = (
             f"{self.authors // part:,} authors, {files.coauthor_pairs:,} co-author pairs, {files.triples:,} triples, "
@@ -84,7 +84,7 @@ class Scenario:
         return World(((STREAM, files.stream),), folder, folder / "store", BatchSize(duration=SECOND), WARM_UP, described)
 
 
-def _fill_first(stream: Path, filling: int, rate: int) -> None:
+def fill_first(stream: Path, filling: int, rate: int) -> None:
     """Moves the first elements into the first second, and lets the others follow at the stream's rate."""
     table = parquet.read_table(stream)
     number = np.arange(table.num_rows)

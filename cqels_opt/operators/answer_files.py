@@ -18,7 +18,8 @@ def write_arrow(path: Path, found: Answers, terms: TermTable, queries: Any = Non
     """The answers as rows for a DataFrame; ``queries`` names the query of each, where they are of several."""
     named = [] if queries is None else ["query"]
     fields = ["op", *named, *(f"v{i}" for i in range(len(found.columns)))]
-    schema = pa.schema({"time": pa.int64(), **dict.fromkeys(fields, pa.string())})
+    texts: dict[str, pa.DataType] = dict.fromkeys(fields, pa.string())
+    schema = pa.schema({"time": pa.int64(), **texts})
     with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
         for (time, terms_of), which in zip(columns_of(found, terms), pieces(found, PIECE)):
             queried = [] if queries is None else [queries.take(pa.array(which))]

@@ -241,7 +241,7 @@ class BlockBuilder:
         columns = [*relation.columns.values(), *([] if relation.n is None else [relation.n])]
         digest = hashlib.sha256(repr((relation.rows, relation.n is None, len(names))).encode())
         for column in columns:
-            digest.update(np.ascontiguousarray(column))
+            digest.update(np.ascontiguousarray(column).tobytes())
         indexes = [(name,) for name in names.values()]
         found, _ = find_or_compute(shared, self.store.fingerprint, digest.hexdigest(), indexes, lambda: relation.rename(names))
         return str(found.folder / RELATION)

@@ -561,7 +561,8 @@ class Driver:
             since = p.instances.since if known and p.instances is not None else None
             tasks.append(self._taking_over(p, number, self.state.reported.get(p.id, int(NOWHEN)), since))
         done = self.runner.evaluate(tasks, 1) if tasks else Evaluated()
-        kept = [f for reports in (*done.shares.values(), *done.finished.values()) for report in reports for f in report.kept]
+        kept = [f for shares in done.shares.values() for share in shares for f in share.kept]
+        kept += [f for reports in done.finished.values() for report in reports for f in report.kept]
         return taken_over(self.folder, kept)
 
     def _taking_over(self, program: Program, number: int, reported: int, since: int | None) -> EvaluateTask:

@@ -20,7 +20,8 @@ NAMES = "instances.arrow"
 def write_names(path: Path, names: Mapping[int, str]) -> None:
     """Writes the names of queries by their numbers."""
     numbers = np.array(sorted(names), np.int64)
-    write_table(path, pa.table({"id": integer_ids(numbers), "name": pa.array([names[n] for n in numbers.tolist()], pa.string())}))
+    named = pa.array([names[n] for n in numbers.tolist()], pa.string())
+    write_table(path, pa.table({"id": pa.array(integer_ids(numbers), pa.int64()), "name": named}))
 
 
 class Names:

@@ -167,8 +167,8 @@ def json_lines(
     columns: list[tuple[Any, Ints]] = []
     if queries is not None:
         each: Any = queries.dictionary_encode()
-        quoted = pa.array([json.dumps(name, ensure_ascii=False) for name in each.dictionary.to_pylist()], _LINE)
-        shown_queries = quoted.take(each.indices)
+        quoted: Any = pa.array([json.dumps(name, ensure_ascii=False) for name in each.dictionary.to_pylist()], _LINE)
+        quoted_queries: Any = quoted.take(each.indices)
     for variable, ids in found.columns.items():
         distinct, inverse = np.unique(ids, return_inverse=True)
         name = json.dumps(variable, ensure_ascii=False)
@@ -180,7 +180,7 @@ def json_lines(
             bindings = pc.utf8_slice_codeunits(_joined(*(pc.fill_null(_joined(", ", pair), "") for pair in pairs)), 2)
         else:
             bindings = _joined(*pairs, between=", ") if pairs else ""
-        query: tuple[Any, ...] = () if queries is None else (', "query": ', shown_queries.take(pa.array(which)))
+        query: tuple[Any, ...] = () if queries is None else (', "query": ', quoted_queries.take(pa.array(which)))
         lines = _joined('{"time": ', pa.array(time).cast(_LINE), f', "op": {said}', *query, ', "bindings": {', bindings, "}}\n")
         _, offsets, data = lines.buffers()
         edges = np.frombuffer(offsets, np.int64)[lines.offset : lines.offset + len(lines) + 1]
