@@ -15,7 +15,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
-from itertools import combinations
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -136,9 +136,9 @@ PREFIX foaf: <http://xmlns.com/foaf/0.1/>
 PREFIX dc: <http://purl.org/dc/elements/1.1/>
 PREFIX dcterms: <http://purl.org/dc/terms/>
 """
-_PARTS = {
-    "?name": "?person foaf:name ?name.",
-    "?room": f"GRAPH <{PLACES_GRAPH}> {{?place loc:name ?room}}",
+_ONE = {"?name": "?person foaf:name ?name.", "?room": f"GRAPH <{PLACES_GRAPH}> {{?place loc:name ?room}}"}
+_SOME = {
+    "": "",
     "?paper": "?person dc:creator ?paper.",
     "?other": "?person dc:creator ?work. ?other dc:creator ?work. FILTER(?other != ?person)",
     "?cited": "?mine dc:creator ?person. ?mine dcterms:references ?cited.",
@@ -149,17 +149,15 @@ _WINDOWS = ("NOW", "RANGE 5 seconds", "RANGE 15 seconds", "RANGE 30 seconds")
 def different(number: int) -> list[Member]:
     """Queries over one stream of which no two are alike: their windows, what they join, and whether they count differ."""
     found: list[Member] = []
-    for size in range(len(_PARTS) + 1):
-        for some in combinations(_PARTS, size):
-            for window in _WINDOWS:
-                body = f"GRAPH ?w {{?person loc:at ?place}} {' '.join(_PARTS[variable] for variable in some)}"
-                counting = len(found) % 3 == 2
-                select = "?place (COUNT(*) AS ?n)" if counting else f"?person ?place {' '.join(some)}"
-                text = (
-                    f"{_HEAD}SELECT {select}\nFROM NAMED <{STREAM}> [{window}] AS ?w\n"
-                    f"WHERE {{ {body} }}{' GROUP BY ?place' if counting else ''}"
-                )
-                found.append(member_of(record_of(text, f"d{len(found)}")))
+    for ones, some, window, counting in product(((), ("?name",), ("?room",), ("?name", "?room")), _SOME, _WINDOWS, (False, True)):
+        parts = [_ONE[variable] for variable in ones] + [_SOME[some]]
+        select = "?place (COUNT(*) AS ?n)" if counting else f"?person ?place {' '.join(ones)} {some}"
+        body = f"GRAPH ?w {{?person loc:at ?place}} {' '.join(parts)}"
+        text = (
+            f"{_HEAD}SELECT {select}\nFROM NAMED <{STREAM}> [{window}] AS ?w\n"
+            f"WHERE {{ {body} }}{' GROUP BY ?place' if counting else ''}"
+        )
+        found.append(member_of(record_of(text, f"d{len(found)}")))
     return found[:number]
 
 

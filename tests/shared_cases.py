@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from local_run import Cut, Registered, Settings, World, force_plans, register
-from random_cases import MIXED, NUMBERS, PEOPLE, PLACES, Case, make
+from random_cases import MIXED, NUMBERS, PEOPLE, PLACES, Case, Maker, make
 
 from cqels_opt.operators import population
 from cqels_opt.operators.driver import Driver
@@ -39,9 +39,9 @@ class Alike:
         return next(member for member in self.members if member.id == name)
 
 
-def alike(seed: int, number: int) -> Alike | None:
+def alike(seed: int, number: int, maker: Callable[[int], Maker] | None = None) -> Alike | None:
     """So many queries that differ in constants; None where the case's query has to be on its own."""
-    rng, case = random.Random(seed), make(seed)
+    rng, case = random.Random(seed), make(seed, maker)
     query = case.query()
     found = outline(query)
     if found is None:

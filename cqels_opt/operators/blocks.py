@@ -236,14 +236,13 @@ class BlockBuilder:
         return p.Static(self._unique(name, several), variables, at, part.relation.rows, part.patterns, of=part.of)
 
     def _of_all(self, relation: Relation, shared: Path) -> str:
-        """Where a relation lies that queries have in common, whatever they call its variables: by its content."""
-        names = {v: f"v{i}" for i, v in enumerate(relation.variables)}
+        """Where a relation lies that queries have in common: by its content."""
         columns = [*relation.columns.values(), *([] if relation.n is None else [relation.n])]
-        digest = hashlib.sha256(repr((relation.rows, relation.n is None, len(names))).encode())
+        digest = hashlib.sha256(repr((relation.rows, relation.n is None, relation.variables)).encode())
         for column in columns:
             digest.update(np.ascontiguousarray(column).tobytes())
-        indexes = [(name,) for name in names.values()]
-        found, _ = find_or_compute(shared, self.store.fingerprint, digest.hexdigest(), indexes, lambda: relation.rename(names))
+        indexes = [(v,) for v in relation.variables]
+        found, _ = find_or_compute(shared, self.store.fingerprint, digest.hexdigest(), indexes, lambda: relation)
         return str(found.folder / RELATION)
 
     # -------------------------------------------------------------- evaluated once

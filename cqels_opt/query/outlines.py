@@ -27,15 +27,15 @@ class Outline:
 def outline(query: a.Query) -> Outline | None:
     """The outline of a query; None of one that has to be on its own.
 
-    Those are CONSTRUCT, ASK and DESCRIBE, what registers a stream, and queries that call RAND() or its like (they hang on the text) or
-    C-SPARQL's timestamp(), whose arguments are patterns.
+    Those are CONSTRUCT, ASK and DESCRIBE, and queries that call RAND() or its like (they hang on the text) or C-SPARQL's timestamp(), whose
+    arguments are patterns. The name that a SELECT registers does not matter: it makes no stream.
     """
-    if query.form is not None or query.output is not None or _calls(query.body, SEEDED | {a.TIMESTAMP}):
+    if query.form is not None or _calls(query.body, SEEDED | {a.TIMESTAMP}):
         return None
     found = _Constants(lambda term: a.Variable(f"{HOLE}{len(values)}"))
     values = found.values
     body = found.algebra(query.body)
-    return Outline(replace(query, text="", clauses=(), base=None, file="", body=body), tuple(values))
+    return Outline(replace(query, text="", clauses=(), base=None, output=None, file="", body=body), tuple(values))
 
 
 def filled(query: a.Query, nodes: Sequence[a.Node]) -> a.Algebra:

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 from local_run import Cut
+from merged_cases import MergedMaker
+from random_cases import Maker
 from shared_cases import Run, alike
 
 
@@ -15,9 +17,15 @@ def _cut(rng: random.Random, seed: int) -> Cut:
     return Cut(batch, plan, split=rng.choice([1, 2]), parts=rng.choice([1, 2, None]), seed=seed)
 
 
-@pytest.mark.parametrize("seed", range(12))
-def test_instances_have_the_answers_that_they_have_alone(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    rng, some = random.Random(seed), alike(seed, 3)
+MAKERS = {"windows by name": Maker, "merged with static data": MergedMaker}
+
+
+@pytest.mark.parametrize("maker", MAKERS.values(), ids=MAKERS)
+@pytest.mark.parametrize("seed", range(10))
+def test_instances_have_the_answers_that_they_have_alone(
+    seed: int, maker: type[Maker], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng, some = random.Random(seed), alike(seed, 3, maker)
     if some is None:
         pytest.skip("the query of this case has to be on its own")
     run = Run(some, ["m0", "m1", "m2"], _cut(rng, seed), tmp_path, monkeypatch)
@@ -28,9 +36,10 @@ def test_instances_have_the_answers_that_they_have_alone(seed: int, tmp_path: Pa
         assert run.lines_of(name) == run.alone(name), name
 
 
-@pytest.mark.parametrize("seed", range(12))
-def test_queries_come_and_go(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    rng, some = random.Random(1000 + seed), alike(seed, 6)
+@pytest.mark.parametrize("maker", MAKERS.values(), ids=MAKERS)
+@pytest.mark.parametrize("seed", range(10))
+def test_queries_come_and_go(seed: int, maker: type[Maker], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng, some = random.Random(1000 + seed), alike(seed, 6, maker)
     if some is None:
         pytest.skip("the query of this case has to be on its own")
     names = [member.id for member in some.members]
