@@ -10,13 +10,23 @@ from typing import TYPE_CHECKING, Any
 from cqels_opt.errors import CqelsOptError, InputError, QueryError, RunError
 
 if TYPE_CHECKING:
-    from cqels_opt.engine import Adaptive, CompiledQuery, Engine
+    from cqels_opt.engine import Adaptive, CompiledQuery, Engine, KafkaTopic, Messages
 
-__all__ = ["Adaptive", "CompiledQuery", "CqelsOptError", "Engine", "InputError", "QueryError", "RunError"]
+__all__ = [
+    "Adaptive",
+    "CompiledQuery",
+    "CqelsOptError",
+    "Engine",
+    "InputError",
+    "KafkaTopic",
+    "Messages",
+    "QueryError",
+    "RunError",
+]
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("Adaptive", "CompiledQuery", "Engine"):
+    if name in ("Adaptive", "CompiledQuery", "Engine", "KafkaTopic", "Messages"):
         from cqels_opt import engine
 
         return getattr(engine, name)

@@ -35,10 +35,14 @@ from cqels_opt.plans.physical import CHOSEN_FROM, By
 from cqels_opt.query.algebra import Operator, Query
 from cqels_opt.query.printing import to_text
 from cqels_opt.spark import prepare
+from cqels_opt.spark.kafka import KafkaSink
+from cqels_opt.spark.messages import Messages, message_stream, reading_of
 from cqels_opt.spark.mixed import MixedRunner, machine_of
 from cqels_opt.spark.runner import SparkRunner
 from cqels_opt.spark.sinks import BatchFunction, FunctionSink
+from cqels_opt.spark.sources import Source, of_messages
 from cqels_opt.spark.stream import DataFrame, SparkSession, StreamRun, as_rows, row_stream
+from cqels_opt.topics import KafkaTopic
 from cqels_opt.trace.writer import TraceFile
 from cqels_opt.windows.frontier import Frontier
 from cqels_opt.windows.instants import Policy
@@ -94,8 +98,8 @@ class CompiledQuery:
 
     def start(
         self,
-        streams: Mapping[str, DataFrame],
-        sink: BatchFunction | PathLike,
+        streams: Mapping[str, Source],
+        sink: BatchFunction | PathLike | KafkaTopic,
         checkpoint: PathLike,
         trace: PathLike | None = None,
         **options: Any,
@@ -174,8 +178,8 @@ class Engine:
 
     def start(
         self,
-        streams: Mapping[str, DataFrame],
-        sink: BatchFunction | PathLike,
+        streams: Mapping[str, Source],
+        sink: BatchFunction | PathLike | KafkaTopic,
         checkpoint: PathLike,
         trace: PathLike | None = None,
         **options: Any,
@@ -187,8 +191,9 @@ class Engine:
         them: docs/networks.md.
 
         ``streams`` are streaming DataFrames by stream IRI, with the columns ``s p o`` (N-Triples terms), ``t`` (timestamp, or
-        milliseconds) and optionally ``g``. ``sink`` is ``f(df, batch_id)``, which may be called twice for a batch, or a folder
-        that gets each batch's answers exactly once, as Parquet (docs/answers.md). ``checkpoint`` is a folder that executors can
+        milliseconds) and optionally ``g``; or :class:`Messages`; or a :class:`KafkaTopic` (docs/sources-and-sinks.md). ``sink`` is
+        ``f(df, batch_id)``, which may be called twice for a batch, or a folder that gets each batch's answers exactly once, as Parquet
+        (docs/answers.md), or a :class:`KafkaTopic`, at least once. ``checkpoint`` is a folder that executors can
         reach; a second start over it continues. Options: ``plan`` (a mode, or ``fixed:`` and plans), ``lateness`` (ms), ``order``
         (a column that orders elements), ``eager``, ``idle_timeout`` (ms of wall clock after which a stream that brings nothing is let go),
         ``on_error`` ("fail" or "skip"), ``trigger`` ("10 seconds"), ``to_the_end``,
@@ -201,8 +206,8 @@ class Engine:
     def _start(
         self,
         queries: Sequence[CompiledQuery],
-        streams: Mapping[str, DataFrame],
-        sink: BatchFunction | PathLike,
+        streams: Mapping[str, Source],
+        sink: BatchFunction | PathLike | KafkaTopic,
         checkpoint: PathLike,
         trace: PathLike | None,
         *,
@@ -241,9 +246,14 @@ class Engine:
         run = StreamRun(driver, runner, coming=self._coming if with_query else None)
         if not driver.streams:
             return run.once()
-        frames = {iri: given[iri.strip("<>")] for iri in driver.streams}
-        frame = row_stream(frames, driver.streams, order)
-        run.ordered = order is not None
+        sources = {iri: given[iri.strip("<>")] for iri in driver.streams}
+        if (messages := of_messages(self.spark, sources, driver.streams, order)) is not None:
+            frame = message_stream(messages, driver.streams)
+            run.messages = reading_of(messages, driver.frontier, driver.streams)
+        else:
+            frames = {iri: source for iri, source in sources.items() if isinstance(source, DataFrame)}
+            frame = row_stream(frames, driver.streams, order)
+            run.ordered = order is not None
         return run.start(frame, folder / "spark", to_the_end=to_the_end, trigger=trigger)
 
     def _coming(self, queries: Sequence[object], options: Mapping[str, Any]) -> list[Member]:
@@ -255,7 +265,11 @@ class Engine:
             found.append(query.member)
         return found
 
-    def _sink(self, sink: BatchFunction | PathLike, programs: Callable[[], Sequence[Program]], with_query: bool) -> Sink:
+    def _sink(
+        self, sink: BatchFunction | PathLike | KafkaTopic, programs: Callable[[], Sequence[Program]], with_query: bool
+    ) -> Sink:
+        if isinstance(sink, KafkaTopic):
+            return KafkaSink(self.spark, sink, programs())
         if isinstance(sink, str | Path):
             return FolderSink(Path(sink).absolute(), programs if with_query else None)
         return FunctionSink(self.spark, sink, programs, with_query)
@@ -263,7 +277,7 @@ class Engine:
     def adaptive(
         self,
         text: str,
-        sink: BatchFunction | PathLike,
+        sink: BatchFunction | PathLike | KafkaTopic,
         state: PathLike | None = None,
         *,
         stream: str | None = None,
@@ -406,9 +420,10 @@ def make_driver(
             "lateness": frontier.lateness,
             "drain": options.drain,
         },
+        tuple(network(programs).feeds),
     )
     log = TraceFile(Path(trace)) if trace is not None else None
     return Driver(folder, programs, runner, sink, frontier, options, identity, (), log, merging=in_thread, population=population)
 
 
-__all__ = ["Adaptive", "CompiledQuery", "Engine"]
+__all__ = ["Adaptive", "CompiledQuery", "Engine", "KafkaTopic", "Messages"]

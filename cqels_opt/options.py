@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from cqels_opt.errors import InputError
+from cqels_opt.topics import KafkaTopic
 
 if TYPE_CHECKING:
     from cqels_opt.windows.instants import Policy
@@ -43,7 +44,8 @@ class RunOptions:
 
     ``report`` and ``t0`` are by window name, ``""`` for all windows. None means that the profile, the dialect or the kind of
     input decides. ``fixed`` is the plans' text of ``--plan fixed:…``, and then ``plan`` is ``"fixed"``. ``out`` None is
-    standard output; with ``out_folder`` it is a folder of Parquet files, a batch each. ``more`` are further queries of the same run;
+    standard output; with ``out_folder`` it is a folder of Parquet files, a batch each; answers go to ``out_topic`` instead where there
+    is one. ``topics`` are streams beside ``streams``. ``more`` are further queries of the same run;
     ``instances`` is the file of the constants of a query that is asked many times.
     """
 
@@ -83,6 +85,9 @@ class RunOptions:
     debug: bool = False
     more: tuple[Path, ...] = ()
     instances: Path | None = None
+    topics: tuple[tuple[str, KafkaTopic], ...] = ()
+    out_topic: KafkaTopic | None = None
+    packages: str | None = None
 
     @property
     def queries(self) -> tuple[Path, ...]:
@@ -109,6 +114,21 @@ class LoadOptions:
     graphs: tuple[tuple[str, Path], ...] = ()
     on_error: OnError = "fail"
     master: str | None = None
+    debug: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class GatewayOptions:
+    """`gateway`: where messages come from, the live folder that they go to, how they are read, and every how many ms a file is written."""
+
+    url: str
+    folder: Path
+    payload: str = "json"
+    every: int = 1000
+    refused: Path | None = None
+    client: str = ""
+    send: str | None = None
+    time_predicate: str = TIME_PREDICATE
     debug: bool = False
 
 

@@ -15,7 +15,7 @@ PACKAGE = Path(__file__).resolve().parents[1] / "cqels_opt"
 STOREYS: list[set[str]] = [
     {"errors"},
     {"rdf", "plans", "stats", "java"},
-    {"lod", "windows", "query", "trace"},
+    {"lod", "windows", "query", "trace", "topics", "gateway"},
     {"verify", "operators", "options", "outcomes"},
     {"spark"},
     {"engine"},

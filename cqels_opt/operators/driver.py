@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -164,10 +164,6 @@ class Driver:
         self.times: dict[str, Timeline] = {}
         self.pending: dict[str, list[SlotCounts]] = {}
         self.restore(None)
-        if self._changed and self.network.fed:
-            raise CheckpointError(
-                f"{folder}: queries that feed each other cannot be changed over a checkpoint; use another folder"
-            )
         if self._changed and population is not None and population.changed:
             raise CheckpointError(
                 f"{folder}: queries came or went while the run went on: start it with those that it was first started with; "
@@ -249,8 +245,7 @@ class Driver:
             raise DataError(self._said(min(rejected, key=lambda r: (r.partition, r.line))))
         files = [*self.state.files, *(f for report in reports for f in report.files)]
         files += self._times_files(number, self._seen(reports))
-        brought = {stream for report in reports for stream in report.streams}
-        self._reached = self.frontier.advance(self.idle.decide(number, brought) if self.idle is not None else ())
+        self._reached = self.frontier.advance(self._idle(number, reports))
         if not self.streams:
             self._reached = self.frontier.value = max(after, *(p.report.origin("") for p in self.programs))
         new: dict[str, list[SlotCounts]] = {}
@@ -310,6 +305,14 @@ class Driver:
             lengths["trace"] = self.trace.put(records)
         self._commit(number, files, done, steps, rejected, reports, lengths)
         return records
+
+    def _idle(self, number: int, reports: Sequence[IngestReport]) -> Collection[str | int]:
+        """The streams and partitions that are let go in a batch."""
+        if self.idle is None:
+            return ()
+        brought: set[str | int] = {stream for report in reports for stream in report.streams}
+        brought |= {partition for report in reports for seen in report.streams.values() for partition in seen.last}
+        return self.idle.decide(number, brought, {n: p.stream for n, p in self.frontier.partitions.items()})
 
     def _upto(self, program: Program) -> int:
         """Up to where a query is looked at: the frontier, or at the end with ``--drain`` until its windows are empty."""
@@ -489,7 +492,7 @@ class Driver:
             looked_at = np.unique(np.array([int(NOWHEN), reported], np.int64))  # as if it were the first instant of all
             step = self._bare(program, number, int(BEFORE_TIME), upto, looked_at, files)
             step = replace(self._planned(program, step, walk=True), joins=planner.physical(parts))
-            tasks.append(self._task(program, step))
+            tasks.append(replace(self._task(program, step), feeds=None))  # its graphs are elements already
         done = self.runner.evaluate(tasks, parts)
         shares = [report for reports in done.shares.values() for report in reports]
         finished = [report for reports in done.finished.values() for report in reports]

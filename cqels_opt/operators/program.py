@@ -150,7 +150,7 @@ class JoinNode:
 
 @dataclass(frozen=True, slots=True)
 class LeftJoinNode:
-    """OPTIONAL. ``tests`` are the EXISTS of its condition, which reads their flags; their inputs are the joined rows."""
+    """OPTIONAL. ``tests`` are the EXISTS and timestamp() of its condition, which reads their flags; their inputs are the joined rows."""
 
     left: Tree
     right: Tree
@@ -186,6 +186,17 @@ class ExistsNode:
     condition: Expression | None
     flag: str
     reads: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StampNode(ExistsNode):
+    """The input with one more column, ``flag``: the time that the pattern, in its variable ``time``, has for the values of ``keys``.
+
+    Unbound where one of these is, or where the pattern has no row of them. It looks things up as EXISTS does: C-SPARQL's timestamp().
+    """
+
+    keys: tuple[str, ...] = ()
+    time: str = ""
 
 
 @dataclass(frozen=True, slots=True)

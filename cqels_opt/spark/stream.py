@@ -19,6 +19,7 @@ from cqels_opt.operators.explained import Format, explained_now
 from cqels_opt.operators.population import Population
 from cqels_opt.operators.sharing import Member
 from cqels_opt.spark.files import FileBatch, OrderedBatch, Reading
+from cqels_opt.spark.messages import MessageBatch, MessageReading
 from cqels_opt.spark.runner import SparkRunner
 from cqels_opt.spark.session import IN_A_BATCH
 from cqels_opt.stats import summary
@@ -121,6 +122,7 @@ class StreamRun:
         self._failure: BaseException | None = None
         self._lock = threading.Lock()
         self.reading: Callable[[], Reading] | None = None
+        self.messages: Callable[[int], MessageReading] | None = None  # of a batch's number, where streams are of messages
         self.ordered = False  # a column orders the elements, also within a batch
         self.chunk: Callable[[int], Path] | None = None  # of a replay: the file of a batch, see :func:`chunk_stream`
 
@@ -157,12 +159,14 @@ class StreamRun:
         if self._on_batch:
             self._on_batch(records)
 
-    def _rows(self, frame: DataFrame, number: int) -> DataFrame | Path | FileBatch | OrderedBatch:
+    def _rows(self, frame: DataFrame, number: int) -> DataFrame | Path | FileBatch | OrderedBatch | MessageBatch:
         """A batch as the runner takes it."""
         if self.chunk:
             return self.chunk(number)
         if self.reading:
             return FileBatch(frame.coalesce(1), self.reading())
+        if self.messages:
+            return MessageBatch(frame.coalesce(self.runner.parallelism), self.messages(number))
         if self.ordered:
             return OrderedBatch(frame.coalesce(1), self.driver.frontier.greatest_times(), self.driver.frontier.lateness)
         return frame if "offset" in frame.columns else numbered(frame, number)
