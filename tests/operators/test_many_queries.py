@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from local_run import Cut
+from local_run import Cut, World, register
 from merged_cases import MergedMaker
 from random_cases import Maker
 from shared_cases import Run, alike
+
+from cqels_opt.errors import InputError
+from cqels_opt.operators.driver import Driver
+from cqels_opt.operators.local import LocalRunner, LocalSink
+from cqels_opt.operators.population import Population
+from cqels_opt.operators.registration import Programs, member_of, record_of
+from cqels_opt.verify import Element
 
 
 def _cut(rng: random.Random, seed: int) -> Cut:
@@ -61,3 +70,51 @@ def test_queries_come_and_go(seed: int, maker: type[Maker], tmp_path: Path, monk
         assert run.queries.names() == there
     for name in run.span:
         assert run.lines_of(name) == run.alone(name), name
+
+
+# ------------------------------------------------------------------ queries that nobody has prepared for
+EX = "http://ex.org/"
+ONE = f"PREFIX : <{EX}> SELECT ?p ?x FROM NAMED :S [RANGE 2s] AS ?w {{ GRAPH ?w {{ ?p :at ?x }} }}"
+OTHER = f"PREFIX : <{EX}> SELECT ?p ?v FROM NAMED :S [RANGE 5s] AS ?w {{ GRAPH ?w {{ ?p :at ?x . ?p :val ?v }} }}"
+
+
+def _elements(number: int) -> list[Element]:
+    rng = random.Random(3)
+    triples = [
+        (f"<{EX}p{rng.randrange(3)}>", *rng.choice([(f"<{EX}at>", f"<{EX}x>"), (f"<{EX}val>", '"1"')])) for _ in range(number)
+    ]
+    return [Element(250 * i, (triple,)) for i, triple in enumerate(triples)]
+
+
+@pytest.mark.parametrize("kind", ["", "SELECT DISTINCT"])
+@pytest.mark.parametrize("at", [1, 4])
+def test_other_queries_begin_with_empty_windows(at: int, kind: str, tmp_path: Path) -> None:
+    elements, other = _elements(60), OTHER.replace("SELECT", kind or "SELECT")
+    source = register(ONE, World({f"{EX}S": [elements]}), tmp_path / "one")
+    how, sink = Cut("6"), LocalSink()
+    made = source.driver(how)
+    there = Population(
+        [member_of(record_of(ONE, "one"))], tmp_path / "state", Programs(tmp_path / "one" / "store", tmp_path / "queries")
+    )
+    named = replace(made.options, named=True)
+    driver = Driver(tmp_path / "state", there.programs(), LocalRunner(), sink, made.frontier, named, population=there)
+    for number, rows in enumerate(source.chunks(how)):
+        if number == at:
+            there.add([member_of(record_of(other, "other"))])
+            with pytest.raises(InputError, match="there is a query 'other' already"):
+                there.add([member_of(record_of(other, "other"))])
+        driver.batch(number, rows)
+    seen = [element for element in elements if element.t > elements[6 * at - 1].t]
+    alone = register(other, World({f"{EX}S": [seen]}), tmp_path / "other").run(Cut("100")).lines
+    said = ', "query": "other"'
+    assert Counter(line.replace(said, "") for line in sink.lines if said in line) == Counter(alone) and alone
+
+
+def test_the_last_query_stays_and_unknown_ones_do_not_go(tmp_path: Path) -> None:
+    source = register(ONE, World({f"{EX}S": [_elements(6)]}), tmp_path / "one")
+    programs = Programs(source.folder / "store", tmp_path / "queries")
+    there = Population([member_of(record_of(ONE, "one"))], tmp_path / "state", programs)
+    with pytest.raises(InputError, match="'one' is the only query that is left: stop the run instead"):
+        there.remove("one")
+    with pytest.raises(InputError, match="there is no query 'two'"):
+        there.remove("two")
