@@ -12,21 +12,23 @@ import random
 import resource
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from itertools import product
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import pyarrow.parquet as parquet
 
 from cqels_opt.bench import apart
-from cqels_opt.bench.contenders import digest_of_lines, median
+from cqels_opt.bench.answers import digest_of_lines
 from cqels_opt.bench.local import load
-from cqels_opt.bench.scenarios import QUERIES, fill_first
+from cqels_opt.bench.published import CONCURRENT
+from cqels_opt.bench.scenarios import QUERIES
 from cqels_opt.bench.screen import console, table
-from cqels_opt.bench.social import PLACES_GRAPH, STREAM, social
+from cqels_opt.bench.social import PLACES_GRAPH, STREAM, fill_first, social
 from cqels_opt.errors import RunError
 from cqels_opt.operators.driver import Driver, DriverOptions
 from cqels_opt.operators.ingest import ROW_SCHEMA
@@ -52,19 +54,6 @@ DIFFERENT = 100
 SECOND = 1_000  # milliseconds: a batch
 WARM_UP = 3  # batches, the filling one among them
 CONTENDERS = ("adaptive", "sub-results", "apart")
-
-PUBLISHED: Mapping[str, Mapping[str, Mapping[int, float]]] = {
-    "Q1'": {
-        "System X": {10: 4.8, 100: 12.3, 1000: 90.4, 5000: 3567},
-        "CQELS": {10: 1.2, 100: 1.9, 1000: 14.5, 5000: 70.1},
-    },
-    "Q2'": {
-        "System X": {10: 302, 100: 778, 1000: 3486, 1200: 5120},
-        "CQELS w/o opt.": {10: 116, 100: 215, 1000: 872, 5000: 3688},
-        "CQELS": {10: 64, 100: 105, 1000: 420, 5000: 1551},
-    },
-}
-"""Milliseconds of the report's Tables 2 and 3, where its numbers of queries are ours; System X ended at 1,200."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,7 +261,6 @@ def study(quick: bool) -> dict[str, Any]:
         "on": "this process alone" if quick else "Spark",
         "concurrent": [_as_json(run) for run in runs],
         "ratios": ratios(runs),
-        "published": PUBLISHED,
     }
 
 
@@ -358,5 +346,5 @@ def show(found: dict[str, Any]) -> None:
 def _published(query: str, contender: str, number: int) -> str:
     """The report's own ratio: of CQELS, or of it without the optimizer."""
     name = {"adaptive": "CQELS", "sub-results": "CQELS w/o opt."}.get(contender, "")
-    took = PUBLISHED.get(query, {}).get(name, {})
-    return f"{took[number] / took[INSTANCES[0]]:.1f}" if number in took else ""
+    took, least = (CONCURRENT.get(query, {}).get(count, {}).get(name) for count in (number, INSTANCES[0]))
+    return f"{took / least:.1f}" if took and least else ""

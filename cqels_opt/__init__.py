@@ -11,6 +11,8 @@ from cqels_opt.errors import CqelsOptError, InputError, QueryError, RunError
 
 if TYPE_CHECKING:
     from cqels_opt.engine import Adaptive, CompiledQuery, Engine, KafkaTopic, Messages
+    from cqels_opt.query.extensions import register_function
+    from cqels_opt.query.uncertainty import register_distribution
 
 __all__ = [
     "Adaptive",
@@ -22,6 +24,8 @@ __all__ = [
     "Messages",
     "QueryError",
     "RunError",
+    "register_distribution",
+    "register_function",
 ]
 
 
@@ -30,4 +34,12 @@ def __getattr__(name: str) -> Any:
         from cqels_opt import engine
 
         return getattr(engine, name)
+    if name == "register_function":
+        from cqels_opt.query.extensions import register_function
+
+        return register_function
+    if name == "register_distribution":
+        from cqels_opt.query.uncertainty import register_distribution
+
+        return register_distribution
     raise AttributeError(f"module 'cqels_opt' has no attribute {name!r}")

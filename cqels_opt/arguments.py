@@ -18,6 +18,7 @@ from cqels_opt.options import (
     CONSTANTS,
     COST_MODELS,
     DIALECTS,
+    FILTERS,
     JOINS,
     PROFILES,
     TIME_PREDICATE,
@@ -28,6 +29,8 @@ from cqels_opt.options import (
     GatewayOptions,
     LoadOptions,
     RunOptions,
+    TraceOptions,
+    parse_address,
     parse_batch,
     parse_bytes,
     parse_duration,
@@ -62,6 +65,7 @@ def make_parser() -> argparse.ArgumentParser:
 
     run = _command(commands, "run", "run a continuous query over streams and static data")
     _query_arguments(run)
+    _ui_argument(run, "show the trace as a page while it runs, and metrics for Prometheus at /metrics (0: any free port)")
 
     explain = _command(commands, "explain", "show the plans with their estimates, without running")
     _query_arguments(explain)
@@ -90,6 +94,8 @@ def make_parser() -> argparse.ArgumentParser:
     trace = _command(commands, "trace", "what a trace file says: plans, switches and why, slow batches")
     trace.add_argument("trace", metavar="FILE.jsonl")
     trace.add_argument("--html", metavar="OUT.html", help="write a self-contained page instead")
+    trace.add_argument("--follow", action="store_true", help="the file of a running job: show what comes, until Ctrl-C")
+    _ui_argument(trace, "with --follow: show it as a page too")
 
     calibrate = _command(commands, "calibrate", "measure on this machine what the cost model counts, for later runs")
     calibrate.add_argument("--show", action="store_true", help="only show the constants in use, and where they come from")
@@ -111,10 +117,23 @@ def make_parser() -> argparse.ArgumentParser:
     gateway.add_argument("--send", metavar="TEXT", help="what a WebSocket server wants to hear first")
 
     bench = _command(commands, "bench", "run scenarios of the benchmark harness")
-    bench.add_argument("scenarios", nargs="*", metavar="SCENARIO", help="default: all of them")
-    bench.add_argument("--list", action="store_true", help="list the scenarios")
+    bench.add_argument(
+        "scenarios", nargs="*", metavar="SCENARIO", help="a name of --list, or a file my.toml (default: evaluation)"
+    )
+    bench.add_argument("--list", action="store_true", help="list the scenarios and the contenders")
     bench.add_argument("--quick", action="store_true", help="at small scale")
     bench.add_argument("--json", metavar="OUT", help="write the figures as JSON")
+    bench.add_argument("--html", metavar="OUT", help="write figures and pictures as one page that needs no network")
+    bench.add_argument("--page", metavar="OUT.md", help="of evaluation: write its page in Markdown")
+    bench.add_argument(
+        "--contender",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="one more contender: a Python or TOML file; may be repeated",
+    )
+
+    bench.add_argument("--no-spark", action="store_true", help="leave out the contenders of scenarios that need Spark")
 
     demo = _command(commands, "demo", "two continuous queries over the departures and the weather of New York's airports in 2013")
     days = demo.add_mutually_exclusive_group()
@@ -198,6 +217,10 @@ def _query_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     how.add_argument("--joins", choices=JOINS, default="auto", help="default: auto")
     how.add_argument(
+        "--filters", choices=FILTERS, default="cost",
+        help="where filters stand among the joins: by cost (default), early, late (those on probabilities), or heuristics H1 to H4",
+    )  # fmt: skip
+    how.add_argument(
         "--cost-model", choices=COST_MODELS, default="default", help="default, or paper: the cost functions of the CQELS report"
     )
     how.add_argument(
@@ -226,6 +249,10 @@ def _query_arguments(parser: argparse.ArgumentParser) -> None:
     )
     how.add_argument("--packages", metavar="COORDINATES", help="what Spark loads for Kafka (default: its own connector)")
     _master_argument(how)
+
+
+def _ui_argument(parser: argparse.ArgumentParser, what: str) -> None:
+    parser.add_argument("--ui", type=_type(parse_address), metavar="[HOST:]PORT", help=what)
 
 
 def _graph_argument(parser: argparse._ActionsContainer) -> None:
@@ -292,6 +319,7 @@ def run_options(words: argparse.Namespace) -> RunOptions:
         joins=words.joins,
         cost_model=words.cost_model,
         constants=words.constants,
+        filters=words.filters,
         sub_result_bytes=words.sub_result_bytes,
         instances=Path(words.instances) if words.instances is not None else None,
         batch=words.batch,
@@ -302,6 +330,7 @@ def run_options(words: argparse.Namespace) -> RunOptions:
         out=None if words.out.startswith(SCHEME) else _out(words.out),
         out_folder=not words.out.startswith(SCHEME) and _is_folder(words.out),
         follow=words.follow,
+        ui=getattr(words, "ui", None),
         master=words.master,
         debug=words.debug,
     )
@@ -315,6 +344,14 @@ def _check_together(options: RunOptions) -> None:
         raise InputError("--stream: topics cannot be mixed with files or folders in one run; give a topic for each stream")
     if options.plan == "spark" and options.joins != "auto":
         raise InputError("--joins: --plan spark leaves the joins to Spark; leave one of the two out")
+    if options.filters.startswith("H") and options.plan != "adaptive":
+        raise InputError(
+            f"--filters {options.filters} orders the joins as well: leave --plan out, or take --filters early or late"
+        )
+    if options.filters != "cost" and options.plan in ("spark", "fixed"):
+        raise InputError(
+            f"--filters {options.filters}: --plan {options.plan} has its own places for filters; leave one of the two out"
+        )
     if options.batch_bytes is not None and not live:
         raise InputError("--batch-bytes: it is for live folders; say with --batch how much of a replay a micro-batch takes")
     if options.batch_bytes == 0:
@@ -405,10 +442,31 @@ def calibrate_options(words: argparse.Namespace) -> CalibrateOptions:
     return CalibrateOptions(words.show, not words.no_spark, words.master, words.debug)
 
 
+def trace_options(words: argparse.Namespace) -> TraceOptions:
+    """The options of `trace`. A file that is followed need not be there yet."""
+    file = new_file(words.trace, "trace") if words.follow else existing_file(words.trace, "trace")
+    html = new_file(words.html, "--html") if words.html is not None else None
+    if html and words.follow:
+        raise InputError(
+            "--html: a page is written of what is there; leave --follow out, or give --ui PORT for a page that follows"
+        )
+    if words.ui and not words.follow:
+        raise InputError("--ui: it is for a trace that grows: add --follow, or write a page with --html OUT.html")
+    if html and html.resolve() == file.resolve():
+        raise InputError(f"--html {html}: the file is given twice, and would be overwritten")
+    return TraceOptions(file, html, words.follow, words.ui)
+
+
 def bench_options(words: argparse.Namespace) -> BenchOptions:
     """The options of `bench`."""
-    json = new_file(words.json, "--json") if words.json is not None else None
-    return BenchOptions(tuple(words.scenarios), words.list, words.quick, json, words.debug)
+    json, html, page = (
+        new_file(text, option) if text is not None else None
+        for option, text in (("--json", words.json), ("--html", words.html), ("--page", words.page))
+    )
+    contenders = tuple(existing(path, "--contender") for path in words.contender)
+    return BenchOptions(
+        tuple(words.scenarios), words.list, words.quick, json, html, page, contenders, not words.no_spark, words.debug
+    )
 
 
 def demo_options(words: argparse.Namespace) -> DemoOptions:

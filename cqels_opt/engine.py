@@ -32,6 +32,7 @@ from cqels_opt.operators.subresults import BYTES_BUDGET
 from cqels_opt.operators.workshop import in_thread
 from cqels_opt.plans.cost import Shuffled
 from cqels_opt.plans.physical import CHOSEN_FROM, By
+from cqels_opt.plans.placing import Placing
 from cqels_opt.query.algebra import Operator, Query
 from cqels_opt.query.printing import to_text
 from cqels_opt.spark import prepare
@@ -194,9 +195,9 @@ class Engine:
         milliseconds) and optionally ``g``; or :class:`Messages`; or a :class:`KafkaTopic` (docs/sources-and-sinks.md). ``sink`` is
         ``f(df, batch_id)``, which may be called twice for a batch, or a folder that gets each batch's answers exactly once, as Parquet
         (docs/answers.md), or a :class:`KafkaTopic`, at least once. ``checkpoint`` is a folder that executors can
-        reach; a second start over it continues. Options: ``plan`` (a mode, or ``fixed:`` and plans), ``lateness`` (ms), ``order``
-        (a column that orders elements), ``eager``, ``idle_timeout`` (ms of wall clock after which a stream that brings nothing is let go),
-        ``on_error`` ("fail" or "skip"), ``trigger`` ("10 seconds"), ``to_the_end``,
+        reach; a second start over it continues. Options: ``plan`` (a mode, or ``fixed:`` and plans), ``filters`` (as ``--filters``),
+        ``lateness`` (ms), ``order`` (a column that orders elements), ``eager``, ``idle_timeout`` (ms of wall clock after which a
+        stream that brings nothing is let go), ``on_error`` ("fail" or "skip"), ``trigger`` ("10 seconds"), ``to_the_end``,
         ``continue_changed`` (the queries may differ from those of the checkpoint: docs/checkpoints.md).
         """
         if not self.queries:
@@ -213,6 +214,7 @@ class Engine:
         *,
         with_query: bool,
         plan: str = "adaptive",
+        filters: str = "cost",
         lateness: int = 0,
         order: str | None = None,
         eager: bool = False,
@@ -237,7 +239,7 @@ class Engine:
             Frontier(needed, lateness, eager),
             DriverOptions(
                 skip_bad=on_error == "skip",
-                plan=replace(plan_mode(plan), machine=machine_of(self.spark)),
+                plan=replace(plan_mode(plan, filters=filters), machine=machine_of(self.spark)),
                 idle_timeout=idle_timeout,
                 continue_changed=continue_changed,
             ),
@@ -359,10 +361,29 @@ _JOINS: Mapping[str, tuple[By, ...]] = {
 }
 
 
+_PLACED: Mapping[str, Placing] = {
+    "cost": "cost",
+    "early": "early",
+    "late": "late",
+    "H1": "last",
+    "H2": "last",
+    "H3": "early",
+    "H4": "late",
+}
+
+
 def plan_mode(
-    plan: str, fixed: str | None = None, cost_model: str = "default", constants: str = "measured", joins: str = "auto"
+    plan: str,
+    fixed: str | None = None,
+    cost_model: str = "default",
+    constants: str = "measured",
+    joins: str = "auto",
+    filters: str = "cost",
 ) -> PlanMode:
-    """``--plan``: a mode, or ``fixed:PLANS``; ``--cost-model`` and ``--constants``; and ``--joins``, what may do the joins."""
+    """``--plan``: a mode, or ``fixed:PLANS``; ``--cost-model`` and ``--constants``; ``--joins``, what may do the joins; ``--filters``.
+
+    The heuristics of Keskisärkkä et al. 2021 (§4.1) add up: H1 and H2 order the joins, H3 and H4 place filters.
+    """
     from cqels_opt.plans import parse_plans
 
     if plan.startswith("fixed:"):
@@ -372,7 +393,12 @@ def plan_mode(
     plans = parse_plans(fixed) if fixed is not None else None
     calibration = known() if constants == "measured" else Calibration()
     shuffled, by = _SHUFFLED.get(joins, "nothing"), _JOINS.get(joins, (By.REPLICATED,))
-    return PlanMode(plan, plans, cost_model, calibration=calibration, shuffled=shuffled, joins=by)
+    if filters not in _PLACED:
+        raise InputError(f"{filters!r} is no place for filters: choose from {', '.join(_PLACED)}")
+    if filters.startswith("H"):
+        plan = "heuristic"
+    how = PlanMode(plan, plans, cost_model, calibration=calibration, shuffled=shuffled, joins=by)
+    return replace(how, placing=_PLACED[filters], graphs=filters != "H1")
 
 
 def check_streams(needed: Sequence[str], given: Mapping[str, object]) -> None:

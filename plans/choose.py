@@ -2,8 +2,8 @@
 
 ``adaptive`` takes the cheapest plan now. A switch moves no state (DESIGN §4.3), so nothing is charged for it; only a near
 tie keeps the current plan, which spares the trace a flicker between equals. ``static`` is what a database does: the
-cheapest plan when the first elements have come, kept for ever. ``first`` joins in the order written, ``worst`` takes the
-dearest retained join order, and given plans are kept as they are.
+cheapest plan when the first elements have come, kept for ever. ``first`` joins in the order written, ``heuristic`` by ranks that the
+graph has, ``worst`` takes the dearest retained join order, and given plans are kept as they are.
 """
 
 from __future__ import annotations
@@ -20,12 +20,13 @@ from numpy.typing import NDArray
 from cqels_opt.plans import plan as planning
 from cqels_opt.plans import ranking
 from cqels_opt.plans.cardinality import Estimator
-from cqels_opt.plans.cost import Constants, CostModel, JoinShape, model_named
-from cqels_opt.plans.enumerate import PAIR_BUDGET, Pair, join_pairs
+from cqels_opt.plans.cost import Constants, CostModel, model_named
+from cqels_opt.plans.enumerate import PAIR_BUDGET, Pair
 from cqels_opt.plans.feedback import Feedback
 from cqels_opt.plans.greedy import greedy_pairs
 from cqels_opt.plans.leaves import Assumptions, Leaves
 from cqels_opt.plans.memo import Memo
+from cqels_opt.plans.placing import Placing, operators_among
 from cqels_opt.plans.plan import Plan, PlanError, PlanOperator
 from cqels_opt.plans.plan_text import parse_plan
 from cqels_opt.plans.query_graph import QueryGraph
@@ -36,19 +37,18 @@ from cqels_opt.plans.statistics import Key, StatisticKey, Statistics
 from cqels_opt.plans.validity import Hinge, hinges
 from cqels_opt.plans.walks import WALKS, Corrections, Walk
 
-State: TypeAlias = "tuple[str, list[float], bool, list[tuple[RelationSet, float]], list[tuple[RelationSet, float, float]]]"
+State: TypeAlias = (
+    "tuple[str, list[float], bool, list[tuple[RelationSet, float]], list[tuple[RelationSet, float, float]], list[str]]"
+)
 """What a restart needs to know of one delta source."""
 
 Learnt: TypeAlias = "Mapping[frozenset[str], float]"
 """Observed rows of sets of relations, by their names."""
 
-MODES = ("adaptive", "static", "first", "worst")
+MODES = ("adaptive", "static", "first", "worst", "heuristic")
 
-HEAVY = 8.0
-"""A filter that costs at least so many evaluations of a plain one is an operator of its own, placed where it costs least."""
-
-LIFTED = 2
-"""So many filters at most, the heaviest: each doubles the sub-patterns."""
+FORMER = 3
+"""So many plans that were chosen before are priced with every batch, for the trace."""
 
 NEAR_TIE = 0.01
 """The current plan is kept unless the cheapest is cheaper by more than this share of its own cost."""
@@ -61,7 +61,8 @@ class Choice:
     ``operators`` and ``estimated`` (rows after each operator) are in the order of execution. ``cost`` is in the cost
     model's unit. ``filters`` are those that each operator evaluates, in this order. ``runner_up`` is the cheapest other plan. ``previous``
     and ``reason`` are empty unless ``switched``. ``assumed`` names the statistics that nobody had observed. ``retained``
-    counts the alternatives in the memo. ``fallback`` says that the block was too large to search and was planned greedily.
+    counts the alternatives in the memo. ``fallback`` says that the block was too large to search and was planned greedily. ``former``
+    are the plans that were chosen before this one, the last one first, with what they would cost now.
     """
 
     source: str
@@ -76,6 +77,7 @@ class Choice:
     assumed: tuple[StatisticKey, ...]
     retained: int
     fallback: bool
+    former: tuple[Ranked, ...] = ()
 
     @property
     def switched(self) -> bool:
@@ -88,7 +90,8 @@ class Optimizer:
 
     ``sources`` names the relations whose deltas are planned for. ``cost_model`` is ``default``, ``paper`` or a model.
     ``mode`` is one of :data:`MODES`, or the plans to keep, one a source. ``feedback`` lets what :meth:`observe` is told correct
-    the estimates. Raises :class:`PlanError` where a plan does not fit the graph, and ValueError for a name that is none.
+    the estimates. ``placing`` says where filters stand (``placing.py``). Raises :class:`PlanError` where a plan does not fit the
+    graph, and ValueError for a name that is none.
     """
 
     def __init__(
@@ -102,6 +105,7 @@ class Optimizer:
         assumptions: Assumptions | None = None,
         pair_budget: int = PAIR_BUDGET,
         feedback: bool = False,
+        placing: Placing = "cost",
     ) -> None:
         for source in sources:
             if source not in graph.index or graph.relations[graph.index[source]].kind != "inner":
@@ -110,18 +114,19 @@ class Optimizer:
             raise ValueError(f"there is no plan mode {mode!r}; choose one of {', '.join(MODES)}, or give the plans")
         self.sources = tuple(sources)
         self.model = model_named(cost_model, constants)
-        lifted = graph.with_filter_units(_lifted(graph, self.model, mode))
-        pairs = join_pairs(lifted, pair_budget)
-        if pairs is None and lifted.relations != graph.relations and isinstance(mode, str):
-            lifted, pairs = graph, join_pairs(graph, pair_budget)
-        self.graph = graph = lifted
+        graph, pairs = operators_among(graph, self.model, mode, placing, pair_budget)
+        self.graph = graph
+        self._weights = graph.weights
         self.mode = mode if isinstance(mode, str) else "fixed"
         self._kept: dict[str, Plan] = {}
         if not isinstance(mode, str):
             self._kept = _checked(mode, graph, self.sources)
         elif mode == "first":
             self._kept = {source: planning.written_order(graph, source) for source in self.sources}
+        elif mode == "heuristic":
+            self._kept = {source: planning.heuristic_order(graph, source) for source in self.sources}
         self._current: dict[str, Plan] = {}
+        self._former: dict[str, tuple[Plan, ...]] = {}
         self._seen: dict[str, NDArray[np.float64]] = {}
         self._estimated: dict[str, dict[RelationSet, tuple[float, float]]] = {}
         self._known: dict[str, Corrections] = {}
@@ -172,8 +177,13 @@ class Optimizer:
         What a filter keeps counts for all delta sources together, so the first one's statistics stand for all.
         """
         kept = [float(self.leaves.factors[0, self.leaves.filter_factor(i)]) for i in range(len(self.graph.filters))]
-        ranks = {f.name: (share - 1) / f.weight for f, share in zip(self.graph.filters, kept)}
+        ranks = {f.name: (share - 1) / self._weights[f.name] for f, share in zip(self.graph.filters, kept)}
         return tuple(sorted(ranks, key=ranks.__getitem__))
+
+    def weigh(self, weights: Mapping[str, float]) -> None:
+        """From now on some filters weigh as much as it was measured. Which of them are operators was decided by what was declared."""
+        self._weights = {name: weights.get(name, known) for name, known in self._weights.items()}
+        self._memo.weigh(self._weights)
 
     def alternatives(self, source: str, k: int = 10) -> list[Ranked]:
         """The ``k`` cheapest retained plans of a delta source under the last statistics, cheapest first."""
@@ -270,7 +280,8 @@ class Optimizer:
 
     # ------------------------------------------------------------------ a restart
     def state(self) -> dict[str, State]:
-        """Each source's current plan, the statistics it was chosen from (NaN: not observed), whether it is kept, feedback, estimates."""
+        """Each source's current plan, the statistics it was chosen from (NaN: not observed), whether it is kept, feedback, estimates,
+        and the plans before."""
         return {
             source: (
                 str(plan),
@@ -278,13 +289,15 @@ class Optimizer:
                 source in self._kept,
                 self._feedback[source].state() if self._feedback else [],
                 [(relations, *found) for relations, found in self._estimated.get(source, {}).items()],
+                [str(former) for former in self._former.get(source, ())],
             )
             for source, plan in self._current.items()
         }
 
     def resume(self, state: Mapping[str, State]) -> None:
         """Goes on from the :meth:`state` of an optimizer of the same block; a plan that this one does not retain is forgotten."""
-        for source, (text, seen, kept, learnt, estimated) in state.items():
+        for source, (text, seen, kept, learnt, estimated, *former) in state.items():  # of before there were these: no last one
+            self._former[source] = tuple(parse_plan(text) for texts in former for text in texts)
             self._estimated[source] = {relations: (rows, factor) for relations, rows, factor in estimated}
             if self._feedback and not self.fallback:
                 self._feedback[source] = Feedback.of(learnt)
@@ -307,6 +320,8 @@ class Optimizer:
         if previous is not None:
             reason = reasons(self._memo, source, previous, chosen.plan, self._seen[source])
             reason += corrected(self._memo, source, self._estimated.get(source, {}))
+            others = (plan for plan in self._former.get(source, ()) if plan not in (previous, chosen.plan))
+            self._former[source] = (previous, *others)[:FORMER]
         self._current[source] = chosen.plan
         if previous is not None or source not in self._seen or self._has_rows(source):
             self._seen[source] = raw
@@ -326,6 +341,11 @@ class Optimizer:
             self.leaves.assumed(source),
             self._memo.retained(source),
             self.fallback,
+            tuple(
+                Ranked(plan, cost)
+                for plan in self._former.get(source, ())
+                if (cost := ranking.cost_of(self._memo, source, plan)) is not None
+            ),
         )
 
     def _select(self, source: str, best: Ranked) -> Ranked:
@@ -365,7 +385,9 @@ class Optimizer:
     def _greedy_memo(self) -> Memo:
         estimator = Estimator(self.leaves)
         found = [pair for number in range(len(self.sources)) for pair in greedy_pairs(estimator, number)]
-        return Memo(self.leaves, self._wanted(found), self.model)
+        memo = Memo(self.leaves, self._wanted(found), self.model)
+        memo.weigh(self._weights)
+        return memo
 
 
 def _checked(plans: Mapping[str, Plan], graph: QueryGraph, sources: Sequence[str]) -> dict[str, Plan]:
@@ -377,14 +399,3 @@ def _checked(plans: Mapping[str, Plan], graph: QueryGraph, sources: Sequence[str
             raise PlanError(f"delta source {source!r} has no plan")
         planning.check(plans[source], graph, source)
     return dict(plans)
-
-
-def _lifted(graph: QueryGraph, model: CostModel, mode: str | Mapping[str, Plan]) -> frozenset[str]:
-    """The filters that are operators: of given plans those that they name, otherwise the heaviest, where the model prices them."""
-    if not isinstance(mode, str):
-        named = {name for plan in mode.values() for name in planning.relations(plan)}
-        return frozenset(f.name for f in graph.filters if f.name in named)
-    if mode == "first" or not model.operators(JoinShape(True, True, True, "filter")):
-        return frozenset()
-    heavy = sorted((f for f in graph.filters if f.weight >= HEAVY and f.variables), key=lambda f: -f.weight)
-    return frozenset(f.name for f in heavy[:LIFTED])

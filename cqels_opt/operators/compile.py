@@ -39,11 +39,13 @@ from cqels_opt.operators.subresults import BYTES_BUDGET
 from cqels_opt.operators.timestamps import latest, stamps
 from cqels_opt.plans import JoinKind
 from cqels_opt.query import algebra as a
+from cqels_opt.query.extensions import given_functions
 from cqels_opt.query.graphs import in_each, within
 from cqels_opt.query.reading import line_and_column
 from cqels_opt.query.scope import seeded, uses_now
 from cqels_opt.query.scope import variables as read_by
 from cqels_opt.query.templates import INSTANCE
+from cqels_opt.query.uncertainty.families import given_families
 from cqels_opt.query.visible import visible
 from cqels_opt.windows.instants import Report
 
@@ -53,7 +55,8 @@ BRANCHES = 16  # more UNION branches than this are joined above instead of each 
 class Compiler:
     """Compiles one query over one static store. ``folder`` takes the static relations that are made on the way.
 
-    ``budget`` bounds the bytes of the sub-results of each block. Of relations in the ``shared`` folder those of other queries are used.
+    ``budget`` bounds the bytes of the sub-results of each block. Without ``lazy`` each BIND is evaluated where it is written. Of relations
+    in the ``shared`` folder those of other queries are used.
     """
 
     def __init__(
@@ -64,12 +67,13 @@ class Compiler:
         report: Report,
         distinct: bool = False,
         budget: int = BYTES_BUDGET,
+        lazy: bool = True,
         shared: Path | None = None,
     ) -> None:
         if query.dataset is not None:
             query = replace(query, body=within(query.body, query.dataset.named))
-        self.query = query
-        self.building = BlockBuilder(query, store, folder, report, distinct, budget, shared)
+        self.query, self.lazy = query, lazy
+        self.building = BlockBuilder(query, store, folder, report, distinct, budget, lazy, shared)
         self.fresh = 0
         self._in_static = False
         self._outside: set[str] = set()  # what rows outside the pattern in hand bind, which is evaluated for each of them
@@ -94,6 +98,7 @@ class Compiler:
             self.building.store_folder,
             self.building.store.seed,
             f"<{self.query.output.strip('<>')}>" if self.query.output else None,
+            (*given_functions(), *given_families()),
             instances,
         )
 
@@ -244,7 +249,7 @@ class Compiler:
         if isinstance(left, Draft) and isinstance(right, Draft) and (both := merged(left, right)) is not None:
             return both
         (left_below, early), (right_below, late) = lifted(left, right), lifted(right, left)
-        if early or late:
+        if self.lazy and (early or late):
             return bound(self._join(left_below, right_below), [*early, *late])
         if stands_above(left, mentioned(right)):
             return replace(left, inputs=[self._join(left.inputs[0], right), *left.inputs[1:]])
@@ -297,7 +302,7 @@ class Compiler:
             return replace(inner, inputs=[self._filter(inner.inputs[0], condition), *inner.inputs[1:]])
         if isinstance(inner, Above) and isinstance(inner.node, p.ExtendNode):
             bind = (inner.node.variable, inner.node.expression)
-            below = without(condition, bind)
+            below = without(condition, bind) if self.lazy else None
             if below is not None and (below is condition or plain):
                 return bound(self._filter(inner.inputs[0], below), [bind])
         if (test := _existence(condition)) is not None and not moves(test.pattern):

@@ -298,6 +298,7 @@ class Driver:
                 jobs,
                 lag,
                 done.finished.get(p.id, []),
+                done.shares.get(p.id, []),
             )
             for p in self.programs
         ]
@@ -458,7 +459,9 @@ class Driver:
     def _bare(self, program: Program, number: int, after: int, upto: int, looked_at: Ints, files: Sequence[SlotFile]) -> Step:
         run, dropped = f"{self.run}-{program.id}", dict(self.state.dropped)
         made = self.population.pages if self.population is not None else ()
-        return Step(str(self.folder), run, number, after, upto, looked_at, (*files, *self.pages, *made), dropped)
+        found = (*files, *self.pages, *made)
+        remember = self.options.plan.remember
+        return Step(str(self.folder), run, number, after, upto, looked_at, found, dropped, remember=remember)
 
     def _planned(self, program: Program, step: Step, walk: bool) -> Step:
         planner = self.planners[program.id]

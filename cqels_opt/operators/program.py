@@ -11,8 +11,10 @@ from typing import TypeAlias
 from cqels_opt.lod.store import StaticPattern
 from cqels_opt.plans import JoinKind
 from cqels_opt.query.algebra import Aggregate, Expression, Operator, Variable, Window
+from cqels_opt.query.extensions import Extension
 from cqels_opt.query.scope import uses_now
 from cqels_opt.query.templates import INSTANCE
+from cqels_opt.query.uncertainty.families import Family
 from cqels_opt.windows.instants import Report
 from cqels_opt.windows.intervals import BEFORE_TIME
 from cqels_opt.windows.slots import Shape
@@ -391,6 +393,9 @@ class Program:
     store: str
     seed: int
     output: str | None = None  # the stream that its answers are, in angle brackets, where its text names it
+    given: tuple[
+        Extension | Family, ...
+    ] = ()  # functions and distributions of a user: registered wherever the program is unpacked
     instances: Instances | None = None
 
     @property

@@ -112,7 +112,7 @@ class Programs:
 
         def work() -> Program:
             report, as_set = first.meaning.report, first.meaning.duplicates == "set"
-            compiler = Compiler(query, store, folder, report, as_set, first.budget, shared)
+            compiler = Compiler(query, store, folder, report, as_set, first.budget, shared=shared)
             return compiler.compile(unit.id, first.meaning.operator, instances)
 
         return self._do(work)

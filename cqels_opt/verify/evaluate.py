@@ -39,6 +39,17 @@ def evaluate(query: Query, inputs: Inputs, options: Options, only: Iterable[int]
 
     ``only`` restricts the answers (not the instants) to some times, for a second look at a few of them.
     """
+    answers: Answers = Counter()
+    for at, sign, rows in stepwise(query, inputs, options, only):
+        for row, count in rows.items():
+            answers[at, sign, row] += count
+    return answers
+
+
+def stepwise(
+    query: Query, inputs: Inputs, options: Options, only: Iterable[int] | None = None
+) -> Iterator[tuple[int, str, Counter[Row]]]:
+    """The same instant by instant: its time, ``+``, ``-`` or ``=``, and what is put out."""
     streams = _sorted_streams(query, inputs)
     times = _times(query, streams)
     every = instants(query, times, options)
@@ -67,7 +78,6 @@ def evaluate(query: Query, inputs: Inputs, options: Options, only: Iterable[int]
         for w in query.windows
     ]
 
-    answers: Answers = Counter()
     before: Counter[Row] | None = Counter()  # None: the instant was not looked at
     for at, following in zip(every, [*every[1:], None]):
         changed = [h.move(content(h.window, times[h.window.name], at, t0_of(h.window, options))) for h in held]
@@ -85,9 +95,8 @@ def evaluate(query: Query, inputs: Inputs, options: Options, only: Iterable[int]
         else:
             now = before
         if at in wanted:
-            _put_out(answers, at, operator, now, before or Counter())
+            yield at, *_put_out(operator, now, before or Counter())
         before = now
-    return answers
 
 
 def moments(query: Query, inputs: Inputs, options: Options) -> list[int]:
@@ -131,19 +140,16 @@ def _load(engine: SparqlEngine, plain: Plain, inputs: Inputs) -> list[Triple]:
     return default
 
 
-def _put_out(answers: Answers, at: int, operator: str, now: Counter[Row], before: Counter[Row]) -> None:
+def _put_out(operator: str, now: Counter[Row], before: Counter[Row]) -> tuple[str, Counter[Row]]:
     """RSTREAM: the bag. ISTREAM: what it has and had not at the previous instant. DSTREAM: the reverse."""
     match operator:
         case "rstream":
-            sign, rows = "=", now
+            return "=", now
         case "istream":
-            sign, rows = "+", now - before
+            return "+", now - before
         case "dstream":
-            sign, rows = "-", before - now
-        case _:
-            raise InputError(f"unknown output operator {operator!r}")
-    for row, count in rows.items():
-        answers[at, sign, row] += count
+            return "-", before - now
+    raise InputError(f"unknown output operator {operator!r}")
 
 
 def _sorted_streams(query: Query, inputs: Inputs) -> dict[str, list[Element]]:
