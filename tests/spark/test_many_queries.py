@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import Counter
 from datetime import UTC
@@ -29,6 +30,9 @@ WHERE = """PREFIX : <http://ex.org/>
 SELECT ?name FROM NAMED :S [RANGE 5s] AS ?w WHERE { GRAPH ?w { :$who$ :at ?l } GRAPH :map { ?l :name ?name } }"""
 
 
+ALL = f"PREFIX : <{EX}> SELECT ?p FROM NAMED :S [NOW] AS ?w WHERE {{ GRAPH ?w {{ ?p :at ?l }} }}"
+
+
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
     return write_world(tmp_path_factory.mktemp("world"), 80)
@@ -36,6 +40,14 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
 
 def where(who: str) -> str:
     return WHERE.replace("$who$", who)
+
+
+def put(folder: Path, number: int, arrived: list[tuple[str, str, str, int]]) -> None:
+    """The next file of a stream, whose time of modification tells its place."""
+    path = folder / f".{number}"
+    write_rows(path, arrived[20 * number : 20 * number + 20])
+    os.utime(path, (1_000_000_000 + number, 1_000_000_000 + number))
+    path.rename(folder / f"{number}.json")
 
 
 def test_one_text_with_a_file_of_constants(spark: SparkSession, files: Files, tmp_path: Path) -> None:
@@ -80,12 +92,13 @@ def test_queries_come_and_go(spark: SparkSession, files: Files, tmp_path: Path) 
     arrived = rows(80)
     (tmp_path / "in").mkdir()
     for number in range(3):
-        write_rows(tmp_path / "in" / f"{number}.json", arrived[20 * number : 20 * number + 20])
+        put(tmp_path / "in", number, arrived)
 
     def started(sink: Changing) -> Any:
         engine = cq.Engine(spark, static=files.static, graphs={MAP: files.places})
         for name, who in (("one", "p1"), ("two", "p2")):
             engine.register(where(who), id=name)
+        engine.register(ALL, id="all")  # has answers with every batch, so that the sink is called
         stream = spark.readStream.schema("s string, p string, o string, t long").option("maxFilesPerTrigger", 1)
         frame = stream.json(str(tmp_path / "in"))
         sink.run = engine.start({STREAM: frame}, sink, tmp_path / "state", to_the_end=True)
@@ -95,20 +108,20 @@ def test_queries_come_and_go(spark: SparkSession, files: Files, tmp_path: Path) 
     sink = Changing()
     run = started(sink)
     run.await_termination()
-    assert run.queries == ("two", "three")
+    assert run.queries == ("two", "three", "all")
     with pytest.raises(InputError, match="there is no query 'one'"):
         run.remove("one")
     with pytest.raises(InputError, match=r"it reads the stream <http://ex.org/T>, which this run does not"):
         run.add(where("p1").replace(":S", ":T"), id="other")
-    write_rows(tmp_path / "in" / "3.json", arrived[60:])
+    put(tmp_path / "in", 3, arrived)
     again = started(sink)
     again.await_termination()
-    assert again.queries == ("two", "three") and set(again.plans()) == {"like-one"}
+    assert again.queries == ("two", "three", "all") and set(again.plans()) == {"like-one", "all"}
 
     found: dict[str, Counter[int]] = {"one": Counter(), "two": Counter(), "three": Counter()}
     for batch in sink.batches.values():
         for row in batch:
-            found[row["query"]][round(row["time"].replace(tzinfo=UTC).timestamp() * 1000)] += 1
+            found.setdefault(row["query"], Counter())[round(row["time"].replace(tzinfo=UTC).timestamp() * 1000)] += 1
     inputs, last = files.inputs(), arrived[-1][3]
     ends = [_frontier(arrived[: 20 * number]) for number in (1, 2)]
     spans = {"one": (0, ends[1]), "two": (0, last), "three": (ends[0], last)}
@@ -134,7 +147,7 @@ def test_a_folder_of_answers_names_instances(spark: SparkSession, files: Files, 
     engine = cq.Engine(spark, static=files.static, graphs={MAP: files.places})
     for number in (1, 2):
         engine.register(where(f"p{number}"), id=f"q{number}")
-    engine.register(f"PREFIX : <{EX}> SELECT ?p FROM NAMED :S [NOW] AS ?w WHERE {{ GRAPH ?w {{ ?p :at ?l }} }}", id="all")
+    engine.register(ALL, id="all")
     frame = spark.readStream.schema("s string, p string, o string, t long").json(str(tmp_path / "in"))
     engine.start({STREAM: frame}, tmp_path / "out", tmp_path / "state", to_the_end=True).await_termination()
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["query=all", "query=like-q1"]
