@@ -127,7 +127,7 @@ def test_queries_come_and_go(spark: SparkSession, files: Files, tmp_path: Path) 
     spans = {"one": (0, ends[1]), "two": (0, last), "three": (ends[0], last)}
     for name, (first, upto) in spans.items():
         alone = evaluate(parse(where(f"p{1 + list(spans).index(name)}")), inputs, Options())
-        want = Counter(dict.fromkeys((), 0))
+        want: Counter[int] = Counter()
         for (time, _, _), count in alone.items():
             if first < time < upto:
                 want[time] += count
