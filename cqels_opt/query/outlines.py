@@ -38,7 +38,7 @@ def outline(query: a.Query) -> Outline | None:
     return Outline(replace(query, text="", clauses=(), base=None, output=None, file="", body=body), tuple(values))
 
 
-def filled(query: a.Query, nodes: Sequence[a.Node]) -> a.Algebra:
+def filled(query: a.Query, nodes: Sequence[a.Name]) -> a.Algebra:
     """The body of an outline with these terms, or variables, in its holes."""
     return _Constants(lambda hole: nodes[int(hole.removeprefix(HOLE))], holes=True).algebra(query.body)
 
@@ -46,17 +46,20 @@ def filled(query: a.Query, nodes: Sequence[a.Node]) -> a.Algebra:
 class _Constants:
     """Puts something else where constants, or holes, are."""
 
-    def __init__(self, put: Callable[[str], a.Node], holes: bool = False) -> None:
+    def __init__(self, put: Callable[[str], a.Name], holes: bool = False) -> None:
         self._put, self._holes = put, holes
         self.values: list[a.Term] = []
 
     def node(self, node: a.Node) -> a.Node:
-        """A subject or object."""
+        """A subject or object. Triple terms with variables are left as they are."""
+        return node if isinstance(node, a.TripleTerm) else self._name(node)
+
+    def _name(self, node: a.Name) -> a.Name:
         if isinstance(node, a.Variable):
             return self._put(node.name) if self._holes and node.name.startswith(HOLE) else node
         return node if self._holes else self._taken(node)
 
-    def _taken(self, term: a.Term) -> a.Node:
+    def _taken(self, term: a.Term) -> a.Name:
         found = self._put(term)
         self.values.append(term)
         return found
@@ -69,7 +72,7 @@ class _Constants:
                 assert isinstance(found, a.Variable)
                 return found
             case a.Variable():
-                node = self.node(expression)
+                node = self._name(expression)
                 return node if isinstance(node, a.Variable) else a.Constant(node)
             case a.Call(function, arguments):
                 return a.Call(function, tuple(map(self.expression, arguments)))
