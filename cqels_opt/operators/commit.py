@@ -140,11 +140,15 @@ class CommitLog:
 
     def sweep(self, folders: Sequence[str]) -> None:
         """Deletes the files of these folders that no record names: what a process had not committed, or not yet deleted, when it died."""
-        records = [self.read(path) for path in self.records.glob("[0-9]*.json")]
-        named = {name for record in records for name in (record.knowledge, *(f.path for f in record.files))}
+        named = self.named()
         for path in (path for name in folders for path in (self.folder / name).iterdir()):
             if path.is_file() and path.relative_to(self.folder).as_posix() not in named:
                 path.unlink()
+
+    def named(self) -> set[str]:
+        """The files that a record names."""
+        records = [self.read(path) for path in self.records.glob("[0-9]*.json")]
+        return {name for record in records for name in (record.knowledge, *(f.path for f in record.files))}
 
     def _path(self, batch: int) -> Path:
         return self.records / f"{batch:012d}.json"
