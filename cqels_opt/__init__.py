@@ -5,19 +5,44 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from cqels_opt.errors import CqelsOptError, InputError, QueryError, RunError
+from cqels_opt.errors import CqelsOptError, InputError, LimitError, QueryError, RunError
 
 if TYPE_CHECKING:
+    from cqels_opt.adaptive_join import AdaptiveJoin, JoinRun
     from cqels_opt.engine import Adaptive, CompiledQuery, Engine
+    from cqels_opt.operators.limits import Limits
+    from cqels_opt.spark.drop_in import together
 
-__all__ = ["Adaptive", "CompiledQuery", "CqelsOptError", "Engine", "InputError", "QueryError", "RunError"]
+__all__ = [
+    "Adaptive",
+    "AdaptiveJoin",
+    "CompiledQuery",
+    "CqelsOptError",
+    "Engine",
+    "InputError",
+    "JoinRun",
+    "LimitError",
+    "Limits",
+    "QueryError",
+    "RunError",
+    "together",
+]
+
+_LATER = {
+    "Adaptive": "engine",
+    "AdaptiveJoin": "adaptive_join",
+    "CompiledQuery": "engine",
+    "Engine": "engine",
+    "JoinRun": "adaptive_join",
+    "Limits": "operators.limits",
+    "together": "spark.drop_in",
+}
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("Adaptive", "CompiledQuery", "Engine"):
-        from cqels_opt import engine
-
-        return getattr(engine, name)
+    if name in _LATER:
+        return getattr(import_module(f"cqels_opt.{_LATER[name]}"), name)
     raise AttributeError(f"module 'cqels_opt' has no attribute {name!r}")
