@@ -1,4 +1,4 @@
-# make setup | demo | test | test-services | lint | bench | micro.  Each makes .venv where it is missing.
+# make setup | demo | test | test-services | lint | docs | bench | micro.  Each makes .venv where it is missing.
 VENV    := .venv
 PY      := $(VENV)/bin/python
 STAMP   := $(VENV)/.installed
@@ -9,7 +9,7 @@ TESTS   ?= tests bench/micro
 BENCH   ?= --quick
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java demo test test-services lint bench micro clean
+.PHONY: help setup java demo test test-services lint docs bench micro clean
 
 help:
 	@echo "make setup    .venv with everything, and a check that Java >= 17 is there"
@@ -17,6 +17,7 @@ help:
 	@echo "make test     every test that needs no service beside Spark         (TESTS=tests/plans: a part)"
 	@echo "make test-services   tests against servers that it builds (with Go) and starts on loopback"
 	@echo "make lint     ruff and mypy --strict"
+	@echo "make docs     the documentation as a site that needs no network, in site/"
 	@echo "make bench    the benchmark harness                                  (BENCH='--list': its scenarios)"
 	@echo "make micro    how long planning and statistics take, with pytest-benchmark  (alone on the machine)"
 	@echo "make clean    removes .venv and caches"
@@ -68,6 +69,10 @@ lint: $(STAMP)
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
 
+# Warnings are errors; the examples in the pages are tests (tests/docs).
+docs: $(STAMP)
+	@NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --strict -q
+
 bench: setup
 	@$(VENV)/bin/cqels-opt bench $(BENCH)
 
@@ -75,4 +80,4 @@ micro: $(STAMP)
 	@$(PY) -m pytest bench/micro --benchmark-only --benchmark-columns=min,median,rounds --benchmark-sort=name
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) build dist site *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

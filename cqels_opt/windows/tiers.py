@@ -48,7 +48,7 @@ def like_sized(sizes: Sequence[int], cap: int, arriving: int = 0) -> tuple[int, 
     >>> like_sized([64, 10, 9], 100)
     (1, 3)
     >>> like_sized([64, 30, 9], 100, arriving=8)
-    (0, 3)
+    (1, 3)
     >>> like_sized([64, 30, 9], 100)
     """
     stop = len(sizes)
