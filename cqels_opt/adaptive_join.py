@@ -46,9 +46,11 @@ DEFAULT_TIME = "t"
 class AdaptiveJoin:
     """A join of DataFrames and of windows over a stream, whose order and operators follow the data. Each method gives another one.
 
-    >>> join = AdaptiveJoin(spark).relation("contacts", window="30s").relation("places", places)  # doctest: +SKIP
-    >>> join = join.on("contacts.loc = places.loc")  # doctest: +SKIP
-    >>> contacts.writeStream.foreachBatch(join.batch(then=write)).start()  # doctest: +SKIP
+    For example::
+
+        join = AdaptiveJoin(spark).relation("contacts", window="30s").relation("places", places)
+        join = join.on("contacts.loc = places.loc")
+        contacts.writeStream.foreachBatch(join.batch(then=write)).start()
     """
 
     spark: SparkSession

@@ -126,6 +126,17 @@ class CommitLog:
         found = [path for path in sorted(self.records.glob("[0-9]*.json")) if int(path.stem) < batch]
         return self.read(found[-1]) if found else None
 
+    def check_back(self, batch: int) -> None:
+        """A job may go back by a few batches, or to its beginning. CheckpointError where the record before a batch is kept no longer."""
+        records = sorted(self.records.glob("[0-9]*.json"))
+        if batch <= 0 or not records or int(records[0].stem) < batch:
+            return
+        if self.read(records[0]).totals.get("batches", 0) > 1:
+            raise CheckpointError(
+                f"{self.folder}: the job goes back to batch {batch}, but the state of before is kept no longer; "
+                "start it with another checkpoint and another state folder"
+            )
+
     def last(self) -> Commit | None:
         """The last record."""
         return self.before(1 << 62)

@@ -169,6 +169,8 @@ class Driver:
     # -------------------------------------------------------------- state
     def restore(self, batch: int | None) -> None:
         """Takes up the state before a batch (None: the last one): also what a killed process left half done is cut back."""
+        if batch is not None:
+            self.log.check_back(batch)
         found = self.log.last() if batch is None else self.log.before(batch)
         self.state = found or Commit(-1)
         if self.state.first is not None and not self.state.firsts:  # a checkpoint from before there were several

@@ -54,13 +54,8 @@ class Kept:
         """A batch is about to run; whether it goes back to before what is known. CheckpointError where that is kept no longer."""
         if number > self.state.batch:
             return False
-        found = self.log.before(number)
-        if found is None and number > 0:
-            raise CheckpointError(
-                f"{self.folder}: the job goes back to batch {number}, but the state of before is kept no longer; "
-                "start it with another checkpoint and another state folder"
-            )
-        self.state = found or Commit(-1)
+        self.log.check_back(number)
+        self.state = self.log.before(number) or Commit(-1)
         return True
 
     @property

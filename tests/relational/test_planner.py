@@ -192,6 +192,15 @@ def test_the_state_goes_on_and_back(tmp_path: Path) -> None:
     assert again.state.batch == -1
 
 
+def test_the_first_batch_may_come_again_whatever_its_number(tmp_path: Path) -> None:
+    kept, planner = Kept(tmp_path, identity_of(STAR, 0)), JoinPlanner(STAR, STATICS, MODEL)
+    for number in (7, 8, 9):
+        step(planner, number, batch(number, 1, 2))
+        commit(kept, number, [], planner)
+    assert kept.begin(7)
+    assert kept.state.batch == -1
+
+
 def test_the_state_is_of_one_join(tmp_path: Path) -> None:
     Kept(tmp_path, identity_of(STAR, 0))
     with pytest.raises(CheckpointError, match="the checkpoint belongs to another run"):
