@@ -6,7 +6,7 @@ VERSITYGW := v1.8.0
 S3      := $(VENV)/services/versitygw-$(VERSITYGW)
 DEMO    ?=
 TESTS   ?= tests bench/micro
-BENCH   ?= --quick
+BENCH   ?= evaluation --quick --html evaluation.html --json evaluation.json
 
 .DEFAULT_GOAL := help
 .PHONY: help setup java demo test test-services lint docs bench micro clean
@@ -18,7 +18,7 @@ help:
 	@echo "make test-services   tests against servers that it builds (with Go) and starts on loopback"
 	@echo "make lint     ruff and mypy --strict"
 	@echo "make docs     the documentation as a site that needs no network, in site/"
-	@echo "make bench    the benchmark harness                                  (BENCH='--list': its scenarios)"
+	@echo "make bench    the report's evaluation, small, as evaluation.html      (BENCH='--list': all scenarios; BENCH=evaluation: at full size)"
 	@echo "make micro    how long planning and statistics take, with pytest-benchmark  (alone on the machine)"
 	@echo "make clean    removes .venv and caches"
 

@@ -4,15 +4,24 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import shutil
 import signal
 import sys
 from collections.abc import Callable
 from multiprocessing.process import BaseProcess
+from pathlib import Path
 from typing import Any
 
 from cqels_opt.errors import RunError
 
 SPAWN = multiprocessing.get_context("spawn")
+
+
+def empty_folder(path: Path) -> Path:
+    """A new folder in place of what was there."""
+    shutil.rmtree(path, ignore_errors=True)
+    path.mkdir(parents=True)
+    return path
 
 
 def start(function: Callable[..., None], *arguments: Any, cores: int | None = None) -> BaseProcess:

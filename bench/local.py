@@ -10,12 +10,13 @@ import json
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as parquet
 
-from cqels_opt.bench.contenders import digest_of_answers
+from cqels_opt.bench.answers import digest_of_answers
 from cqels_opt.bench.social import PLACES_GRAPH, Phase, social
 from cqels_opt.errors import RunError
 from cqels_opt.lod.build import build_store
@@ -81,13 +82,13 @@ class Prepared:
     replay: ReplayPlan
     folder: Path
 
-    def run(self, name: str, mode: PlanMode) -> Ran:
-        """The query from its first batch to its last."""
+    def run(self, name: str, mode: PlanMode, answers: Path | None = None) -> Ran:
+        """The query from its first batch to its last; its answers are left in a file where one is named."""
         with tempfile.TemporaryDirectory(dir=self.folder) as scratch:
             sink = LocalSink()
             driver = self.driver(Path(scratch) / "state", sink, mode=mode)
             records = [record for number, rows in enumerate(self.chunks()) for record in driver.batch(number, rows)]
-            out = Path(scratch) / "answers.jsonl"
+            out = answers or Path(scratch) / "answers.jsonl"
             out.write_text("".join(line + "\n" for line in sink.lines), encoding="utf-8")
             return Ran(name, tuple(records), len(sink.lines), digest_of_answers(out))
 
@@ -115,14 +116,23 @@ class Prepared:
         return [SlotFile("terms", str(page), greatest=int(FOREVER))] if page.exists() else []
 
 
-def prepare(name: str, text: str, store: Path, streams: Mapping[str, Path], folder: Path, batch: BatchSize) -> Prepared:
-    """Compiles a query and cuts the files of its streams into batches."""
+def prepare(
+    name: str, text: str, store: Path, streams: Mapping[str, Path], folder: Path, batch: BatchSize, lazy: bool = True
+) -> Prepared:
+    """Compiles a query, its BINDs ``lazy`` or not, and cuts the files of its streams into batches."""
+    program = compiled(name, text, store, folder, lazy)
+    sources = [ReplaySource(stream, (streams[stream.strip("<>")],)) for stream in program.streams]
+    return Prepared(name, program, cut(sources, folder / "replay", batch), folder)
+
+
+@lru_cache(maxsize=64)
+def compiled(name: str, text: str, store: Path, folder: Path, lazy: bool = True) -> Program:
+    """A query compiled over a store, into a folder of its own; once a process."""
     query = parse(text)
     meant = meaning(query)
     folder.mkdir(parents=True)
-    program = Compiler(query, str(store), folder, meant.report, meant.duplicates == "set").compile(name, meant.operator)
-    sources = [ReplaySource(stream, (streams[stream.strip("<>")],)) for stream in program.streams]
-    return Prepared(name, program, cut(sources, folder / "replay", batch), folder)
+    compiler = Compiler(query, str(store), folder, meant.report, meant.duplicates == "set", lazy=lazy)
+    return compiler.compile(name, meant.operator)
 
 
 def write_elements(file: Path, elements: Iterable[Element]) -> None:

@@ -19,11 +19,14 @@ import numpy as np
 import pyarrow.parquet as parquet
 from rich.console import Console
 
-from cqels_opt.bench.contenders import digest_of_answers, digest_of_folders, empty_folder, settings_kept
+from cqels_opt.bench import latency
+from cqels_opt.bench.answers import digest_of_answers, digest_of_folders
+from cqels_opt.bench.apart import empty_folder
 from cqels_opt.bench.pace import Commits, Pace, Times, files_by_batch
+from cqels_opt.bench.report import REPORT, ReportWorld, World
 from cqels_opt.bench.rivals import tuned
-from cqels_opt.bench.rivals.jobs import PLANNER, Job, StreamingQuery
-from cqels_opt.bench.scenarios import SCENARIOS, SECOND, WARM_UP, Scenario, World
+from cqels_opt.bench.rivals.jobs import PLANNER, Job, StreamingQuery, settings_kept
+from cqels_opt.bench.scenarios import SECOND, WARM_UP
 from cqels_opt.bench.screen import console, table
 from cqels_opt.bench.social import START
 from cqels_opt.engine import Engine, make_driver, plan_mode
@@ -39,7 +42,7 @@ from cqels_opt.windows.replay import BatchSize, ReplaySource, cut
 RATES = (1_000, 5_000)
 CONTENDERS = ("adaptive", "tuned", "noop")
 PIECE = 100  # milliseconds of the stream: a file
-FIRST = START + SECOND  # what is before fills the window, see Scenario
+FIRST = START + SECOND  # what is before fills the window, see ReportWorld
 PERCENTILES = (50, 90, 99, 100)
 PATIENCE = 2  # times the length of the stream: how long the rest may take after its last element,
 AT_LEAST = 120  # but no fewer seconds than these
@@ -62,6 +65,7 @@ class Paced:
     rate: int
     contender: str
     latencies: dict[int, float]
+    histogram: str  # of the latencies, as HdrHistogram encodes it
     batches: int
     milliseconds: float
     elements: float
@@ -77,6 +81,7 @@ class Paced:
             "contender": self.contender,
             "parameters": {"query": self.query, "rate": self.rate},
             "latency ms": latencies,
+            "latency hdr": self.histogram,
             "milliseconds": {"median": self.milliseconds, "batches": self.batches},
             "elements a batch": self.elements,
             "behind": self.behind,
@@ -115,13 +120,13 @@ class Course:
 def study(quick: bool) -> dict[str, Any]:
     """All queries at all rates; ``quick`` is one query at a tenth of the rates, for some seconds."""
     length = Length(2, 4) if quick else Length(10, 30)
-    queries = ("Q2",) if quick else tuple(SCENARIOS["report"].queries)
+    queries = ("Q2",) if quick else tuple(REPORT.queries)
     results: list[Paced] = []
     with tempfile.TemporaryDirectory(prefix="cqels-opt-bench-") as scratch:
         spark = make_session(None, Path(scratch))
         try:
             for rate in RATES:
-                scenario = replace(SCENARIOS["report"], rate=rate)
+                scenario = replace(REPORT, rate=rate)
                 results += paced(spark, Path(scratch) / str(rate), scenario, queries, length, quick)
         finally:
             spark.stop()
@@ -129,7 +134,7 @@ def study(quick: bool) -> dict[str, Any]:
 
 
 def paced(
-    spark: SparkSession, folder: Path, scenario: Scenario, queries: Sequence[str], length: Length, quick: bool = False
+    spark: SparkSession, folder: Path, scenario: ReportWorld, queries: Sequence[str], length: Length, quick: bool = False
 ) -> list[Paced]:
     """Queries of a scenario at its rate, by each contender."""
     progress = Console(stderr=True)
@@ -148,7 +153,7 @@ def paced(
 
 
 def _run(
-    spark: SparkSession, contender: str, name: str, scenario: Scenario, world: World, length: Length, folder: Path, quick: bool
+    spark: SparkSession, contender: str, name: str, scenario: ReportWorld, world: World, length: Length, folder: Path, quick: bool
 ) -> Paced:
     course, seconds = Course(spark, world, folder), length.warm + length.counted
     kept = {"spark.sql.streaming.numRecentProgressUpdates": "100000"}
@@ -166,6 +171,7 @@ def _run(
         scenario.batch(quick),
         contender,
         {p: float(np.percentile(late, p, method="inverted_cdf")) for p in PERCENTILES},
+        latency.as_json(late[np.isfinite(late)]).get("hdr", ""),
         len(batches),
         float(np.median([ms for ms, _ in batches])) if batches else float("nan"),
         float(np.median([n for _, n in batches])) if batches else float("nan"),
@@ -236,13 +242,13 @@ def _noop(spark: SparkSession, text: Path, course: Course, seconds: int) -> Outc
 # ------------------------------------------------------------------ the table
 def show(found: Mapping[str, Any]) -> None:
     """A table: a line a query, rate and contender."""
-    latency = [f"p{p}" if p < 100 else "greatest" for p in PERCENTILES]
+    heads = [f"p{p}" if p < 100 else "greatest" for p in PERCENTILES]
     shown = table(
         title="Milliseconds from the intended time of an element to its answers in the sink; and a micro-batch (medians)"
     )
     for head in ("query", "elements/s", "contender"):
         shown.add_column(head)
-    for head in (*latency, "batches", "ms a batch", "elements a batch", "never done"):
+    for head in (*heads, "batches", "ms a batch", "elements a batch", "never done"):
         shown.add_column(head, justify="right")
     for r in found["results"]:
         cells = [f"{r['latency ms'][f'p{p}']:,.0f}" for p in PERCENTILES]

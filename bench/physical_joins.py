@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 from rich.table import Table
 
-from cqels_opt.bench.contenders import digest_of_lines, empty_folder
+from cqels_opt.bench.answers import digest_of_lines
+from cqels_opt.bench.apart import empty_folder
 from cqels_opt.bench.local import load
 from cqels_opt.bench.screen import console
 from cqels_opt.bench.social import PLACES_GRAPH, STREAM, social

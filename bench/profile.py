@@ -10,12 +10,13 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from rich.console import Console
 
-from cqels_opt.bench.contenders import empty_folder, median
-from cqels_opt.bench.scenarios import SCENARIOS, World
+from cqels_opt.bench.apart import empty_folder
+from cqels_opt.bench.report import REPORT, World
 from cqels_opt.bench.screen import console, table
 from cqels_opt.commands import in_session
 from cqels_opt.options import Batch, RunOptions
@@ -30,7 +31,7 @@ COUNTED = 12
 def study(quick: bool) -> dict[str, Any]:
     """The phases of Q1 and Q2 in batches of a second."""
     progress, results = Console(stderr=True), []
-    scenario = replace(SCENARIOS["report"], counted=COUNTED)
+    scenario = replace(REPORT, counted=COUNTED)
     with tempfile.TemporaryDirectory(prefix="cqels-opt-bench-") as scratch:
         spark = make_session(None, Path(scratch))
         try:

@@ -26,6 +26,7 @@ from cqels_opt.bench.social import CREATOR, NAME, PLACE_NAME, REFERENCES, write_
 from cqels_opt.rdf.terms import XSD, escape
 
 Event = Literal["SFHH", "ICCSS17", "WS16"]
+EVENTS: dict[str, Event] = {"SFHH": "SFHH", "ICCSS17": "ICCSS17", "WS16": "WS16"}
 Ints = NDArray[np.int64]
 
 TITLE = "http://purl.org/dc/elements/1.1/title"

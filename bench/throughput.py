@@ -18,9 +18,9 @@ import pyarrow.parquet as parquet
 from rich.console import Console
 
 from cqels_opt.bench import apart, cluster
+from cqels_opt.bench.apart import empty_folder
 from cqels_opt.bench.cluster import Cluster
-from cqels_opt.bench.contenders import empty_folder
-from cqels_opt.bench.scenarios import SCENARIOS
+from cqels_opt.bench.report import REPORT
 from cqels_opt.bench.screen import console, table
 from cqels_opt.bench.social import STREAM
 from cqels_opt.commands import in_session
@@ -71,7 +71,7 @@ def make(folder: Path, elements: int, quick: bool) -> None:
     """The report's world with so many elements after those that fill the window."""
     spark = make_session("local[2]", folder)
     try:
-        scenario = SCENARIOS["report"]
+        scenario = REPORT
         rate = scenario.batch(quick)
         replace(scenario, counted=-(-elements // rate)).prepare(spark, folder / "world", quick)
     finally:
@@ -85,7 +85,7 @@ def run(folder: Path, query: str, size: int, cores: int) -> None:
         parquet.read_table(folder / "world" / "stream.parquet").slice(0, BATCHES * size), stream, row_group_size=ROW_GROUP
     )
     options = RunOptions(
-        query=SCENARIOS["report"].queries[query],
+        query=REPORT.queries[query],
         streams=((STREAM, stream),),
         store=folder / "world" / "store",
         batch=Batch(elements=size),

@@ -12,8 +12,10 @@ from cqels_opt.errors import CqelsOptError, InputError, LimitError, QueryError, 
 
 if TYPE_CHECKING:
     from cqels_opt.adaptive_join import AdaptiveJoin, JoinRun
-    from cqels_opt.engine import Adaptive, CompiledQuery, Engine
+    from cqels_opt.engine import Adaptive, CompiledQuery, Engine, KafkaTopic, Messages
     from cqels_opt.operators.limits import Limits
+    from cqels_opt.query.extensions import register_function
+    from cqels_opt.query.uncertainty import register_distribution
     from cqels_opt.spark.drop_in import together
 
 __all__ = [
@@ -24,10 +26,14 @@ __all__ = [
     "Engine",
     "InputError",
     "JoinRun",
+    "KafkaTopic",
     "LimitError",
     "Limits",
+    "Messages",
     "QueryError",
     "RunError",
+    "register_distribution",
+    "register_function",
     "together",
 ]
 
@@ -37,7 +43,11 @@ _LATER = {
     "CompiledQuery": "engine",
     "Engine": "engine",
     "JoinRun": "adaptive_join",
+    "KafkaTopic": "engine",
     "Limits": "operators.limits",
+    "Messages": "engine",
+    "register_distribution": "query.uncertainty",
+    "register_function": "query.extensions",
     "together": "spark.drop_in",
 }
 

@@ -18,6 +18,7 @@ from cqels_opt.options import (
     CONSTANTS,
     COST_MODELS,
     DIALECTS,
+    FILTERS,
     JOINS,
     PROFILES,
     TIME_PREDICATE,
@@ -25,6 +26,7 @@ from cqels_opt.options import (
     CalibrateOptions,
     DemoOptions,
     ExplainOptions,
+    GatewayOptions,
     LoadOptions,
     RunOptions,
     parse_batch,
@@ -36,8 +38,10 @@ from cqels_opt.options import (
     parse_report,
     parse_t0,
 )
+from cqels_opt.topics import ANSWERS, GIVEN_OUT, SCHEME, KafkaTopic, parse_topic
 
 T = TypeVar("T")
+_PAYLOAD = "json (rows of s p o t, the default), nt, ttl, nq, trig, jsonld, or a mapping of columns to triples"
 Subparsers: TypeAlias = "argparse._SubParsersAction[_Parser]"
 
 
@@ -93,11 +97,38 @@ def make_parser() -> argparse.ArgumentParser:
     calibrate.add_argument("--no-spark", action="store_true", help="only what needs no Spark (two seconds)")
     _master_argument(calibrate)
 
+    gateway = _command(commands, "gateway", "write messages of MQTT, a WebSocket or Server-Sent Events into a live folder")
+    gateway.add_argument("url", metavar="URL", help="mqtt://host:port/topic, ws://host:port/path or http://host:port/path")
+    gateway.add_argument("folder", metavar="DIR", help="the live folder, which `run --stream IRI DIR` follows")
+    gateway.add_argument("--payload", default="json", metavar="FORMAT|FILE.toml", help=_PAYLOAD)
+    gateway.add_argument(
+        "--time-predicate", type=_type(parse_iri), default=TIME_PREDICATE, metavar="IRI", help="of RDF payloads (default: prov)"
+    )
+    gateway.add_argument(
+        "--every", type=_type(parse_positive_duration), default=1000, metavar="DUR", help="a file at most so often (default: 1s)"
+    )
+    gateway.add_argument("--refused", metavar="FILE.jsonl", help="where bad messages are kept (default: DIR/_refused.jsonl)")
+    gateway.add_argument("--client", default="", metavar="NAME", help="the name that an MQTT broker knows this gateway by")
+    gateway.add_argument("--send", metavar="TEXT", help="what a WebSocket server wants to hear first")
+
     bench = _command(commands, "bench", "run scenarios of the benchmark harness")
-    bench.add_argument("scenarios", nargs="*", metavar="SCENARIO", help="default: all of them")
-    bench.add_argument("--list", action="store_true", help="list the scenarios")
+    bench.add_argument(
+        "scenarios", nargs="*", metavar="SCENARIO", help="a name of --list, or a file my.toml (default: evaluation)"
+    )
+    bench.add_argument("--list", action="store_true", help="list the scenarios and the contenders")
     bench.add_argument("--quick", action="store_true", help="at small scale")
     bench.add_argument("--json", metavar="OUT", help="write the figures as JSON")
+    bench.add_argument("--html", metavar="OUT", help="write figures and pictures as one page that needs no network")
+    bench.add_argument("--page", metavar="OUT.md", help="of evaluation: write its page in Markdown")
+    bench.add_argument(
+        "--contender",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="one more contender: a Python or TOML file; may be repeated",
+    )
+
+    bench.add_argument("--no-spark", action="store_true", help="leave out the contenders of scenarios that need Spark")
 
     demo = _command(commands, "demo", "two continuous queries over the departures and the weather of New York's airports in 2013")
     days = demo.add_mutually_exclusive_group()
@@ -127,8 +158,9 @@ def _query_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar=("IRI", "PATH"),
-        help="a stream: a file, or a folder of new files",
+        help="a stream: a file, a folder of new files, or kafka://host:port/topic",
     )
+    inputs.add_argument("--payload", action="append", default=[], metavar="[IRI=]FORMAT|FILE.toml", help=f"of topics: {_PAYLOAD}")
     inputs.add_argument("--static", action="append", default=[], metavar="PATH", help="static data of the default graph")
     _graph_argument(inputs)
     inputs.add_argument(
@@ -175,6 +207,10 @@ def _query_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     how.add_argument("--joins", choices=JOINS, default="auto", help="default: auto")
     how.add_argument(
+        "--filters", choices=FILTERS, default="cost",
+        help="where filters stand among the joins: by cost (default), early, late (those on probabilities), or heuristics H1 to H4",
+    )  # fmt: skip
+    how.add_argument(
         "--cost-model", choices=COST_MODELS, default="default", help="default, or paper: the cost functions of the CQELS report"
     )
     how.add_argument(
@@ -194,9 +230,14 @@ def _query_arguments(parser: argparse.ArgumentParser) -> None:
     )
     how.add_argument("--trace", metavar="FILE.jsonl", help="a record of every micro-batch")
     how.add_argument(
-        "--out", default="-", metavar="FILE|DIR/|-",
-        help="the answers: a JSON object a line (default: standard output), or a folder of Parquet files, a batch each",
+        "--out", default="-", metavar="FILE|DIR/|TOPIC|-",
+        help="the answers: a JSON object a line (default: standard output), a folder of Parquet files, a batch each, "
+             "or kafka://host:port/topic",
     )  # fmt: skip
+    how.add_argument(
+        "--out-payload", choices=GIVEN_OUT, metavar="answers|json|nq", help="what messages of answers hold (default: answers)"
+    )
+    how.add_argument("--packages", metavar="COORDINATES", help="what Spark loads for Kafka (default: its own connector)")
     _master_argument(how)
 
 
@@ -239,7 +280,10 @@ def run_options(words: argparse.Namespace) -> RunOptions:
     options = RunOptions(
         query=existing_file(words.query[0], "the query"),
         more=tuple(existing_file(path, "the query") for path in words.query[1:]),
-        streams=_named("--stream", words.stream),
+        streams=_named("--stream", [pair for pair in words.stream if not pair[1].startswith(SCHEME)]),
+        topics=_topics(words),
+        out_topic=_out_topic(words),
+        packages=words.packages,
         static=tuple(existing(path, "--static") for path in words.static),
         graphs=_named("--graph", words.graph),
         store=existing_store(words.store, "--store") if words.store is not None else None,
@@ -261,14 +305,15 @@ def run_options(words: argparse.Namespace) -> RunOptions:
         joins=words.joins,
         cost_model=words.cost_model,
         constants=words.constants,
+        filters=words.filters,
         sub_result_bytes=words.sub_result_bytes,
         batch=words.batch,
         batch_bytes=words.batch_bytes,
         checkpoint=new_state(words.checkpoint, "--checkpoint") if words.checkpoint is not None else None,
         continue_changed=words.continue_changed,
         trace=new_file(words.trace, "--trace") if words.trace is not None else None,
-        out=_out(words.out),
-        out_folder=_is_folder(words.out),
+        out=None if words.out.startswith(SCHEME) else _out(words.out),
+        out_folder=not words.out.startswith(SCHEME) and _is_folder(words.out),
         follow=words.follow,
         master=words.master,
         debug=words.debug,
@@ -278,9 +323,19 @@ def run_options(words: argparse.Namespace) -> RunOptions:
 
 
 def _check_together(options: RunOptions) -> None:
-    live = options.follow or any(path.is_dir() for _, path in options.streams)
+    live = options.follow or bool(options.topics) or any(path.is_dir() for _, path in options.streams)
+    if options.topics and options.streams:
+        raise InputError("--stream: topics cannot be mixed with files or folders in one run; give a topic for each stream")
     if options.plan == "spark" and options.joins != "auto":
         raise InputError("--joins: --plan spark leaves the joins to Spark; leave one of the two out")
+    if options.filters.startswith("H") and options.plan != "adaptive":
+        raise InputError(
+            f"--filters {options.filters} orders the joins as well: leave --plan out, or take --filters early or late"
+        )
+    if options.filters != "cost" and options.plan in ("spark", "fixed"):
+        raise InputError(
+            f"--filters {options.filters}: --plan {options.plan} has its own places for filters; leave one of the two out"
+        )
     if options.batch_bytes is not None and not live:
         raise InputError("--batch-bytes: it is for live folders; say with --batch how much of a replay a micro-batch takes")
     if options.batch_bytes == 0:
@@ -293,6 +348,33 @@ def _check_together(options: RunOptions) -> None:
         others = [*inputs, *(other for _, other in outputs[:number] if other)]
         if path and any(path.resolve() == other.resolve() for other in others):
             raise InputError(f"{option} {path}: the file is given twice, and would be overwritten")
+
+
+def _topics(words: argparse.Namespace) -> tuple[tuple[str, KafkaTopic], ...]:
+    """The streams that are topics, each with its payload."""
+    from cqels_opt.rdf.payloads import payload_of
+
+    payloads: dict[str, str] = {}
+    for text in words.payload:
+        iri, _, payload = text.rpartition("=")
+        payloads[parse_iri(iri) if iri else ""] = payload
+    found = []
+    for iri, place in words.stream:
+        if place.startswith(SCHEME):
+            name = parse_iri(iri)
+            payload = payload_of(payloads.pop(name, payloads.get("", "json")), words.time_predicate)
+            found.append((name, parse_topic(place, payload)))
+    if unused := [iri for iri in payloads if iri or not found]:
+        raise InputError(f"--payload {unused[0]}: no stream is a topic{' of that name' if unused[0] else ''}".replace(" :", ":"))
+    return tuple(found)
+
+
+def _out_topic(words: argparse.Namespace) -> KafkaTopic | None:
+    if not words.out.startswith(SCHEME):
+        if words.out_payload is not None:
+            raise InputError("--out-payload: it is for answers that go to a topic (--out kafka://host:port/topic)")
+        return None
+    return parse_topic(words.out, words.out_payload or ANSWERS)
 
 
 def _is_folder(out: str) -> bool:
@@ -324,6 +406,21 @@ def load_options(words: argparse.Namespace) -> LoadOptions:
     )
 
 
+def gateway_options(words: argparse.Namespace) -> GatewayOptions:
+    """The options of `gateway`."""
+    return GatewayOptions(
+        words.url,
+        new_folder(words.folder, "gateway"),
+        words.payload,
+        words.every,
+        new_file(words.refused, "--refused") if words.refused is not None else None,
+        words.client,
+        words.send,
+        words.time_predicate,
+        words.debug,
+    )
+
+
 def calibrate_options(words: argparse.Namespace) -> CalibrateOptions:
     """The options of `calibrate`."""
     return CalibrateOptions(words.show, not words.no_spark, words.master, words.debug)
@@ -331,8 +428,14 @@ def calibrate_options(words: argparse.Namespace) -> CalibrateOptions:
 
 def bench_options(words: argparse.Namespace) -> BenchOptions:
     """The options of `bench`."""
-    json = new_file(words.json, "--json") if words.json is not None else None
-    return BenchOptions(tuple(words.scenarios), words.list, words.quick, json, words.debug)
+    json, html, page = (
+        new_file(text, option) if text is not None else None
+        for option, text in (("--json", words.json), ("--html", words.html), ("--page", words.page))
+    )
+    contenders = tuple(existing(path, "--contender") for path in words.contender)
+    return BenchOptions(
+        tuple(words.scenarios), words.list, words.quick, json, html, page, contenders, not words.no_spark, words.debug
+    )
 
 
 def demo_options(words: argparse.Namespace) -> DemoOptions:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import sys
+import threading
 import traceback
 from argparse import Namespace
 from collections.abc import Callable, Sequence
@@ -150,11 +152,30 @@ def _trace(words: Namespace) -> int:
 
 def _bench(words: Namespace) -> int:
     options = arguments.bench_options(words)
-    if not options.list:
+    if not options.list and options.spark:
         find_java()
     from cqels_opt.bench.harness import bench
 
     bench(options)
+    return DONE
+
+
+def _gateway(words: Namespace) -> int:
+    options = arguments.gateway_options(words)
+    from cqels_opt.gateway import LiveFolder, gateway, make_source
+    from cqels_opt.rdf.payloads import payload_of
+
+    folder = LiveFolder(options.folder, payload_of(options.payload, options.time_predicate), options.refused)
+    source = make_source(options.url, client=options.client, send=options.send)
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    told = gateway(source, folder, stop, options.every / 1000)
+    print(
+        f"gateway: {told.messages:,} messages, {told.elements:,} elements in {told.files:,} files, {told.refused:,} refused"
+        + (f" (kept in {folder.refused})" if told.refused else ""),
+        file=sys.stderr,
+    )
     return DONE
 
 
@@ -184,6 +205,7 @@ _COMMANDS: dict[str, Callable[[Namespace], int]] = {
     "load": _load,
     "store": _store,
     "trace": _trace,
+    "gateway": _gateway,
     "calibrate": _calibrate,
     "bench": _bench,
     "demo": _demo,

@@ -34,7 +34,9 @@ from cqels_opt.outcomes import LoadReport, Summary, VerifyReport
 from cqels_opt.spark import calibrate as spark_constants
 from cqels_opt.spark import prepare
 from cqels_opt.spark.files import FilesWaiting, Reading
+from cqels_opt.spark.kafka import CONNECTOR, KafkaSink, topic_stream
 from cqels_opt.spark.load import load as load_store
+from cqels_opt.spark.messages import message_stream, reading_of
 from cqels_opt.spark.mixed import MixedRunner, machine_of
 from cqels_opt.spark.runner import SparkRunner
 from cqels_opt.spark.session import SparkSession, make_session
@@ -50,8 +52,9 @@ Watcher = Callable[[Sequence[TraceRecord]], None]
 
 # ------------------------------------------------------------------ run
 def run(options: RunOptions, watch: Watcher | None = None) -> Summary:
-    """Runs a query over files to their end, or over folders until it is stopped. ``watch`` is told each batch's records."""
-    with _workplace(options.checkpoint) as folder, _session(options.master, folder, options.debug) as spark:
+    """Runs a query over files to their end, or over folders or topics until it is stopped. ``watch`` is told each batch's records."""
+    kafka = options.packages or CONNECTOR if options.topics or options.out_topic else None
+    with _workplace(options.checkpoint) as folder, _session(options.master, folder, options.debug, kafka) as spark:
         return in_session(spark, options, folder, watch).summary
 
 
@@ -73,7 +76,7 @@ def in_session(spark: SparkSession, options: RunOptions, folder: Path, watch: Wa
     began = time.monotonic()
     queries = _registered(spark, options, folder)
     settle()
-    given = {iri.strip("<>"): path for iri, path in options.streams}
+    given: dict[str, object] = {iri.strip("<>"): place for iri, place in (*options.streams, *options.topics)}
     needed = streams_from_outside(queries)
     check_streams(needed, given)
     bare = [s.strip("<>") for s in needed]
@@ -86,11 +89,18 @@ def in_session(spark: SparkSession, options: RunOptions, folder: Path, watch: Wa
     if options.follow and not needed:
         raise InputError("the query reads no stream, and is answered once: leave --follow out")
     live = options.follow or any(path.is_dir() for _, path in used)
+    if options.topics:
+        handle, stopped = _follow_topics(spark, queries, options, folder, watch)
+        return _done(handle, options, stopped, 0, began)
     if live and not all(path.is_dir() for _, path in used):
         raise InputError(
             "a run follows folders or replays files, not both at once: give folders for all streams, or files for all"
         )
     handle, stopped, unread = (_follow if live else _replay)(spark, queries, options, used, folder, watch)
+    return _done(handle, options, stopped, unread, began)
+
+
+def _done(handle: StreamRun, options: RunOptions, stopped: bool, unread: int, began: float) -> Done:
     summary = _summary(handle, options, stopped, unread, time.monotonic() - began)
     return Done(summary, handle.milliseconds(), handle.durations(), tuple(handle.runner.settings.items()))
 
@@ -125,7 +135,7 @@ def _replay(
         named=len(queries) > 1,
     )
     runner = _runner(spark, options)
-    driver = make_driver(queries, folder, runner, _sink(options, queries), frontier, driver_options, options.trace)
+    driver = make_driver(queries, folder, runner, _sink(spark, options, queries), frontier, driver_options, options.trace)
     with _progress(len(plan.chunks), driver.state.batch + 1) as advance:
         handle = StreamRun(driver, runner, _watching(advance, watch))
         handle.chunk = plan.path
@@ -146,12 +156,43 @@ def _follow(
     folder: Path,
     watch: Watcher | None,
 ) -> tuple[StreamRun, bool, int]:
-    for what, given in (("--drain", options.drain), ("--batch", options.batch is not None)):
-        if given:
-            raise InputError(f"{what} is for a replay of files; a live folder has no end and is cut by Spark")
     needed = streams_from_outside(queries)
     numbers = [(i, path) for iri, path in streams for i, s in enumerate(needed) if s.strip("<>") == iri]
-    frontier = Frontier(needed, options.lateness, options.eager)
+    handle = _live(spark, queries, options, folder, watch, FilesWaiting(numbers))
+    driver = handle.driver
+
+    def reading() -> Reading:
+        seen = {n: p.last_offset + 1 for n, p in driver.frontier.partitions.items()}
+        return Reading(driver.frontier.greatest_times(), seen, options.lateness, options.time_predicate)
+
+    handle.reading = reading
+    stopped = _wait(handle.start(folder_stream(spark, numbers, options.batch_bytes or MOST_BYTES), folder / "spark"))
+    return handle, stopped, 0
+
+
+def _follow_topics(
+    spark: SparkSession, queries: Sequence[CompiledQuery], options: RunOptions, folder: Path, watch: Watcher | None
+) -> tuple[StreamRun, bool]:
+    handle = _live(spark, queries, options, folder, watch, None)
+    topics = {iri.strip("<>"): topic for iri, topic in options.topics}
+    streams = handle.driver.streams
+    messages = {iri: topic_stream(spark, topics[iri.strip("<>")]) for iri in streams}
+    handle.messages = reading_of(messages, handle.driver.frontier, streams)
+    return handle, _wait(handle.start(message_stream(messages, streams), folder / "spark"))
+
+
+def _live(
+    spark: SparkSession,
+    queries: Sequence[CompiledQuery],
+    options: RunOptions,
+    folder: Path,
+    watch: Watcher | None,
+    waiting: FilesWaiting | None,
+) -> StreamRun:
+    """A run over sources that have no end; what they are is still to be said."""
+    for what, given in (("--drain", options.drain), ("--batch", options.batch is not None)):
+        if given:
+            raise InputError(f"{what} is for a replay of files; a live source has no end and is cut by Spark")
     driver_options = DriverOptions(
         skip_bad=options.on_error != "fail",
         plan=_mode(options, spark),
@@ -159,19 +200,12 @@ def _follow(
         continue_changed=options.continue_changed,
         named=len(queries) > 1,
         idle_timeout=options.idle_timeout,
-        waiting=FilesWaiting(numbers),
+        waiting=waiting,
     )
     runner = _runner(spark, options)
-    driver = make_driver(queries, folder, runner, _sink(options, queries), frontier, driver_options, options.trace)
-
-    def reading() -> Reading:
-        seen = {n: p.last_offset + 1 for n, p in driver.frontier.partitions.items()}
-        return Reading(driver.frontier.greatest_times(), seen, options.lateness, options.time_predicate)
-
-    handle = StreamRun(driver, runner, _watching(watch))
-    handle.reading = reading
-    stopped = _wait(handle.start(folder_stream(spark, numbers, options.batch_bytes or MOST_BYTES), folder / "spark"))
-    return handle, stopped, 0
+    frontier = Frontier(streams_from_outside(queries), options.lateness, options.eager)
+    driver = make_driver(queries, folder, runner, _sink(spark, options, queries), frontier, driver_options, options.trace)
+    return StreamRun(driver, runner, _watching(watch))
 
 
 def _finite(plan: ReplayPlan, options: RunOptions) -> Frontier:
@@ -232,7 +266,7 @@ def _runner(spark: SparkSession, options: RunOptions) -> SparkRunner:
 
 def _mode(options: RunOptions, spark: SparkSession | None = None) -> PlanMode:
     """The optimizer's mode; where Spark plans, ours is idle. Without a session nothing is known of the machine that joins."""
-    mode = plan_mode(options.plan, options.fixed, options.cost_model, options.constants, options.joins)
+    mode = plan_mode(options.plan, options.fixed, options.cost_model, options.constants, options.joins, options.filters)
     return mode if spark is None else replace(mode, machine=machine_of(spark))
 
 
@@ -241,7 +275,9 @@ def _rejects(options: RunOptions, folder: Path) -> Path:
     return options.trace.with_name(options.trace.name + ".rejected") if options.trace is not None else folder / "rejected.jsonl"
 
 
-def _sink(options: RunOptions, queries: Sequence[CompiledQuery]) -> Sink:
+def _sink(spark: SparkSession, options: RunOptions, queries: Sequence[CompiledQuery]) -> Sink:
+    if options.out_topic is not None:
+        return KafkaSink(spark, options.out_topic, [query.program for query in queries])
     if options.out is None or str(options.out) == "-":
         return StreamSink()
     if not options.out_folder:
@@ -275,6 +311,8 @@ def explain(options: ExplainOptions) -> str:
 
 def verify(options: RunOptions) -> VerifyReport:
     """Runs a query, and compares every answer with an independent evaluation, instant by instant."""
+    if options.topics or options.out_topic is not None:
+        raise InputError("verify reads files from beginning to end: a topic of Kafka has no end; keep its messages in a file")
     if options.out_folder:
         raise InputError(f"--out {options.out}: verify reads answers as lines: name a file, or leave --out out")
     with tempfile.TemporaryDirectory(prefix="cqels-opt-verify-") as scratch:
@@ -367,8 +405,8 @@ def _workplace(checkpoint: Path | None) -> Iterator[Path]:
 
 
 @contextmanager
-def _session(master: str | None, folder: Path, debug: bool = False) -> Iterator[SparkSession]:
-    spark = make_session(master, folder, quiet=not debug)
+def _session(master: str | None, folder: Path, debug: bool = False, packages: str | None = None) -> Iterator[SparkSession]:
+    spark = make_session(master, folder, quiet=not debug, packages=packages)
     try:
         yield spark
     finally:

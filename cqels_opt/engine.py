@@ -29,15 +29,20 @@ from cqels_opt.operators.subresults import BYTES_BUDGET
 from cqels_opt.operators.workshop import in_thread
 from cqels_opt.plans.cost import Shuffled
 from cqels_opt.plans.physical import CHOSEN_FROM, By
+from cqels_opt.plans.placing import Placing
 from cqels_opt.query.algebra import Operator, Query
 from cqels_opt.query.parser import parse
 from cqels_opt.query.printing import to_text
 from cqels_opt.spark import prepare
 from cqels_opt.spark.drop_in import DropIn, check_classic
+from cqels_opt.spark.kafka import KafkaSink
+from cqels_opt.spark.messages import Messages, message_stream, reading_of
 from cqels_opt.spark.mixed import MixedRunner, machine_of
 from cqels_opt.spark.runner import SparkRunner
 from cqels_opt.spark.sinks import BatchFunction, FunctionSink
+from cqels_opt.spark.sources import Source, of_messages
 from cqels_opt.spark.stream import DataFrame, SparkSession, StreamRun, as_rows, row_stream
+from cqels_opt.topics import KafkaTopic
 from cqels_opt.trace import display
 from cqels_opt.trace.writer import TraceFile
 from cqels_opt.windows.frontier import Frontier
@@ -78,8 +83,8 @@ class CompiledQuery:
 
     def start(
         self,
-        streams: Mapping[str, DataFrame],
-        sink: BatchFunction | PathLike,
+        streams: Mapping[str, Source],
+        sink: BatchFunction | PathLike | KafkaTopic,
         checkpoint: PathLike,
         trace: PathLike | None = None,
         **options: Any,
@@ -152,8 +157,8 @@ class Engine:
 
     def start(
         self,
-        streams: Mapping[str, DataFrame],
-        sink: BatchFunction | PathLike,
+        streams: Mapping[str, Source],
+        sink: BatchFunction | PathLike | KafkaTopic,
         checkpoint: PathLike,
         trace: PathLike | None = None,
         **options: Any,
@@ -164,11 +169,12 @@ class Engine:
         them: docs/networks.md.
 
         ``streams`` are streaming DataFrames by stream IRI, with the columns ``s p o`` (N-Triples terms), ``t`` (timestamp, or
-        milliseconds) and optionally ``g``. ``sink`` is ``f(df, batch_id)``, which may be called twice for a batch, or a folder
-        that gets each batch's answers exactly once, as Parquet (docs/answers.md). ``checkpoint`` is a folder that executors can
-        reach; a second start over it continues. Options: ``plan`` (a mode, or ``fixed:`` and plans), ``lateness`` (ms), ``order``
-        (a column that orders elements), ``eager``, ``idle_timeout`` (ms of wall clock after which a stream that brings nothing is let go),
-        ``on_error`` ("fail" or "skip"), ``trigger`` ("10 seconds"), ``to_the_end``,
+        milliseconds) and optionally ``g``; or :class:`Messages`; or a :class:`KafkaTopic` (docs/sources-and-sinks.md). ``sink`` is
+        ``f(df, batch_id)``, which may be called twice for a batch, or a folder that gets each batch's answers exactly once, as Parquet
+        (docs/answers.md), or a :class:`KafkaTopic`, at least once. ``checkpoint`` is a folder that executors can
+        reach; a second start over it continues. Options: ``plan`` (a mode, or ``fixed:`` and plans), ``filters`` (as ``--filters``),
+        ``lateness`` (ms), ``order`` (a column that orders elements), ``eager``, ``idle_timeout`` (ms of wall clock after which a
+        stream that brings nothing is let go), ``on_error`` ("fail" or "skip"), ``trigger`` ("10 seconds"), ``to_the_end``,
         ``continue_changed`` (the queries may differ from those of the checkpoint: docs/checkpoints.md).
         """
         if not self.queries:
@@ -178,13 +184,14 @@ class Engine:
     def _start(
         self,
         queries: Sequence[CompiledQuery],
-        streams: Mapping[str, DataFrame],
-        sink: BatchFunction | PathLike,
+        streams: Mapping[str, Source],
+        sink: BatchFunction | PathLike | KafkaTopic,
         checkpoint: PathLike,
         trace: PathLike | None,
         *,
         with_query: bool,
         plan: str = "adaptive",
+        filters: str = "cost",
         lateness: int = 0,
         order: str | None = None,
         eager: bool = False,
@@ -209,7 +216,7 @@ class Engine:
             Frontier(needed, lateness, eager),
             DriverOptions(
                 skip_bad=on_error == "skip",
-                plan=replace(plan_mode(plan), machine=machine_of(self.spark)),
+                plan=replace(plan_mode(plan, filters=filters), machine=machine_of(self.spark)),
                 idle_timeout=idle_timeout,
                 continue_changed=continue_changed,
             ),
@@ -218,12 +225,19 @@ class Engine:
         run = StreamRun(driver, runner)
         if not driver.streams:
             return run.once()
-        frames = {iri: given[iri.strip("<>")] for iri in driver.streams}
-        frame = row_stream(frames, driver.streams, order)
-        run.ordered = order is not None
+        sources = {iri: given[iri.strip("<>")] for iri in driver.streams}
+        if (messages := of_messages(self.spark, sources, driver.streams, order)) is not None:
+            frame = message_stream(messages, driver.streams)
+            run.messages = reading_of(messages, driver.frontier, driver.streams)
+        else:
+            frames = {iri: source for iri, source in sources.items() if isinstance(source, DataFrame)}
+            frame = row_stream(frames, driver.streams, order)
+            run.ordered = order is not None
         return run.start(frame, folder / "spark", to_the_end=to_the_end, trigger=trigger)
 
-    def _sink(self, sink: BatchFunction | PathLike, programs: Sequence[Program], with_query: bool) -> Sink:
+    def _sink(self, sink: BatchFunction | PathLike | KafkaTopic, programs: Sequence[Program], with_query: bool) -> Sink:
+        if isinstance(sink, KafkaTopic):
+            return KafkaSink(self.spark, sink, programs)
         if isinstance(sink, str | Path):
             return FolderSink(Path(sink).absolute(), [program.id for program in programs] if with_query else ())
         return FunctionSink(self.spark, sink, programs, with_query)
@@ -231,7 +245,7 @@ class Engine:
     def adaptive(
         self,
         text: str,
-        sink: BatchFunction | PathLike,
+        sink: BatchFunction | PathLike | KafkaTopic,
         state: PathLike | None = None,
         *,
         stream: str | None = None,
@@ -323,10 +337,29 @@ _JOINS: Mapping[str, tuple[By, ...]] = {
 }
 
 
+_PLACED: Mapping[str, Placing] = {
+    "cost": "cost",
+    "early": "early",
+    "late": "late",
+    "H1": "last",
+    "H2": "last",
+    "H3": "early",
+    "H4": "late",
+}
+
+
 def plan_mode(
-    plan: str, fixed: str | None = None, cost_model: str = "default", constants: str = "measured", joins: str = "auto"
+    plan: str,
+    fixed: str | None = None,
+    cost_model: str = "default",
+    constants: str = "measured",
+    joins: str = "auto",
+    filters: str = "cost",
 ) -> PlanMode:
-    """``--plan``: a mode, or ``fixed:PLANS``; ``--cost-model`` and ``--constants``; and ``--joins``, what may do the joins."""
+    """``--plan``: a mode, or ``fixed:PLANS``; ``--cost-model`` and ``--constants``; ``--joins``, what may do the joins; ``--filters``.
+
+    The heuristics of Keskisärkkä et al. 2021 (§4.1) add up: H1 and H2 order the joins, H3 and H4 place filters.
+    """
     from cqels_opt.plans import parse_plans
 
     if plan.startswith("fixed:"):
@@ -336,7 +369,12 @@ def plan_mode(
     plans = parse_plans(fixed) if fixed is not None else None
     calibration = known() if constants == "measured" else Calibration()
     shuffled, by = _SHUFFLED.get(joins, "nothing"), _JOINS.get(joins, (By.REPLICATED,))
-    return PlanMode(plan, plans, cost_model, calibration=calibration, shuffled=shuffled, joins=by)
+    if filters not in _PLACED:
+        raise InputError(f"{filters!r} is no place for filters: choose from {', '.join(_PLACED)}")
+    if filters.startswith("H"):
+        plan = "heuristic"
+    how = PlanMode(plan, plans, cost_model, calibration=calibration, shuffled=shuffled, joins=by)
+    return replace(how, placing=_PLACED[filters], graphs=filters != "H1")
 
 
 def check_streams(needed: Sequence[str], given: Mapping[str, object]) -> None:
@@ -374,6 +412,7 @@ def make_driver(
             "lateness": frontier.lateness,
             "drain": options.drain,
         },
+        tuple(network([q.program for q in queries]).feeds),
     )
     pages = prepare.pages({q.id: q.folder for q in queries}, folder)
     log = TraceFile(Path(trace)) if trace is not None else None
@@ -381,4 +420,4 @@ def make_driver(
     return Driver(folder, programs, runner, sink, frontier, options, identity, pages, log, merging=in_thread)
 
 
-__all__ = ["Adaptive", "CompiledQuery", "Engine"]
+__all__ = ["Adaptive", "CompiledQuery", "Engine", "KafkaTopic", "Messages"]

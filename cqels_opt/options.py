@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from cqels_opt.errors import InputError
+from cqels_opt.topics import KafkaTopic
 
 if TYPE_CHECKING:
     from cqels_opt.windows.instants import Policy
@@ -23,6 +24,7 @@ PROFILES = DIALECTS[1:]
 PLANS = ("adaptive", "first", "static", "worst", "spark")
 COST_MODELS = ("default", "paper")
 CONSTANTS = ("measured", "default")
+FILTERS = ("cost", "early", "late", "H1", "H2", "H3", "H4")
 JOINS = ("auto", "probe", "partitioned", "shuffle-hash", "sort-merge", "broadcast", "spark")
 TIME_PREDICATE = "http://www.w3.org/ns/prov#generatedAtTime"
 
@@ -43,7 +45,8 @@ class RunOptions:
 
     ``report`` and ``t0`` are by window name, ``""`` for all windows. None means that the profile, the dialect or the kind of
     input decides. ``fixed`` is the plans' text of ``--plan fixed:…``, and then ``plan`` is ``"fixed"``. ``out`` None is
-    standard output; with ``out_folder`` it is a folder of Parquet files, a batch each. ``more`` are further queries of the same run.
+    standard output; with ``out_folder`` it is a folder of Parquet files, a batch each; answers go to ``out_topic`` instead where there
+    is one. ``topics`` are streams beside ``streams``. ``more`` are further queries of the same run.
     """
 
     query: Path
@@ -69,6 +72,7 @@ class RunOptions:
     joins: Literal["auto", "probe", "partitioned", "shuffle-hash", "sort-merge", "broadcast", "spark"] = "auto"
     cost_model: Literal["default", "paper"] = "default"
     constants: Literal["measured", "default"] = "measured"
+    filters: Literal["cost", "early", "late", "H1", "H2", "H3", "H4"] = "cost"
     sub_result_bytes: int | None = None
     batch: Batch | None = None
     batch_bytes: int | None = None
@@ -81,6 +85,9 @@ class RunOptions:
     master: str | None = None
     debug: bool = False
     more: tuple[Path, ...] = ()
+    topics: tuple[tuple[str, KafkaTopic], ...] = ()
+    out_topic: KafkaTopic | None = None
+    packages: str | None = None
 
     @property
     def queries(self) -> tuple[Path, ...]:
@@ -111,6 +118,21 @@ class LoadOptions:
 
 
 @dataclass(frozen=True, slots=True)
+class GatewayOptions:
+    """`gateway`: where messages come from, the live folder that they go to, how they are read, and every how many ms a file is written."""
+
+    url: str
+    folder: Path
+    payload: str = "json"
+    every: int = 1000
+    refused: Path | None = None
+    client: str = ""
+    send: str | None = None
+    time_predicate: str = TIME_PREDICATE
+    debug: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class CalibrateOptions:
     """`calibrate`: whether it only shows what is in use, and whether Spark is measured too, on which master."""
 
@@ -122,12 +144,19 @@ class CalibrateOptions:
 
 @dataclass(frozen=True, slots=True)
 class BenchOptions:
-    """`bench`: the scenarios (none: all of them), at small scale where ``quick``, and where the figures go as JSON."""
+    """`bench`: scenarios by name or file, at small scale where ``quick``, files of contenders, and where figures and pages go.
+
+    Without ``spark`` the contenders that need it are left out.
+    """
 
     scenarios: tuple[str, ...] = ()
     list: bool = False
     quick: bool = False
     json: Path | None = None
+    html: Path | None = None
+    page: Path | None = None
+    contenders: tuple[Path, ...] = ()
+    spark: bool = True
     debug: bool = False
 
 

@@ -19,7 +19,7 @@ from cqels_opt.plans.cardinality import State
 from cqels_opt.plans.cost import CostModel, JoinShape, Operator
 from cqels_opt.plans.enumerate import Pair
 from cqels_opt.plans.query_graph import QueryGraph
-from cqels_opt.plans.relation_set import RelationSet, size
+from cqels_opt.plans.relation_set import RelationSet, contains, members, size
 
 Ints = NDArray[np.intp]
 Floats = NDArray[np.float64]
@@ -30,9 +30,10 @@ class Alternatives:
     """The retained alternatives, structure of arrays; those of a node are neighbours.
 
     ``left`` and ``right`` are nodes, ``right`` the null node where it is probed; ``right_set`` is the node of the right side
-    also then. The ``*_rows`` are positions in the state table (``produced_rows`` is before the ``filters``, by weight, that the
-    join evaluates on each of its rows; a filter that is an operator is evaluated on each row of its left side). ``pair``
-    numbers the sides of a node, which several operators may join.
+    also then. The ``*_rows`` are positions in the state table (``produced_rows`` is before the filters that the join evaluates on each
+    of its rows; a filter that is an operator looks at each row of its left side, and is evaluated for each distinct combination of
+    its arguments, of which there are at most ``distinct_rows``). ``pair`` numbers the sides of a node, which several operators may
+    join. The alternative ``evaluating[i]`` evaluates the filter ``evaluated[i]`` of :attr:`QueryGraph.weights`.
     """
 
     node: Ints
@@ -43,8 +44,14 @@ class Alternatives:
     left_rows: Ints
     right_rows: Ints
     produced_rows: Ints
-    filters: Floats
+    distinct_rows: Ints
     pair: Ints
+    evaluating: Ints
+    evaluated: Ints
+
+    def weights(self, filters: Floats) -> Floats:
+        """What the filters of each alternative weigh together: each counts as if those before it kept every row."""
+        return np.bincount(self.evaluating, filters[self.evaluated], minlength=len(self.node)).astype(np.float64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +112,9 @@ def build(graph: QueryGraph, sources: tuple[str, ...], pairs: Iterable[Pair], mo
     around = {relations: graph.neighbourhood(relations) for relations in everywhere}
     kinds = {1 << i: relation.kind for i, relation in enumerate(graph.relations) if relation.kind != "inner"}
     operators = cache(lambda *shape: model.operators(JoinShape(*shape)))
-    rows: list[tuple[float, ...]] = []
+    place_of = {name: place for place, name in enumerate(graph.weights)}
+    rows: list[tuple[int, ...]] = []
+    evaluated: list[tuple[int, ...]] = []
     for number, (left, right) in enumerate(ordered):
         both, single = left | right, not right & (right - 1)
         using = [s for s, start in enumerate(starts) if not start & right and left in derived[s] and right in derived[s]]
@@ -116,14 +125,19 @@ def build(graph: QueryGraph, sources: tuple[str, ...], pairs: Iterable[Pair], mo
             probed = operator is Operator.PROBE or kind != "inner"
             inside = 0 if probed and single else covered[right]
             before = covered[left] | inside
-            fresh = graph.weight(covered[both] & ~before)
+            fresh = tuple(members(covered[both] & ~before))
+            distinct = states[left, covered[left]]
             if operator is Operator.FILTER:
-                fresh = graph.relations[right.bit_length() - 1].weight
+                unit = right.bit_length() - 1
+                fresh = (place_of[graph.relations[unit].name],)
+                binding = next(s for s in graph.least_sets(unit) if contains(left, s))
+                distinct = states.setdefault((binding, graph.covered_filters(binding)), len(states))
             produced = states.setdefault((both, before), len(states))
-            common = (operator, states[left, covered[left]], states[right, inside], produced, fresh, number)
+            common = (operator, states[left, covered[left]], states[right, inside], produced, distinct, number)
             for source in using:
                 side = node_of[source, right]
                 rows.append((node_of[source, both], node_of[source, left], len(nodes) if probed else side, side, *common))
+                evaluated.append(fresh)
     node_source = tuple(source for source, _ in nodes)
     return Shape(
         sources,
@@ -134,7 +148,7 @@ def build(graph: QueryGraph, sources: tuple[str, ...], pairs: Iterable[Pair], mo
         tuple(states),
         states,
         covered,
-        *_arrays(rows, node_source, len(states), [len(level) for level in by_size[1:]]),
+        *_arrays(rows, evaluated, node_source, len(states), [len(level) for level in by_size[1:]]),
         np.array([model.static_is_free and static[relations] for _, relations in nodes], bool),
     )
 
@@ -149,12 +163,12 @@ def _derived(start: RelationSet, singles: Iterable[RelationSet], ordered: Iterab
 
 
 def _arrays(
-    rows: list[tuple[float, ...]], node_source: tuple[int, ...], states: int, sizes: list[int]
+    rows: list[tuple[int, ...]], evaluated: list[tuple[int, ...]], node_source: tuple[int, ...], states: int, sizes: list[int]
 ) -> tuple[Alternatives, Ints, tuple[Level, ...]]:
     """The alternatives in the order of their nodes, where those of each node begin, and the levels; ``sizes`` counts nodes."""
-    weights = np.array([row[8] for row in rows], np.float64)
-    table = np.array(rows, np.float64).astype(np.intp).reshape(len(rows), 10)
+    table = np.array(rows, np.intp).reshape(len(rows), 10)
     order = np.argsort(table[:, 0], kind="stable")
+    filters = [(i, place) for i, row in enumerate(order.tolist()) for place in evaluated[row]]
     table = table[order]
     node = table[:, 0].copy()
     offset = np.array(node_source, np.intp)[node] * states
@@ -167,8 +181,10 @@ def _arrays(
         left_rows=table[:, 5] + offset,
         right_rows=table[:, 6] + offset,
         produced_rows=table[:, 7] + offset,
-        filters=weights[order],
+        distinct_rows=table[:, 8] + offset,
         pair=table[:, 9].copy(),
+        evaluating=np.array([i for i, _ in filters], np.intp),
+        evaluated=np.array([place for _, place in filters], np.intp),
     )
     first = np.searchsorted(node, np.arange(len(node_source) + 1)).astype(np.intp)
     levels = []

@@ -2,8 +2,8 @@
 
 ``adaptive`` takes the cheapest plan now. A switch moves no state (DESIGN §4.3), so nothing is charged for it; only a near
 tie keeps the current plan, which spares the trace a flicker between equals. ``static`` is what a database does: the
-cheapest plan when the first elements have come, kept for ever. ``first`` joins in the order written, ``worst`` takes the
-dearest retained join order, and given plans are kept as they are.
+cheapest plan when the first elements have come, kept for ever. ``first`` joins in the order written, ``heuristic`` by ranks that the
+graph has, ``worst`` takes the dearest retained join order, and given plans are kept as they are.
 """
 
 from __future__ import annotations
@@ -20,12 +20,13 @@ from numpy.typing import NDArray
 from cqels_opt.plans import plan as planning
 from cqels_opt.plans import ranking
 from cqels_opt.plans.cardinality import Estimator
-from cqels_opt.plans.cost import Constants, CostModel, JoinShape, model_named
-from cqels_opt.plans.enumerate import PAIR_BUDGET, Pair, join_pairs
+from cqels_opt.plans.cost import Constants, CostModel, model_named
+from cqels_opt.plans.enumerate import PAIR_BUDGET, Pair
 from cqels_opt.plans.feedback import Feedback
 from cqels_opt.plans.greedy import greedy_pairs
 from cqels_opt.plans.leaves import Assumptions, Leaves
 from cqels_opt.plans.memo import Memo
+from cqels_opt.plans.placing import Placing, operators_among
 from cqels_opt.plans.plan import Plan, PlanError, PlanOperator
 from cqels_opt.plans.plan_text import parse_plan
 from cqels_opt.plans.query_graph import QueryGraph
@@ -42,13 +43,7 @@ State: TypeAlias = "tuple[str, list[float], bool, list[tuple[RelationSet, float]
 Learnt: TypeAlias = "Mapping[frozenset[str], float]"
 """Observed rows of sets of relations, by their names."""
 
-MODES = ("adaptive", "static", "first", "worst")
-
-HEAVY = 8.0
-"""A filter that costs at least so many evaluations of a plain one is an operator of its own, placed where it costs least."""
-
-LIFTED = 2
-"""So many filters at most, the heaviest: each doubles the sub-patterns."""
+MODES = ("adaptive", "static", "first", "worst", "heuristic")
 
 NEAR_TIE = 0.01
 """The current plan is kept unless the cheapest is cheaper by more than this share of its own cost."""
@@ -88,7 +83,8 @@ class Optimizer:
 
     ``sources`` names the relations whose deltas are planned for. ``cost_model`` is ``default``, ``paper`` or a model.
     ``mode`` is one of :data:`MODES`, or the plans to keep, one a source. ``feedback`` lets what :meth:`observe` is told correct
-    the estimates. Raises :class:`PlanError` where a plan does not fit the graph, and ValueError for a name that is none.
+    the estimates. ``placing`` says where filters stand (``placing.py``). Raises :class:`PlanError` where a plan does not fit the
+    graph, and ValueError for a name that is none.
     """
 
     def __init__(
@@ -102,6 +98,7 @@ class Optimizer:
         assumptions: Assumptions | None = None,
         pair_budget: int = PAIR_BUDGET,
         feedback: bool = False,
+        placing: Placing = "cost",
     ) -> None:
         for source in sources:
             if source not in graph.index or graph.relations[graph.index[source]].kind != "inner":
@@ -110,17 +107,17 @@ class Optimizer:
             raise ValueError(f"there is no plan mode {mode!r}; choose one of {', '.join(MODES)}, or give the plans")
         self.sources = tuple(sources)
         self.model = model_named(cost_model, constants)
-        lifted = graph.with_filter_units(_lifted(graph, self.model, mode))
-        pairs = join_pairs(lifted, pair_budget)
-        if pairs is None and lifted.relations != graph.relations and isinstance(mode, str):
-            lifted, pairs = graph, join_pairs(graph, pair_budget)
-        self.graph = graph = lifted
+        graph, pairs = operators_among(graph, self.model, mode, placing, pair_budget)
+        self.graph = graph
+        self._weights = graph.weights
         self.mode = mode if isinstance(mode, str) else "fixed"
         self._kept: dict[str, Plan] = {}
         if not isinstance(mode, str):
             self._kept = _checked(mode, graph, self.sources)
         elif mode == "first":
             self._kept = {source: planning.written_order(graph, source) for source in self.sources}
+        elif mode == "heuristic":
+            self._kept = {source: planning.heuristic_order(graph, source) for source in self.sources}
         self._current: dict[str, Plan] = {}
         self._seen: dict[str, NDArray[np.float64]] = {}
         self._estimated: dict[str, dict[RelationSet, tuple[float, float]]] = {}
@@ -172,8 +169,13 @@ class Optimizer:
         What a filter keeps counts for all delta sources together, so the first one's statistics stand for all.
         """
         kept = [float(self.leaves.factors[0, self.leaves.filter_factor(i)]) for i in range(len(self.graph.filters))]
-        ranks = {f.name: (share - 1) / f.weight for f, share in zip(self.graph.filters, kept)}
+        ranks = {f.name: (share - 1) / self._weights[f.name] for f, share in zip(self.graph.filters, kept)}
         return tuple(sorted(ranks, key=ranks.__getitem__))
+
+    def weigh(self, weights: Mapping[str, float]) -> None:
+        """From now on some filters weigh as much as it was measured. Which of them are operators was decided by what was declared."""
+        self._weights = {name: weights.get(name, known) for name, known in self._weights.items()}
+        self._memo.weigh(self._weights)
 
     def alternatives(self, source: str, k: int = 10) -> list[Ranked]:
         """The ``k`` cheapest retained plans of a delta source under the last statistics, cheapest first."""
@@ -365,7 +367,9 @@ class Optimizer:
     def _greedy_memo(self) -> Memo:
         estimator = Estimator(self.leaves)
         found = [pair for number in range(len(self.sources)) for pair in greedy_pairs(estimator, number)]
-        return Memo(self.leaves, self._wanted(found), self.model)
+        memo = Memo(self.leaves, self._wanted(found), self.model)
+        memo.weigh(self._weights)
+        return memo
 
 
 def _checked(plans: Mapping[str, Plan], graph: QueryGraph, sources: Sequence[str]) -> dict[str, Plan]:
@@ -377,14 +381,3 @@ def _checked(plans: Mapping[str, Plan], graph: QueryGraph, sources: Sequence[str
             raise PlanError(f"delta source {source!r} has no plan")
         planning.check(plans[source], graph, source)
     return dict(plans)
-
-
-def _lifted(graph: QueryGraph, model: CostModel, mode: str | Mapping[str, Plan]) -> frozenset[str]:
-    """The filters that are operators: of given plans those that they name, otherwise the heaviest, where the model prices them."""
-    if not isinstance(mode, str):
-        named = {name for plan in mode.values() for name in planning.relations(plan)}
-        return frozenset(f.name for f in graph.filters if f.name in named)
-    if mode == "first" or not model.operators(JoinShape(True, True, True, "filter")):
-        return frozenset()
-    heavy = sorted((f for f in graph.filters if f.weight >= HEAVY and f.variables), key=lambda f: -f.weight)
-    return frozenset(f.name for f in heavy[:LIFTED])

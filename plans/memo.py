@@ -18,8 +18,11 @@ from cqels_opt.plans.cardinality import Estimator, StateTable
 from cqels_opt.plans.cost import CostModel, Operator
 from cqels_opt.plans.enumerate import Pair
 from cqels_opt.plans.leaves import Leaves
-from cqels_opt.plans.relation_set import RelationSet
+from cqels_opt.plans.relation_set import RelationSet, members
 from cqels_opt.plans.statistics import Key, Statistics
+
+EACH_ROW = 2.0
+"""What a filter that is an operator costs for a row whatever its arguments, as a multiple of ``Constants.evaluate``: finding equal ones."""
 
 
 class Memo:
@@ -38,7 +41,9 @@ class Memo:
         leaf_sets = self.shape.node_sets[: self.shape.leaves]
         offsets = np.array(self.shape.node_source[: self.shape.leaves], np.intp) * len(self.shape.states)
         self._leaf_rows: Ints = offsets + np.array([self.shape.state_of[leaf, 0] for leaf in leaf_sets], np.intp)
-        self._leaf_filters: Floats = np.array([self.graph.weight(self.shape.covered[leaf]) for leaf in leaf_sets])
+        self._leaf_covers = [tuple(members(self.shape.covered[leaf])) for leaf in leaf_sets]
+        self._weights = np.array(list(self.graph.weights.values()), np.float64)
+        self._set_weights()
         self.psi: Floats = np.zeros(self.shape.null + 1)
         self.phi: Floats = np.zeros(len(found))
         self.total: Floats = np.zeros(len(found))
@@ -62,6 +67,7 @@ class Memo:
         moved_rows = self.table.update(changed)
         alternatives = self.shape.alternatives
         stale = moved_rows[alternatives.left_rows] | moved_rows[alternatives.right_rows] | moved_rows[alternatives.produced_rows]
+        stale |= moved_rows[alternatives.distinct_rows]
         moved = np.zeros(self.shape.null + 1, bool)
         scans = self._scan_costs()
         moved[: self.shape.leaves] = scans != self.psi[: self.shape.leaves]
@@ -80,6 +86,18 @@ class Memo:
                 moved[level.nodes] = least != self.psi[level.nodes]
                 self.psi[level.nodes] = least
         return self.recosted
+
+    def weigh(self, weights: Mapping[str, float]) -> None:
+        """Take other weights for some filters; re-costs everything."""
+        fresh = np.array([weights.get(name, known) for name, known in zip(self.graph.weights, self._weights.tolist())])
+        if (fresh != self._weights).any():
+            self._weights = fresh
+            self._set_weights()
+            self.recost_everything()
+
+    def _set_weights(self) -> None:
+        self._filters: Floats = self.shape.alternatives.weights(self._weights)
+        self._leaf_filters: Floats = np.array([self._weights[list(covers)].sum() for covers in self._leaf_covers])
 
     def recost_everything(self) -> int:
         """Price every alternative from the rows as they are; what :meth:`refresh` must always be equal to."""
@@ -112,7 +130,9 @@ class Memo:
             if len(here):
                 produced = rows[found.produced_rows[here]]
                 left, right = rows[found.left_rows[here]], rows[found.right_rows[here]]
-                filtered = (left if operator is Operator.FILTER else produced) * found.filters[here]
+                filtered = produced * self._filters[here]
+                if operator is Operator.FILTER:
+                    filtered = left * EACH_ROW + np.minimum(left, rows[found.distinct_rows[here]]) * self._filters[here]
                 self.phi[here] = self.model.join(operator, left, right, produced, filtered)
 
     # ------------------------------------------------------------------ reading

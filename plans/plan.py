@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
 from cqels_opt.errors import InputError
-from cqels_opt.plans.query_graph import QueryGraph
+from cqels_opt.plans.query_graph import QueryGraph, Relation
 from cqels_opt.plans.relation_set import RelationSet, members, of
 
 
@@ -176,13 +176,24 @@ def join_plans(left: Plan, right: Plan, on: tuple[str, ...]) -> Plan:
 def written_order(graph: QueryGraph, source: str) -> Plan:
     """The plan ``first``: from the delta the relations in the order written, connected ones before cross products.
 
-    A unit comes in its turn, once what it requires is bound.
+    A unit comes in its turn, once what it requires is bound; filters come last.
     """
+    return in_order(graph, source, graph.relations)
+
+
+def heuristic_order(graph: QueryGraph, source: str) -> Plan:
+    """The plan of heuristics that know no statistics: by the relations' ranks, of equals in the order written."""
+    return in_order(graph, source, sorted(graph.relations, key=lambda relation: relation.rank))
+
+
+def in_order(graph: QueryGraph, source: str, relations: Sequence[Relation]) -> Plan:
+    """A plan that takes the relations in an order as far as joins on variables allow."""
     plan: Plan = Scan(source)
-    waiting = [relation for relation in graph.relations if relation.name != source]
+    waiting = [relation for relation in relations if relation.name != source]
     bound = graph.relations[graph.index[source]].variables
     while waiting:
         able = [relation for relation in waiting if relation.kind == "inner" or relation.requires <= bound]
+        able = [relation for relation in able if relation.kind != "filter"] or able
         chosen = next((relation for relation in able if relation.variables & bound), able[0])
         waiting.remove(chosen)
         plan = Probe(plan, chosen.name, tuple(sorted(chosen.variables & bound)))

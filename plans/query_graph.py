@@ -45,6 +45,8 @@ class Relation:
     requires: frozenset[str] = frozenset()
     weight: float = 1.0
     selectivity: float | None = None
+    rank: tuple[int, ...] = ()
+    """Where heuristics that know no statistics put it among the others; the least first."""
 
     @property
     def binds(self) -> frozenset[str]:
@@ -65,13 +67,15 @@ class Relation:
 class Filter:
     """A condition over variables. ``selectivity`` is what is known beforehand, the share of rows that it keeps.
 
-    ``weight`` is what one evaluation costs, as a multiple of ``Constants.evaluate``.
+    ``weight`` is what one evaluation costs, as a multiple of ``Constants.evaluate``. ``uncertain`` says that it refers to a
+    probability: heuristic H4 is about such filters.
     """
 
     name: str
     variables: frozenset[str]
     selectivity: float | None = None
     weight: float = 1.0
+    uncertain: bool = False
 
     @property
     def unit(self) -> Relation:
@@ -247,9 +251,15 @@ class QueryGraph:
         bound = self.bound(relations)
         return sum(1 << i for i, condition in enumerate(self.filters) if condition.variables <= bound)
 
-    def weight(self, filters: int) -> float:
-        """What evaluating some filters on one row costs together: each counts as if those before it kept every row."""
-        return float(sum(self.filters[i].weight for i in members(filters)))
+    @cached_property
+    def weights(self) -> dict[str, float]:
+        """What each filter weighs: those that are evaluated as soon as they can be, then those that are operators."""
+        units = (r for r in self.relations if r.kind == "filter")
+        return {f.name: f.weight for f in self.filters} | {r.name: r.weight for r in units}
+
+    def least_sets(self, unit: int) -> list[RelationSet]:
+        """The least sets of relations that bind all that a unit requires."""
+        return [left for left, right in self.hyperedges if right == 1 << unit]
 
     def is_static(self, relations: RelationSet) -> bool:
         """Whether no relation of the set changes with a stream."""

@@ -28,7 +28,8 @@ class MergedCase(Case):
     def text(self) -> str:
         clauses = "\n".join(clause for *_, clause in self.windows)
         register = "REGISTER QUERY q AS\n" if self.dialect == "csparql" else ""
-        return f"{register}{PREFIXES}SELECT {self.head}{self.select}\n{clauses}\nWHERE {self.body}\n{' '.join(self.modifiers)}"
+        word, rest = self.asked.partition(" ")[::2]
+        return f"{register}{PREFIXES}{word} {self.head}{rest}\n{clauses}\nWHERE {self.body}\n{' '.join(self.modifiers)}"
 
     def query(self) -> Query:
         return parse(self.text, self.dialect)

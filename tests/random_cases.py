@@ -1,12 +1,12 @@
-"""Random queries of the supported body over random worlds, from a seed; and their reduction to a small one that still fails.
+"""Random queries of the supported body over random worlds, from a seed.
 
-A query is a tree of droppable parts, so that a failing case can be made small: :func:`shrunk` drops parts of the query, elements and
-triples for as long as the case fails.
+A query is a tree of droppable parts, so that a failing case can be made small (shrinking.py).
 """
 
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
@@ -64,7 +64,10 @@ Part: TypeAlias = "str | Nested"
 
 @dataclass(frozen=True)
 class Case:
-    """A query over a world. ``windows`` replace those of the text where their kind is not one of the dialect's."""
+    """A query over a world. ``windows`` replace those of the text where their kind is not one of the dialect's.
+
+    ``form`` stands in the place of SELECT: ``CONSTRUCT { … }``, ``ASK`` or ``DESCRIBE …``.
+    """
 
     select: str
     windows: tuple[tuple[str, str, str], ...]  # name, stream, window
@@ -73,11 +76,17 @@ class Case:
     world: World
     settings: Settings
     replaced: dict[str, Window] = field(default_factory=dict)
+    form: str = ""
+
+    @property
+    def asked(self) -> str:
+        """The words before the windows."""
+        return self.form or f"SELECT {self.select}"
 
     @property
     def text(self) -> str:
         clauses = "\n".join(f"FROM NAMED :{stream} [{window}] AS ?{name}" for name, stream, window in self.windows)
-        return f"{PREFIXES}SELECT {self.select}\n{clauses}\nWHERE {self.body}\n{' '.join(self.modifiers)}"
+        return f"{PREFIXES}{self.asked}\n{clauses}\nWHERE {self.body}\n{' '.join(self.modifiers)}"
 
     def query(self) -> Query:
         parsed = parse(self.text)
@@ -161,7 +170,7 @@ class Maker:
         return f"{self.node(s)} {verb} {self.node(o)} ."
 
     def path(self, predicates: Sequence[str], plain: bool, depth: int = 2) -> str:
-        """A property path. verify knows none of length zero at a constant within GRAPH ?g."""
+        """A property path; a ``plain`` one may have length zero."""
         rng = self.rng
         kind = rng.choice(["step", "step", "inverse", "not", "/", "|", "+", "?", "*"] if depth else ["step", "inverse"])
         p, other = rng.choice(predicates), rng.choice(predicates)
@@ -445,8 +454,6 @@ class Maker:
 
 def used(part: Part | Group) -> list[str]:
     """The variables that can be selected of a group, in order."""
-    import re
-
     names: dict[str, None] = {}
     for piece in part.parts if isinstance(part, Group) else [part]:
         if isinstance(piece, str):
@@ -456,8 +463,8 @@ def used(part: Part | Group) -> list[str]:
             plain = re.sub(r"\([^()]*(?:\([^()]*\)[^()]*)*AS (\?\w+)\)", r"\1", piece.head)
             names.update(dict.fromkeys(re.findall(r"\?(\w+)", plain)))
         elif not piece.head.startswith(("MINUS", "FILTER")):
-            if piece.head.startswith("GRAPH ?g"):
-                names["g"] = None
+            if named := re.fullmatch(r"(?:GRAPH|WINDOW) \?(g|e|win)", piece.head):
+                names[named[1]] = None
             for group in piece.groups:
                 names.update(dict.fromkeys(used(group)))
     return list(names)
@@ -478,74 +485,6 @@ def make(seed: int, maker: Callable[[int], Maker] | None = None) -> Case:
             attempt += 1
             continue
         return case
-
-
-# ------------------------------------------------------------------ making a failing case small
-def smaller(case: Case) -> Iterator[Case]:
-    """Cases with less in them, the largest steps first."""
-    for group in _smaller_groups(case.body):
-        yield replace(case, body=group)
-    for i in range(len(case.modifiers)):
-        yield replace(case, modifiers=(*case.modifiers[:i], *case.modifiers[i + 1 :]))
-    world = case.world
-    for iri, files in world.streams.items():
-        for i, file in enumerate(files):
-            for kept in _without(list(file)):
-                yield replace(case, world=replace(world, streams={**world.streams, iri: [*files[:i], kept, *files[i + 1 :]]}))
-            for j, element in enumerate(file):
-                if len(element.triples) > 1:
-                    for k in range(len(element.triples)):
-                        less = replace(element, triples=(*element.triples[:k], *element.triples[k + 1 :]))
-                        changed = [*file[:j], less, *file[j + 1 :]]
-                        yield replace(
-                            case, world=replace(world, streams={**world.streams, iri: [*files[:i], changed, *files[i + 1 :]]})
-                        )
-    for kept in _without(world.default):
-        yield replace(case, world=replace(world, default=kept))
-    for name, triples in world.graphs.items():
-        for kept in _without(triples):
-            yield replace(case, world=replace(world, graphs={**world.graphs, name: kept}))
-
-
-def _without(items: Sequence[Any]) -> Iterator[list[Any]]:
-    size = len(items)
-    while size:
-        for at in range(0, len(items), size):
-            yield [*items[:at], *items[at + size :]]
-        size //= 2
-
-
-def _smaller_groups(group: Group) -> Iterator[Group]:
-    for i, part in enumerate(group.parts):
-        if len(group.parts) > 1:
-            yield Group((*group.parts[:i], *group.parts[i + 1 :]))
-        if isinstance(part, Nested):
-            if part.head in ("", "OPTIONAL"):
-                for inner in part.groups:
-                    yield Group((*group.parts[:i], *inner.parts, *group.parts[i + 1 :]))
-            if len(part.groups) > 2:
-                for j in range(len(part.groups)):
-                    less = replace(part, groups=(*part.groups[:j], *part.groups[j + 1 :]))
-                    yield Group((*group.parts[:i], less, *group.parts[i + 1 :]))
-            for j, inner in enumerate(part.groups):
-                for small in _smaller_groups(inner):
-                    less = replace(part, groups=(*part.groups[:j], small, *part.groups[j + 1 :]))
-                    yield Group((*group.parts[:i], less, *group.parts[i + 1 :]))
-
-
-def shrunk(case: Case, fails: Callable[[Case], bool], budget: int = 2000) -> Case:
-    """The smallest case found that still fails. A case that is no query any more does not fail."""
-    going = True
-    while going and budget > 0:
-        going = False
-        for candidate in smaller(case):
-            budget -= 1
-            if budget <= 0:
-                break
-            if fails(candidate):
-                case, going = candidate, True
-                break
-    return case
 
 
 # ------------------------------------------------------------------ a query with many plans, over such worlds

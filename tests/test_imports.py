@@ -15,7 +15,7 @@ PACKAGE = Path(__file__).resolve().parents[1] / "cqels_opt"
 STOREYS: list[set[str]] = [
     {"errors"},
     {"rdf", "plans", "stats", "java"},
-    {"lod", "windows", "query", "trace"},
+    {"lod", "windows", "query", "trace", "topics", "gateway"},
     {"verify", "operators", "options", "outcomes"},
     {"relational"},
     {"spark"},
@@ -31,7 +31,12 @@ STOREY = {room: number for number, rooms in enumerate(STOREYS) for room in rooms
 # The vocabulary that a storey shares: the algebra's frozen dataclasses.
 NEIGHBOURS = {"windows": {"query.algebra"}, "lod": {"query.algebra"}, "trace": set()}
 # Rooms that may see less than their storey would allow.
-ONLY = {"rdf": {"errors"}, "plans": {"errors"}, "stats": {"errors"}, "verify": {"errors", "query.parser", "query.algebra"}}
+ONLY = {
+    "rdf": {"errors"},
+    "plans": {"errors"},
+    "stats": {"errors"},
+    "verify": {"errors", "query.parser", "query.algebra", "query.extensions"},
+}
 
 PURE = {"plans", "stats"}
 PURE_LIBRARIES = {"numpy", "networkx", "sortedcontainers", "scipy"}

@@ -34,7 +34,7 @@ def start(spark: SparkSession, job: Job) -> StreamingQuery:
         first, last = now.selectExpr("min(t)", "max(t)").collect()[0]
         greatest[number] = last
         now.createOrReplaceTempView("now")
-        everything.where(f"t > {first - job.window}").createOrReplaceTempView("window")
+        everything.where(f"t > {first - job.window}").createOrReplaceTempView("recent")
         session.sql(text).write.mode("overwrite").json(str(job.answers / f"batch={number}"))
         for old in [n for n, t in greatest.items() if t <= first - job.window]:
             shutil.rmtree(kept / f"batch={old}")

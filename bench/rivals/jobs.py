@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -45,6 +46,17 @@ class Job:
     def answers(self) -> Path:
         """A folder a micro-batch, of JSON files."""
         return self.folder / "answers"
+
+
+@contextmanager
+def settings_kept(spark: SparkSession, names: Iterable[str]) -> Iterator[None]:
+    """The session's settings of these names are afterwards what they were."""
+    before = {name: str(spark.conf.get(name)) for name in names}
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            spark.conf.set(name, value)
 
 
 class Elements:

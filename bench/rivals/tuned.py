@@ -59,7 +59,7 @@ def start(spark: SparkSession, job: Job) -> StreamingQuery:
         for old in [n for n, (_, t) in reach.items() if t <= first - job.window]:
             shutil.rmtree(reach.pop(old)[0])
         paths = [str(path) for path, _ in reach.values()]
-        session.read.schema(Elements.SCHEMA).parquet(*paths).createOrReplaceTempView("window")
+        session.read.schema(Elements.SCHEMA).parquet(*paths).createOrReplaceTempView("recent")
         session.sql(text).write.mode("overwrite").json(str(job.answers / f"batch={number}"))
         now.unpersist()
 

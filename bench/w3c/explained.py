@@ -6,14 +6,10 @@ from typing import Final
 
 from cqels_opt.bench.w3c.running import Outcome
 
-_ALL_THAT_IS_LOADED = (
-    "the dataset is what is loaded: FROM NAMED of no window does not make it smaller, nor the default graph empty"
-)
 _LATER = "triple terms (SPARQL 1.2) are not supported yet"
 MEANT_OTHERWISE: Final = {
     "1.0 open-world/date-1.rq": "SPARQL 1.1 compares as XPath does, with an implicit time zone, here UTC; the test has XSD's partial order",
     "1.2 expression/not-not.rq": "SPARQL 1.1: a string with a language has a boolean value, and of an ill-typed boolean it is false",
-    **{f"1.0 dataset/dataset-{n}.rq": _ALL_THAT_IS_LOADED for n in ("04", "06", "07", "08", "09b", "10b", "12b")},
 }
 """By test: where SEMANTICS or a later version of SPARQL says something else."""
 

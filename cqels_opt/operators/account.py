@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from cqels_opt.operators.block import Observed
-from cqels_opt.operators.evaluate import FinishReport
+from cqels_opt.operators.calls import Account
+from cqels_opt.operators.evaluate import EvaluateReport, FinishReport
 from cqels_opt.operators.ingest import IngestReport, Rejected
 from cqels_opt.operators.planner import Planner
 from cqels_opt.operators.program import Program
+from cqels_opt.operators.row_by_row import written
 from cqels_opt.operators.summands import summands
-from cqels_opt.trace.records import Lag, Milliseconds, TraceRecord
+from cqels_opt.query.algebra import Call
+from cqels_opt.trace.records import Called, Lag, Milliseconds, TraceRecord
 from cqels_opt.windows.frontier import Frontier
 
 
@@ -26,6 +29,7 @@ def trace_record(
     jobs: int,
     lag: Lag,
     finished: Sequence[FinishReport],
+    shares: Sequence[EvaluateReport],
 ) -> TraceRecord:
     """The record of one program in one batch."""
     streams = [seen for report in reports for iri, seen in report.streams.items() if iri in program.streams]
@@ -53,4 +57,16 @@ def trace_record(
         sub_results=planner.changes,
         lag=lag,
         recomputed=None if program.row_wise else sum(report.read for report in finished),
+        calls=_calls([*shares, *finished]),
+    )
+
+
+def _calls(reports: Sequence[EvaluateReport | FinishReport]) -> tuple[Called, ...]:
+    """What became of the calls of extension functions, in all tasks together."""
+    found: dict[Call, Account] = {}
+    for report in reports:
+        for call, account in report.calls.items():
+            found.setdefault(call, Account()).add(account)
+    return tuple(
+        Called(written(call), a.rows, a.distinct, a.looked_up, a.hits, round(1000 * a.seconds, 3)) for call, a in found.items()
     )

@@ -6,6 +6,7 @@ new part of i, old of those after i, and the static relations. Intervals interse
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -13,6 +14,7 @@ import numpy as np
 
 from cqels_opt.operators.cache import relation as static_relation
 from cqels_opt.operators.content import content
+from cqels_opt.operators.costs import Evaluated
 from cqels_opt.operators.expressions import truth
 from cqels_opt.operators.join import Indexed, as_rows
 from cqels_opt.operators.program import Block, BlockFilter, Occurrence, Static
@@ -26,10 +28,11 @@ from cqels_opt.plans.plan import relations
 
 @dataclass(slots=True)
 class Observed:
-    """Rows that operators put out, a delta source: by place in the plan; and rows before and after each filter."""
+    """Rows that operators put out, a delta source: by place in the plan; rows before and after each filter, and what that took."""
 
     operators: dict[str, list[int]] = field(default_factory=dict)
     filters: dict[str, tuple[int, int]] = field(default_factory=dict)
+    evaluated: dict[str, Evaluated] = field(default_factory=dict)
 
     def add(self, other: Observed) -> None:
         """Adds what another task observed."""
@@ -39,6 +42,8 @@ class Observed:
         for name, (before, after) in other.filters.items():
             b, a = self.filters.get(name, (0, 0))
             self.filters[name] = (b + before, a + after)
+        for name, evaluated in other.evaluated.items():
+            self.evaluated.setdefault(name, Evaluated()).add(evaluated)
 
 
 class BlockStep:
@@ -121,7 +126,10 @@ class BlockStep:
 
     def passed(self, rows: Rows, f: BlockFilter) -> Rows:
         """The rows under one filter."""
+        began, before = time.perf_counter(), self.terms.calls.combinations
         keep = truth(rows, f.condition, self.terms)
+        taken, combinations = time.perf_counter() - began, self.terms.calls.combinations - before
+        self.observed.evaluated.setdefault(f.name, Evaluated()).add(Evaluated(1, len(rows), combinations, taken))
         seen, kept = self.observed.filters.get(f.name, (0, 0))
         self.observed.filters[f.name] = (seen + len(rows), kept + int(keep.sum()))
         return rows.take(keep)

@@ -46,12 +46,14 @@ PAIRS = 1 << 21  # a static path with more pairs of ends is not computed beforeh
 class BlockBuilder:
     """Makes the blocks of one query over one static store. ``folder`` takes the static relations that are made on the way.
 
-    ``budget`` bounds the bytes of the sub-results of each block.
+    ``budget`` bounds the bytes of the sub-results of each block. With ``lazy`` a BIND that nobody reads is left out.
     """
 
-    def __init__(self, query: a.Query, store: str, folder: Path, report: Report, distinct: bool, budget: int) -> None:
+    def __init__(
+        self, query: a.Query, store: str, folder: Path, report: Report, distinct: bool, budget: int, lazy: bool = True
+    ) -> None:
         self.store_folder, self.folder, self.report = store, folder, report
-        self.distinct, self.budget = distinct, budget
+        self.distinct, self.budget, self.lazy = distinct, budget, lazy
         self.store = Store.open(store)
         self.windows = {w.name: w for w in query.windows}
         self.terms = TermTable(self.store.seed, self.store.decode)
@@ -87,6 +89,8 @@ class BlockBuilder:
             return self._finished_draft(normal, outside)
         if not isinstance(normal, Above):
             return normal
+        if self.lazy and isinstance(normal.node, p.ExtendNode) and normal.node.variable not in outside:
+            return self.finished(normal.inputs[0], outside)  # a BIND that nobody reads
         inputs = []
         for i, part in enumerate(normal.inputs):
             others = set().union(*(mentioned(x) for j, x in enumerate(normal.inputs) if j != i))

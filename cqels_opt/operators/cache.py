@@ -17,6 +17,7 @@ from cqels_opt.lod.relation import HEADER as RELATION_HEADER
 from cqels_opt.lod.relation import Relation
 from cqels_opt.lod.remote import header_file
 from cqels_opt.lod.store import StaticPattern, Store
+from cqels_opt.operators.calls import Calls, Results
 from cqels_opt.operators.step import Step
 from cqels_opt.operators.terms import Page, TermTable
 from cqels_opt.operators.units import made_of_each
@@ -47,6 +48,7 @@ _STORES: Recent[tuple[str, Stamp], Store] = Recent(8)
 _RELATIONS: Recent[tuple[str, Stamp, StaticPattern | None], Relation] = Recent(256)
 _JOIN_SIZES: Recent[tuple[str, tuple[Stamp, ...], StaticPattern | str, StaticPattern | str, str, str], int] = Recent(4096)
 _PAGES: Recent[tuple[str, Stamp], Page] = Recent(256)
+_RESULTS: Recent[tuple[str, str, int], Results] = Recent(2)
 
 
 def stamp_of(path: Path) -> Stamp:
@@ -101,6 +103,7 @@ def page(path: Path) -> Page:
 
 
 def term_table(store_folder: str, seed: int, step: Step) -> TermTable:
-    """A term table over a store and the pages of a step."""
+    """A term table over a store and the pages of a step, with what extension functions gave in the step so far."""
     pages = [step.path / f.path for f in step.select("terms")]
-    return TermTable(seed, store(store_folder).decode, [lambda p=p: page(p) for p in pages])  # type: ignore[misc]
+    results = _RESULTS.get((step.folder, step.run, step.batch), dict) if step.remember else None
+    return TermTable(seed, store(store_folder).decode, [lambda p=p: page(p) for p in pages], Calls(results))  # type: ignore[misc]

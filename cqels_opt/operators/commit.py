@@ -55,13 +55,15 @@ class Identity:
     """What a checkpoint is the state of.
 
     ``query`` may change where its user says so and ``windows`` stay; binding slots are kept for its ``patterns`` (how the slot is named,
-    and how the query names it). All of ``others`` must stay: static data, lateness, and what else answers hang on.
+    and how the query names it). All of ``others`` must stay: static data, lateness, and what else answers hang on. Of several queries
+    those ``feeding`` others must stay as well, for the windows hold their graphs.
     """
 
     query: Any = None
     windows: Any = None
     patterns: Mapping[str, str] = field(default_factory=dict)
     others: Mapping[str, Any] = field(default_factory=dict)
+    feeding: tuple[str, ...] = ()
 
     @property
     def digest(self) -> str:
@@ -176,6 +178,8 @@ def _difference(before: Identity, now: Identity, changed: bool) -> str | None:
         return "its query differs, and has other windows; use another folder"
     if lacking := [name for pattern, name in now.patterns.items() if pattern not in before.patterns]:
         return f"its query differs, and nothing was kept for {', '.join(lacking)}; use another folder"
+    if other := [name for name in now.feeding if before.query.get(name) != now.query.get(name)]:
+        return f"the query {other[0]} differs, whose graphs others read; use another folder"
     if not changed:
         return (
             "its query differs; --continue-changed goes on with the changed one (its windows are the same), or use another folder"

@@ -16,7 +16,7 @@ from typing import NoReturn
 from cqels_opt.errors import QueryError
 from cqels_opt.operators import forms
 from cqels_opt.operators import program as p
-from cqels_opt.operators.binds import bound, certain, lifted, peeled, projected, stands_above, without
+from cqels_opt.operators.binds import bound, lifted, peeled, projected, stands_above, without
 from cqels_opt.operators.blocks import BlockBuilder
 from cqels_opt.operators.closure import PathsTooManyError
 from cqels_opt.operators.correlation import separable
@@ -39,10 +39,12 @@ from cqels_opt.operators.subresults import BYTES_BUDGET
 from cqels_opt.operators.timestamps import latest, stamps
 from cqels_opt.plans import JoinKind
 from cqels_opt.query import algebra as a
-from cqels_opt.query.graphs import in_each
+from cqels_opt.query.extensions import given_functions
+from cqels_opt.query.graphs import in_each, within
 from cqels_opt.query.reading import line_and_column
 from cqels_opt.query.scope import seeded, uses_now
 from cqels_opt.query.scope import variables as read_by
+from cqels_opt.query.uncertainty.families import given_families
 from cqels_opt.query.visible import visible
 from cqels_opt.windows.instants import Report
 
@@ -52,7 +54,7 @@ BRANCHES = 16  # more UNION branches than this are joined above instead of each 
 class Compiler:
     """Compiles one query over one static store. ``folder`` takes the static relations that are made on the way.
 
-    ``budget`` bounds the bytes of the sub-results of each block.
+    ``budget`` bounds the bytes of the sub-results of each block. Without ``lazy`` each BIND is evaluated where it is written.
     """
 
     def __init__(
@@ -63,9 +65,12 @@ class Compiler:
         report: Report,
         distinct: bool = False,
         budget: int = BYTES_BUDGET,
+        lazy: bool = True,
     ) -> None:
-        self.query = query
-        self.building = BlockBuilder(query, store, folder, report, distinct, budget)
+        if query.dataset is not None:
+            query = replace(query, body=within(query.body, query.dataset.named))
+        self.query, self.lazy = query, lazy
+        self.building = BlockBuilder(query, store, folder, report, distinct, budget, lazy)
         self.fresh = 0
         self._in_static = False
         self._outside: set[str] = set()  # what rows outside the pattern in hand bind, which is evaluated for each of them
@@ -90,6 +95,7 @@ class Compiler:
             self.building.store_folder,
             self.building.store.seed,
             f"<{self.query.output.strip('<>')}>" if self.query.output else None,
+            (*given_functions(), *given_families()),
         )
 
     def _graph_of_triples(self, pattern: a.Algebra) -> p.Tree:
@@ -147,10 +153,8 @@ class Compiler:
                 below, expression = self._exists(self.normal(inner), expression)
                 return Above(p.ExtendNode(_HOLE, variable.name, expression), [below])
             case a.LeftJoin(left, right, condition):
-                if condition is not None and stamps(condition):
-                    self._refuse("timestamp() in a FILTER of OPTIONAL is not supported yet: give it a name with BIND", 0)
                 one, other = self.normal(left), self.normal(right)
-                placed = self._unit("optional", one, other, condition)
+                placed = None if condition is not None and stamps(condition) else self._unit("optional", one, other, condition)
                 return placed or self._optional(one, other, condition)
             case a.Minus(left, right, apart):
                 one, other = self.normal(left), self.normal(right)
@@ -239,7 +243,7 @@ class Compiler:
         if isinstance(left, Draft) and isinstance(right, Draft) and (both := merged(left, right)) is not None:
             return both
         (left_below, early), (right_below, late) = lifted(left, right), lifted(right, left)
-        if early or late:
+        if self.lazy and (early or late):
             return bound(self._join(left_below, right_below), [*early, *late])
         if stands_above(left, mentioned(right)):
             return replace(left, inputs=[self._join(left.inputs[0], right), *left.inputs[1:]])
@@ -292,12 +296,12 @@ class Compiler:
             return replace(inner, inputs=[self._filter(inner.inputs[0], condition), *inner.inputs[1:]])
         if isinstance(inner, Above) and isinstance(inner.node, p.ExtendNode):
             bind = (inner.node.variable, inner.node.expression)
-            below = without(condition, bind)
+            below = without(condition, bind) if self.lazy else None
             if below is not None and (below is condition or plain):
                 return bound(self._filter(inner.inputs[0], below), [bind])
         if (test := _existence(condition)) is not None and not moves(test.pattern):
             pattern, within = _opened(test.pattern)
-            if separable(pattern, mentioned(inner)):
+            if separable(pattern, mentioned(inner)) and not any(map(stamps, within)):
                 found = self._unit("anti" if test.negated else "semi", inner, self.normal(pattern), conjunction(within))
                 if found is not None:
                     return found
@@ -331,9 +335,8 @@ class Compiler:
     def _test(self, test: a.Exists, outside: set[str], each: bool = False) -> tuple[p.ExistsNode, Normal]:
         """An EXISTS and its pattern: joined with the outside's rows where that is the same, else (or with ``each``) evaluated for each."""
         pattern, conditions = _opened(test.pattern)
-        if any(map(stamps, conditions)):
-            self._refuse("timestamp() in a FILTER of EXISTS is not supported yet: give it a name with BIND", test.place)
-        if not each and separable(pattern, outside) and not any(map(exists_in, conditions)):
+        alone = separable(pattern, outside) and not any(exists_in(c) is not None or stamps(c) for c in conditions)
+        if alone and not each:
             return p.ExistsNode(_HOLE, _HOLE, conjunction(conditions), ""), self.normal(pattern)
         return p.ExistsNode(_HOLE, _HOLE, None, "", tuple(sorted(read_by(test)))), self._for_each(test.pattern, outside)
 
@@ -386,6 +389,9 @@ class Compiler:
         outside = mentioned(one) | mentioned(other) | self._outside
 
         def flagged(expression: a.Expression) -> a.Expression:
+            if isinstance(expression, a.Call) and expression.function == a.TIMESTAMP:
+                tests.append(self._times(expression.arguments))
+                return a.Variable(tests[-1][0].flag)
             if isinstance(expression, a.Exists):
                 node, pattern = self._test(expression, outside, each=True)
                 tests.append((replace(node, flag=self._flag()), pattern))
@@ -417,14 +423,17 @@ class Compiler:
         return Above(p.OrderNode(_HOLE, tuple(keys), 0, None, written_in(node.input)), [below])
 
     def _stamped(self, inner: Normal, arguments: Sequence[a.Expression]) -> tuple[Normal, a.Expression]:
-        """The time of a triple as one more variable of the input, unbound where no window holds the triple."""
+        """The time of a triple as one more column of the input, unbound where no window holds the triple."""
+        node, times = self._times(arguments)
+        return Above(node, [inner, times]), a.Variable(node.flag)
+
+    def _times(self, arguments: Sequence[a.Expression]) -> tuple[p.StampNode, Normal]:
+        """What looks up the time of a triple, and the times of all triples that may be looked up."""
         if not self.building.windows:
             self._refuse("timestamp() needs a stream: declare it with FROM STREAM", 0)
         self.fresh += 1
         times, keys, found = latest(arguments, list(self.building.windows), self.fresh - 1)
-        if unsure := sorted(set(keys) - certain(inner)):
-            self._refuse(f"timestamp() of a variable that may be unbound, ?{unsure[0]}, is not supported yet", 0)
-        return Above(p.LeftJoinNode(_HOLE, _HOLE, None), [inner, times]), found
+        return p.StampNode(_HOLE, _HOLE, None, f"{HIDDEN}{found.name}", None, keys, found.name), times
 
     def _project(self, inner: Normal, variables: list[str]) -> Normal:
         """A projection of a draft is a draft whose other variables have names that no one else knows."""

@@ -207,7 +207,9 @@ def read_by_node(node: p.Tree) -> set[str]:
             return set(read_by(condition))
         case p.LeftJoinNode(_, _, condition, tests):
             named = set(read_by(condition)) if condition is not None else set[str]()
-            return named.union(*(test.reads or () for test in tests))
+            return named.union(*(read_by_node(test) for test in tests))
+        case p.StampNode(keys=keys):
+            return set(keys)
         case p.ExistsNode(_, _, condition, _, reads):
             return {*(read_by(condition) if condition is not None else ()), *(reads or ())}
         case p.ExtendNode(_, variable, expression):

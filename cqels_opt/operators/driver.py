@@ -7,14 +7,14 @@ overwrites what it wrote. The driver sees counts, plans and the names of files.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 
-from cqels_opt.errors import CheckpointError, DataError, RunError
+from cqels_opt.errors import DataError, RunError
 from cqels_opt.operators.account import trace_record
 from cqels_opt.operators.block import Observed
 from cqels_opt.operators.changed import counted_again, is_result, taken_over, unsealed
@@ -160,10 +160,6 @@ class Driver:
         self.times: dict[str, Timeline] = {}
         self.pending: dict[str, list[SlotCounts]] = {}
         self.restore(None)
-        if self._changed and self.network.fed:
-            raise CheckpointError(
-                f"{folder}: queries that feed each other cannot be changed over a checkpoint; use another folder"
-            )
         self.log.sweep(("slots", "results", "knowledge"))
 
     # -------------------------------------------------------------- state
@@ -231,8 +227,7 @@ class Driver:
             raise DataError(self._said(min(rejected, key=lambda r: (r.partition, r.line))))
         files = [*self.state.files, *(f for report in reports for f in report.files)]
         files += self._times_files(number, self._seen(reports))
-        brought = {stream for report in reports for stream in report.streams}
-        self._reached = self.frontier.advance(self.idle.decide(number, brought) if self.idle is not None else ())
+        self._reached = self.frontier.advance(self._idle(number, reports))
         if not self.streams:
             self._reached = self.frontier.value = max(after, *(p.report.origin("") for p in self.programs))
         new: dict[str, list[SlotCounts]] = {}
@@ -285,6 +280,7 @@ class Driver:
                 jobs,
                 lag,
                 done.finished.get(p.id, []),
+                done.shares.get(p.id, []),
             )
             for p in self.programs
         ]
@@ -292,6 +288,14 @@ class Driver:
             lengths["trace"] = self.trace.put(records)
         self._commit(number, files, done, steps, rejected, reports, lengths)
         return records
+
+    def _idle(self, number: int, reports: Sequence[IngestReport]) -> Collection[str | int]:
+        """The streams and partitions that are let go in a batch."""
+        if self.idle is None:
+            return ()
+        brought: set[str | int] = {stream for report in reports for stream in report.streams}
+        brought |= {partition for report in reports for seen in report.streams.values() for partition in seen.last}
+        return self.idle.decide(number, brought, {n: p.stream for n, p in self.frontier.partitions.items()})
 
     def _upto(self, program: Program) -> int:
         """Up to where a query is looked at: the frontier, or at the end with ``--drain`` until its windows are empty."""
@@ -438,7 +442,8 @@ class Driver:
 
     def _bare(self, program: Program, number: int, after: int, upto: int, looked_at: Ints, files: Sequence[SlotFile]) -> Step:
         run, dropped = f"{self.run}-{program.id}", dict(self.state.dropped)
-        return Step(str(self.folder), run, number, after, upto, looked_at, (*files, *self.pages), dropped)
+        remember = self.options.plan.remember
+        return Step(str(self.folder), run, number, after, upto, looked_at, (*files, *self.pages), dropped, remember=remember)
 
     def _planned(self, program: Program, step: Step, walk: bool) -> Step:
         planner = self.planners[program.id]
@@ -472,7 +477,7 @@ class Driver:
             looked_at = np.unique(np.array([int(NOWHEN), reported], np.int64))  # as if it were the first instant of all
             step = self._bare(program, number, int(BEFORE_TIME), upto, looked_at, files)
             step = replace(self._planned(program, step, walk=True), joins=planner.physical(parts))
-            tasks.append(self._task(program, step))
+            tasks.append(replace(self._task(program, step), feeds=None))  # its graphs are elements already
         done = self.runner.evaluate(tasks, parts)
         shares = [report for reports in done.shares.values() for report in reports]
         finished = [report for reports in done.finished.values() for report in reports]

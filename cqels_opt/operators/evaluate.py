@@ -20,6 +20,7 @@ import pyarrow.parquet as pa_parquet
 from cqels_opt.operators import cache
 from cqels_opt.operators.accumulators import added_up, amount_names
 from cqels_opt.operators.block import BlockStep, Observed
+from cqels_opt.operators.calls import Account
 from cqels_opt.operators.form_lines import lines
 from cqels_opt.operators.forms import TRUTH
 from cqels_opt.operators.incremental import accumulate, changing
@@ -35,6 +36,7 @@ from cqels_opt.operators.step import NOWHEN, Step
 from cqels_opt.operators.terms import TermTable
 from cqels_opt.operators.tree import Scope
 from cqels_opt.operators.tree import evaluate as evaluate_tree
+from cqels_opt.query.algebra import Call
 from cqels_opt.windows.intervals import FOREVER
 from cqels_opt.windows.slots import SlotFile, rank_elements
 
@@ -93,6 +95,7 @@ class EvaluateReport:
     rows: int = 0
     probed: int = 0  # rows that the operators put out
     worker: str = ""  # the executor's Python that did it
+    calls: dict[Call, Account] = field(default_factory=dict)  # of extension functions
 
 
 @dataclass(slots=True)
@@ -106,6 +109,7 @@ class FinishReport:
     replaced: list[str] = field(default_factory=list)
     fed: str = ""  # the file of the answers as elements
     read: int = 0  # rows of blocks that the operators above them were given
+    calls: dict[Call, Account] = field(default_factory=dict)  # of extension functions
 
 
 def label(program: Program, block: str) -> str:
@@ -137,6 +141,7 @@ def evaluate(task: EvaluateTask, name: str, part: int, parts: int, fresh: dict[s
                 keep(task, f"{name}r{number}", block.name, rows, report, None)
         report.observed[block.name] = run.observed
         report.probed += sum(sum(counts) for counts in run.observed.operators.values())
+    report.calls = terms.calls.accounts
     return report
 
 
@@ -186,7 +191,7 @@ def finish(task: EvaluateTask, name: str, fresh: Mapping[str, Rows] | Sequence[S
         return report
     terms = task.terms()
     found = _answers(task, name, rows_of, terms, part, parts, report)
-    report.read = sum(rows.read for rows in rows_of.values())
+    report.read, report.calls = sum(rows.read for rows in rows_of.values()), terms.calls.accounts
     if len(found):
         _put(task, found, terms, f"answers/{step.batch:08d}-{program.id}-{name}", report)
     return report

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal, TypeAlias
 
-from cqels_opt.operators import design_report, maintained, row_by_row
+from cqels_opt.operators import design_report, filter_report, maintained, row_by_row
 from cqels_opt.operators.planner import BlockPlanner, PlanMode, Planner
 from cqels_opt.operators.program import Program
 from cqels_opt.operators.splitting import SplitChoice
@@ -42,12 +42,16 @@ def explained_now(planners: Sequence[Planner], mode: PlanMode, format: Format, a
         above = {planner.program.id: ways for planner in planners if (ways := maintained.maintained(planner.program))}
         if above:
             found["above"] = above
+        if filters := [filtering for _, block in blocks for filtering in filter_report.described(block)]:
+            found["filters"] = filters
         if slow := {planner.program.id: texts for planner in planners if (texts := row_by_row.row_by_row(planner.program))}:
             found["row_by_row"] = slow
         return json.dumps(found, indent=2, ensure_ascii=False)
     parts = [mode.calibration.text()] if seconds else []
     for (planner, block), described, design in zip(blocks, deltas, designs):
         parts.append(explaining.text(described, block.optimizer.model, planner.epoch))
+        if filters_text := filter_report.text(block):
+            parts.append(filters_text)
         if design is not None:
             parts.append(design_report.text(design, block))
     parts += [line for planner in planners if (line := row_by_row.text(planner.program))]

@@ -1,27 +1,33 @@
 """Expressions over rows: each distinct combination of arguments is evaluated once.
 
-Comparisons of plain numbers, BOUND, the kinds of terms, and what connects these, go by the column.
+Comparisons of plain numbers, BOUND, the kinds of terms, calls of extension functions, and what connects these, go by the column. Where a
+call stands within what goes row by row, it is made first, and is a column like any other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
+from typing import TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cqels_opt.operators.rows import Ints, Rows, group_ids, is_nameable
+from cqels_opt.operators.rows import HIDDEN, Ints, Rows, group_ids, is_nameable
 from cqels_opt.operators.terms import TermTable
 from cqels_opt.query.algebra import Call, Constant, Expression, Variable
+from cqels_opt.query.columns import Column, Floats, Items, Numbers, Places, Repeated
 from cqels_opt.query.evaluate import compile_condition, compile_expression
+from cqels_opt.query.extensions import extension
 from cqels_opt.query.functions import Context
 from cqels_opt.query.numeric import ExpressionError
 from cqels_opt.query.scope import seeded, uses_now, variables
+from cqels_opt.query.values import Item, term
 from cqels_opt.rdf import ids as term_ids
 
 Mask = NDArray[np.bool_]
 Evaluate = Callable[[Mapping[str, str], Context], object]
+Compile = Callable[[Expression], Evaluate]
 _COMPARE: Mapping[str, Callable[[NDArray[np.float64], NDArray[np.float64]], Mask]] = {
     "=": np.equal,
     "!=": np.not_equal,
@@ -45,11 +51,11 @@ def truth(rows: Rows, condition: Expression, terms: TermTable, instants: Ints | 
         return first if not first.any() else first & truth(rows, condition.arguments[1], terms, instants)
     fast = _by_column(rows, condition, terms)
     if fast is None:
-        return _each(rows, condition, terms, instants, _condition(condition)).astype(bool)
+        return _each(rows, condition, terms, instants, compile_condition).astype(bool)
     answer, known = fast
     if not known.all():
         rest = np.flatnonzero(~known)
-        answer[rest] = _each(rows.take(rest), condition, terms, None, _condition(condition)).astype(bool)
+        answer[rest] = _each(rows.take(rest), condition, terms, None, compile_condition).astype(bool)
     return answer
 
 
@@ -57,12 +63,11 @@ def values(rows: Rows, expression: Expression, terms: TermTable, instants: Ints 
     """The id of the expression's value a row; 0 where it is an error. ``site``: the variable that it is for."""
     if isinstance(expression, Variable):
         return rows.columns.get(expression.name, np.zeros(len(rows), np.int64))
-    texts = _each(rows, expression, terms, instants, _value(expression, site))
+    if is_call(expression) and len(rows):
+        found, group = called(rows, expression, terms, instants)
+        return terms.ids([None if item is None else term(item) for item in found.items()])[group]
+    texts = _each(rows, expression, terms, instants, lambda e: _value(e, site))
     return terms.ids(texts.tolist())
-
-
-def _condition(condition: Expression) -> Evaluate:
-    return compile_condition(condition)
 
 
 def _value(expression: Expression, site: str) -> Evaluate:
@@ -77,36 +82,132 @@ def _value(expression: Expression, site: str) -> Evaluate:
     return value
 
 
+# ------------------------------------------------------------------ calls of extension functions
+def is_call(expression: Expression) -> TypeGuard[Call]:
+    """Whether an expression is a call of an extension function."""
+    return isinstance(expression, Call) and extension(expression.function) is not None
+
+
+def called(rows: Rows, call: Call, terms: TermTable, instants: Ints | None) -> tuple[Column, Ints]:
+    """(results, which of them is each row's): each distinct combination of arguments is computed once in a step."""
+    names = _reads(rows, call)
+    keys = [rows.columns[v] for v in names]
+    if instants is not None:
+        keys.append(instants)
+    group, first = group_ids(keys, len(rows))
+    distinct, at = rows.only(names).take(first), None if instants is None else instants[first]
+
+    def make(places: Ints) -> Column:
+        return _column_of(distinct.take(places), call, terms, None if at is None else at[places])
+
+    if seeded(call):
+        return make(np.arange(len(first))), group
+    return terms.calls.column(call, len(rows), [key[first] for key in keys], make), group
+
+
+def _reads(rows: Rows, expression: Expression) -> list[str]:
+    """The columns that an expression hangs on: RAND() and its like on all that a row binds."""
+    names = {v for v in variables(expression) if v in rows.columns}
+    if seeded(expression):
+        names |= set(filter(is_nameable, rows.columns))
+    return sorted(names)
+
+
+def _column_of(rows: Rows, expression: Expression, terms: TermTable, instants: Ints | None) -> Column:
+    """An expression in each row."""
+    if isinstance(expression, Variable):
+        return _Ids(rows.columns.get(expression.name, np.zeros(len(rows), np.int64)), terms)
+    if isinstance(expression, Constant):
+        return Repeated(expression.term, len(rows))
+    if isinstance(expression, Call) and (function := extension(expression.function)) is not None:
+        return function.column(*(_column_of(rows, argument, terms, instants) for argument in expression.arguments))
+    return Items(_each(rows, expression, terms, instants, lambda e: _value(e, "")).tolist())
+
+
+class _Ids:
+    """A column of terms by their ids; what is not inline is decoded when it is asked for."""
+
+    def __init__(self, ids: Ints, terms: TermTable) -> None:
+        self._ids, self._terms = ids, terms
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    def items(self) -> Sequence[Item | None]:
+        """See :class:`~cqels_opt.query.columns.Column`."""
+        return self._terms.texts(self._ids)
+
+    def numbers(self) -> Floats:
+        """See :class:`~cqels_opt.query.columns.Column`."""
+        found, exact = term_ids.numeric(self._ids)
+        rest = np.flatnonzero(~exact & np.isin(self._ids >> term_ids.KIND_SHIFT, _KINDS["ISLITERAL"]))
+        if len(rest):
+            found[rest] = Items(self._terms.texts(self._ids[rest])).numbers()
+        return found
+
+    def take(self, places: Places) -> _Ids:
+        """See :class:`~cqels_opt.query.columns.Column`."""
+        return _Ids(self._ids[places], self._terms)
+
+    def followed_by(self, others: Sequence[Column]) -> Column:
+        """See :class:`~cqels_opt.query.columns.Column`."""
+        return Items(self.items()).followed_by(others)
+
+
+def _without_calls(expression: Expression, found: dict[Call, str]) -> Expression:
+    """The expression with a hidden variable in the place of each outermost call of an extension function."""
+    if is_call(expression):
+        return Variable(found.setdefault(expression, f"{HIDDEN}call{len(found)}"))
+    if isinstance(expression, Call):
+        return Call(expression.function, tuple(_without_calls(argument, found) for argument in expression.arguments))
+    return expression
+
+
+# ------------------------------------------------------------------ row by row
+
+
 def needs_instant(expression: Expression) -> bool:
     """Whether the value hangs on the instant (NOW, RAND, UUID …), so that rows must be evaluated instant by instant."""
     return uses_now(expression)
 
 
-def _each(rows: Rows, expression: Expression, terms: TermTable, instants: Ints | None, run: Evaluate) -> NDArray[np.object_]:
+def _each(rows: Rows, expression: Expression, terms: TermTable, instants: Ints | None, compile: Compile) -> NDArray[np.object_]:
     """Runs over each distinct combination of arguments. What hangs on the instant or on the row is run for each row."""
     if not len(rows):
         return np.empty(0, object)
-    names = [v for v in sorted(variables(expression)) if v in rows.columns]
-    if seeded(expression):  # RAND() and its like hang on all that a row binds
-        names = sorted({*names, *filter(is_nameable, rows.columns)})
+    names = _reads(rows, expression)
     keys = [rows.columns[v] for v in names]
     group, first = group_ids(keys if instants is None else [*keys, instants], len(rows))
-    texts = [terms.texts(rows.columns[v][first]) for v in names]
+    terms.calls.combinations += len(first)
+    columns = {v: terms.texts(rows.columns[v][first]) for v in names}
+    calls: dict[Call, str] = {}
+    run = compile(_without_calls(expression, calls))
+    at = None if instants is None else instants[first]
+    for call, name in calls.items():
+        found, which = called(rows.only(names).take(first), call, terms, at)
+        columns[name] = [None if item is None else term(item) for item in found.take(which).items()]
     results = np.empty(len(first), object)
-    for i, place in enumerate(first.tolist()):
-        row = {v: text for v, column in zip(names, texts) if (text := column[i]) is not None}
-        results[i] = run(row, Context(0 if instants is None else int(instants[place])))
+    for i in range(len(first)):
+        row = {v: text for v, column in columns.items() if (text := column[i]) is not None}
+        results[i] = run(row, Context(0 if at is None else int(at[i])))
     return results[group]
 
 
 def goes_by_column(condition: Expression) -> bool:
-    """Whether a condition is a comparison of plain terms, BOUND, a kind of term, or what connects these: see :func:`truth`."""
+    """Whether a condition is a comparison of plain terms or calls, BOUND, a kind of term, or what connects these: see :func:`truth`."""
     if not isinstance(condition, Call):
         return False
     if condition.function in ("!", "||", "&&"):
         return all(map(goes_by_column, condition.arguments))
+    if condition.function in _COMPARE:
+        return all(map(is_column, condition.arguments))
     plain = all(isinstance(argument, Variable | Constant) for argument in condition.arguments)
-    return plain and (condition.function in ("BOUND", *_KINDS) or condition.function in _COMPARE)
+    return plain and condition.function in ("BOUND", *_KINDS)
+
+
+def is_column(expression: Expression) -> bool:
+    """Whether a side of a comparison is a column, or calls of extension functions over columns."""
+    return isinstance(expression, Variable | Constant) or (is_call(expression) and all(map(is_column, expression.arguments)))
 
 
 def _by_column(rows: Rows, condition: Expression, terms: TermTable) -> tuple[Mask, Mask] | None:
@@ -155,6 +256,8 @@ def _connected(rows: Rows, condition: Call, terms: TermTable) -> tuple[Mask, Mas
 
 def _compare_columns(rows: Rows, condition: Call, terms: TermTable) -> tuple[Mask, Mask] | None:
     """(answer, where it is known) of a plain comparison; None for anything else."""
+    if any(map(is_call, condition.arguments)):
+        return _compare_calls(rows, condition, terms)
     sides = [_column(rows, a, terms) for a in condition.arguments]
     a, b = sides
     if a is None or b is None:
@@ -169,6 +272,24 @@ def _compare_columns(rows: Rows, condition: Call, terms: TermTable) -> tuple[Mas
         answer = np.where(node, same if condition.function == "=" else ~same, answer)
         known = known | node
     return answer, known
+
+
+def _compare_calls(rows: Rows, condition: Call, terms: TermTable) -> tuple[Mask, Mask] | None:
+    """A comparison with doubles that calls give; where a side is no number it is not known."""
+    if not all(map(is_column, condition.arguments)) or not len(rows):
+        return None
+    sides = []
+    for side in condition.arguments:
+        if is_call(side):
+            found, group = called(rows, side, terms, None)
+            if not isinstance(found, Numbers):  # integers and decimals may have more digits than doubles
+                return None
+            sides.append(found.numbers()[group])
+        else:
+            sides.append(_column_of(rows, side, terms, None).numbers())
+    x, y = sides
+    known = ~(np.isnan(x) | np.isnan(y))
+    return _COMPARE[condition.function](x, y) & known, known
 
 
 @lru_cache(4096)

@@ -84,7 +84,7 @@ def ingest(rows: pa.Table | Iterable[pa.RecordBatch], task: IngestTask, name: st
         kept = np.flatnonzero(mine & ~late & ~bad)
         seen.first = int(t[kept].min()) if len(kept) else None
         order = _in_order(kept, t, partition, offset)
-        elements = _elements(order, t, partition, offset)
+        order, elements = _once(order, _elements(order, t, partition, offset), encoded)
         seen.elements = int(elements[-1]) + 1 if len(elements) else 0
         dropped = np.flatnonzero(mine & late)
         dropped = _in_order(dropped, partition, offset)
@@ -154,6 +154,20 @@ def _elements(order: Ints, t: Ints, partition: Ints, offset: Ints) -> Ints:
         ordered = column[order]
         changed[1:] |= ordered[1:] != ordered[:-1]
     return np.cumsum(changed)
+
+
+def _once(order: Ints, elements: Ints, columns: Sequence[Ints]) -> tuple[Ints, Ints]:
+    """Ordered rows and their elements without those that say a triple of their element again: its graph is a set."""
+    if not len(order) or elements[-1] + 1 == len(order):  # an element a row
+        return order, elements
+    keys = [elements, *(column[order] for column in columns)]
+    sorted_ = np.lexsort(keys)
+    again = np.ones(len(order) - 1, bool)
+    for key in keys:
+        again &= key[sorted_][1:] == key[sorted_][:-1]
+    kept = np.ones(len(order), bool)
+    kept[sorted_[1:][again]] = False
+    return order[kept], elements[kept]
 
 
 def _match(shape: Shape, columns: Sequence[Ints]) -> NDArray[np.bool_]:

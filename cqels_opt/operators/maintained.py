@@ -17,6 +17,7 @@ from cqels_opt.operators.program import (
     MinusNode,
     OrderNode,
     Program,
+    StampNode,
     Tree,
     children,
 )
@@ -34,6 +35,7 @@ NAMES = {
     LeftJoinNode: "OPTIONAL",
     MinusNode: "MINUS",
     ExistsNode: "EXISTS",
+    StampNode: "timestamp()",
     ClosureNode: "PATH",
     DistinctNode: "DISTINCT",
     GroupNode: "GROUP BY",

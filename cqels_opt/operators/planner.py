@@ -11,11 +11,14 @@ import numpy as np
 
 from cqels_opt.operators import cache
 from cqels_opt.operators.block import Observed
+from cqels_opt.operators.costs import MeasuredCosts
 from cqels_opt.operators.decision import Decision, Ran
 from cqels_opt.operators.designs import FILES
+from cqels_opt.operators.heuristics import ranks
 from cqels_opt.operators.machine import Calibration
 from cqels_opt.operators.program import Block, Occurrence, Program, Static
 from cqels_opt.operators.review import Catalogue, Review, translated
+from cqels_opt.operators.row_by_row import written
 from cqels_opt.operators.rows import Ints
 from cqels_opt.operators.splitting import Splitter
 from cqels_opt.operators.step import Step
@@ -24,7 +27,7 @@ from cqels_opt.operators.terms import TermTable
 from cqels_opt.operators.units import rows_of_each
 from cqels_opt.operators.views import BeforeElements, PerBinding
 from cqels_opt.operators.walk import WORTH, Walks
-from cqels_opt.operators.weights import weight
+from cqels_opt.operators.weights import is_uncertain, weight
 from cqels_opt.operators.workshop import Workshop
 from cqels_opt.plans import (
     Choice,
@@ -45,6 +48,7 @@ from cqels_opt.plans.cost import CostModel, Shuffled, model_named
 from cqels_opt.plans.designs import Design, design_of
 from cqels_opt.plans.physical import CHOSEN_FROM, By, Machine, Prices, physical
 from cqels_opt.plans.physical import Relation as PhysicalRelation
+from cqels_opt.plans.placing import HEAVY, Placing
 from cqels_opt.plans.plan import relations as plan_relations
 from cqels_opt.query.algebra import Window
 from cqels_opt.stats import BlockStatistics, SlotCounts, StaticRelation
@@ -66,7 +70,9 @@ class PlanMode:
     ``split`` allows a skewed delta to be split (``splitting.py``), ``designs`` other sub-results to be taken than those compiled
     (``review.py``). ``shuffled``: the sides of a join that the runner sends through a
     shuffle. ``joins``: what may do the joins on this ``machine``; the cheapest does, and if only one may, that one. The mode ``spark``
-    says that the runner's own planner decides: ours is idle, and takes the order written.
+    says that the runner's own planner decides: ours is idle, and takes the order written. ``placing`` says where filters stand; in the
+    mode ``heuristic`` joins are ordered by H1 and, with ``graphs``, H2. ``remember``: results of extension functions are kept until a
+    step ends.
     """
 
     mode: str = "adaptive"
@@ -80,6 +86,9 @@ class PlanMode:
     machine: Machine = field(default_factory=Machine)
     joins: tuple[By, ...] = CHOSEN_FROM
     worth: float = WORTH  # seconds that a plan must be estimated to take to be walked
+    placing: Placing = "cost"
+    graphs: bool = True
+    remember: bool = True
 
     @property
     def model(self) -> CostModel:
@@ -114,6 +123,8 @@ class BlockPlanner:
                 check(split, graph_of(block).with_filter_units(plan_relations(split.few)), source)
             chosen = {source: plan.few if isinstance(plan, Split) else plan for source, plan in fixed.items()}
         self.estimates = mode.estimates
+        self.declared = {f.name: weight(f.condition) for f in block.filters if weight(f.condition) >= HEAVY}
+        self.costs = MeasuredCosts(mode.calibration.constants.evaluate)
         self.optimizer = self.optimizer_of(block, chosen)
         self.order: tuple[str, ...] = tuple(self.sources)
         self.splitter: Splitter | None = self._splitter()
@@ -131,12 +142,16 @@ class BlockPlanner:
     def optimizer_of(self, block: Block, chosen: str | Mapping[str, Plan] = "adaptive") -> Optimizer:
         """An optimizer for the block, under whatever design."""
         feedback = self.mode.estimates in ("feedback", "all")
-        return Optimizer(graph_of(block), self.sources, self.mode.model, chosen, feedback=feedback)
+        graph = graph_of(block, self.mode.graphs, as_written=chosen != "adaptive")
+        found = Optimizer(graph, self.sources, self.mode.model, chosen, feedback=feedback, placing=self.mode.placing)
+        found.weigh(self.costs.weights)
+        return found
 
     def _splitter(self) -> Splitter | None:
         mode = self.mode
-        if mode.split and mode.mode == "adaptive" and mode.fixed is None and mode.estimates in ("walks", "all"):
-            return Splitter(self.block, self.store, self.optimizer.graph, self.optimizer.model)
+        adaptive = mode.mode == "adaptive" and mode.fixed is None and mode.placing == "cost"
+        if mode.split and adaptive and mode.estimates in ("walks", "all"):
+            return Splitter(self.block, self.store, self.optimizer.graph, self.optimizer.model, self.costs.weights)
         return None
 
     # -------------------------------------------------------------- which sub-results
@@ -158,12 +173,15 @@ class BlockPlanner:
     def state(self) -> dict[str, Any]:
         """What a restart needs to know of the last batch's decisions, and about the design."""
         design = {"design": list(self.designs.default)} if self.review is None else self.review.state()
-        return {**design, "ran": {source: decision.ran for source, decision in self.decisions.items()}}
+        ran = {source: decision.ran for source, decision in self.decisions.items()}
+        return {**design, "ran": ran, "costs": self.costs.state()}
 
     def resume(self, state: Mapping[str, Any] | None) -> bool:
         """Takes up the design of an earlier run; False where it is gone, and with it what its optimizer knew."""
         if state is None:
             return True
+        self.costs.resume(tuple(row) for row in state.get("costs", ()))
+        self.optimizer.weigh(self.costs.weights)
         there = self._resume_design(state)
         for source, (plan, cut, heavy) in state["ran"].items():
             self._ran[source] = Ran(plan, Cut(*cut) if cut else None, heavy)
@@ -221,7 +239,8 @@ class BlockPlanner:
 
     def views(self) -> dict[str, Statistics]:
         """What the plans of each source read now; and the order of the delta rule, which they hang on."""
-        widest = sorted(self.block.occurrences, key=lambda o: -_extent(o.window))
+        # of equals by what they are, so that the order in which a query is written decides nothing
+        widest = sorted(self.block.occurrences, key=lambda o: (-_extent(o.window), *what_it_is(o)))
         windows = self.statistics.windows
         contents: dict[str, float | None] = {o.name: float(sum(windows[n].card("old") for n in summands(o))) for o in widest}
         self.order = tuple(occurrence_order(contents))
@@ -292,6 +311,8 @@ class BlockPlanner:
         self.given_rows = observed.operators
         for name, (before, after) in observed.filters.items():
             self.statistics.observe(name, before, after)
+        if self.costs.observe(observed.evaluated, self.declared):
+            self.optimizer.weigh(self.costs.weights)
         for source, counts in observed.operators.items():
             decision = self.decisions[source]
             if not self.elsewhere and decision.split is None and len(counts) == len(decision.whole.operators):
@@ -309,15 +330,32 @@ class BlockPlanner:
         return [d.delta(observed.operators.get(source) if observed else None) for source, d in self.decisions.items()]
 
 
-def graph_of(block: Block) -> QueryGraph:
-    """The relations of a block as the query names them, with its filters."""
+def graph_of(block: Block, graphs: bool = True, as_written: bool = True) -> QueryGraph:
+    """The relations of a block with its filters; ``graphs``: ranks are those of H2, not only of H1.
+
+    They come in the order in which the query names them or, so that this order decides nothing, by what they are.
+    """
+    rank = ranks(block, graphs)
     relations = {
-        **{o.name: Relation(o.name, frozenset(o.variables), True) for o in block.occurrences},
-        **{s.name: _relation(s) for s in block.statics},
+        **{o.name: Relation(o.name, frozenset(o.variables), True, rank=rank[o.name]) for o in block.occurrences},
+        **{s.name: replace(_relation(s), rank=rank[s.name]) for s in block.statics},
     }
+    filters = [
+        Filter(f.name, f.variables, weight=weight(f.condition), uncertain=is_uncertain(f.condition)) for f in block.filters
+    ]
+    if as_written:
+        return QueryGraph([relations[n] for n in block.written], filters)
+    streams = sorted(block.occurrences, key=what_it_is)
+    conditions = {f.name: written(f.condition) for f in block.filters}
+    names = [*(o.name for o in streams), *(s.name for s in block.statics)]
     return QueryGraph(
-        [relations[n] for n in block.written], [Filter(f.name, f.variables, weight=weight(f.condition)) for f in block.filters]
+        [relations[name] for name in names], sorted(filters, key=lambda f: (sorted(f.variables), conditions[f.name]))
     )
+
+
+def what_it_is(o: Occurrence) -> tuple[str, str, tuple[int, ...], tuple[str, ...]]:
+    """What tells an occurrence from others, wherever it is written."""
+    return o.window.stream, repr((o.window.kind, o.window.width, o.window.slide)), o.shape.constants, o.variables
 
 
 def _summands(o: Occurrence, elements: Mapping[str, Ints]) -> list[StatisticsOccurrence]:
@@ -395,7 +433,9 @@ class Planner:
 
     def choose(self, step: Step | None = None) -> tuple[dict[str, dict[str, str]], dict[str, tuple[str, ...]]]:
         """(plans by block and source, orders by block), as a step carries them. ``step`` is what they are for, where it has a delta."""
-        terms = None if step is None else cache.term_table(self.compiled.store, self.compiled.seed, step)
+        terms = None
+        if step is not None:  # for walks, whose calls are not the batch's
+            terms = cache.term_table(self.compiled.store, self.compiled.seed, replace(step, remember=False))
         for block in self.blocks.values():
             block.settle()
             block.choose(step, terms)

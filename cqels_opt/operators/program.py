@@ -11,7 +11,9 @@ from typing import TypeAlias
 from cqels_opt.lod.store import StaticPattern
 from cqels_opt.plans import JoinKind
 from cqels_opt.query.algebra import Aggregate, Expression, Operator, Variable, Window
+from cqels_opt.query.extensions import Extension
 from cqels_opt.query.scope import uses_now
+from cqels_opt.query.uncertainty.families import Family
 from cqels_opt.windows.instants import Report
 from cqels_opt.windows.slots import Shape
 
@@ -147,7 +149,7 @@ class JoinNode:
 
 @dataclass(frozen=True, slots=True)
 class LeftJoinNode:
-    """OPTIONAL. ``tests`` are the EXISTS of its condition, which reads their flags; their inputs are the joined rows."""
+    """OPTIONAL. ``tests`` are the EXISTS and timestamp() of its condition, which reads their flags; their inputs are the joined rows."""
 
     left: Tree
     right: Tree
@@ -183,6 +185,17 @@ class ExistsNode:
     condition: Expression | None
     flag: str
     reads: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StampNode(ExistsNode):
+    """The input with one more column, ``flag``: the time that the pattern, in its variable ``time``, has for the values of ``keys``.
+
+    Unbound where one of these is, or where the pattern has no row of them. It looks things up as EXISTS does: C-SPARQL's timestamp().
+    """
+
+    keys: tuple[str, ...] = ()
+    time: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -367,6 +380,9 @@ class Program:
     store: str
     seed: int
     output: str | None = None  # the stream that its answers are, in angle brackets, where its text names it
+    given: tuple[
+        Extension | Family, ...
+    ] = ()  # functions and distributions of a user: registered wherever the program is unpacked
 
     @property
     def streams(self) -> tuple[str, ...]:

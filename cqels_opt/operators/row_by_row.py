@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from cqels_opt.operators.expressions import goes_by_column
+from cqels_opt.operators.expressions import goes_by_column, is_column
 from cqels_opt.operators.program import (
     ExistsNode,
     ExtendNode,
@@ -31,7 +31,12 @@ def row_by_row(program: Program) -> list[str]:
     conditions += [unit.condition for block in program.blocks for unit in block.units if unit.condition is not None]
     found = [part for condition in conditions for part in _conjuncts(condition)]
     found += _above(program.tree)
-    return list(dict.fromkeys(expression(_NAMES, part) for part in found if not _is_flag(part)))
+    return list(dict.fromkeys(written(part) for part in found if not _is_flag(part)))
+
+
+def written(part: Expression) -> str:
+    """The text of an expression."""
+    return expression(_NAMES, part)
 
 
 def text(program: Program) -> str:
@@ -57,8 +62,8 @@ def _above(tree: Tree) -> Iterator[Expression]:
 
 
 def _values(found: list[Expression]) -> Iterator[Expression]:
-    """Those that are more than a column that is there."""
-    yield from (part for part in found if not isinstance(part, Variable))
+    """Those that are more than a column that is there, or calls of extension functions over such columns."""
+    yield from (part for part in found if not is_column(part))
 
 
 def _conjuncts(condition: Expression) -> Iterator[Expression]:

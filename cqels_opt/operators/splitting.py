@@ -98,8 +98,9 @@ class PartStatistics:
 class Splitter:
     """Decides for the delta sources of a block whether a delta is split. It remembers its cuts, so that near ties do not flicker."""
 
-    def __init__(self, block: Block, store: str, graph: QueryGraph, model: CostModel) -> None:
-        self.block, self.store, self.graph, self.model = block, store, graph, model
+    def __init__(self, block: Block, store: str, graph: QueryGraph, model: CostModel, weights: Mapping[str, float]) -> None:
+        """``weights`` are what filters were measured to weigh, as of now and later."""
+        self.block, self.store, self.graph, self.model, self.weights = block, store, graph, model, weights
         self._optimizers: dict[tuple[str, int], Optimizer] = {}
         self.cuts: dict[str, Cut] = {}
 
@@ -163,6 +164,7 @@ class Splitter:
         """The cheapest plan for a part of a delta."""
         if (source, number) not in self._optimizers:
             self._optimizers[source, number] = Optimizer(self.graph, [source], self.model)
+        self._optimizers[source, number].weigh(self.weights)
         shares = {key: float(fan[places].sum()) / max(1.0, float(fan.sum())) for key, fan in fans.items()}
         part = rows.take(places)
         walks = Walks(self.block, self.store, step, order, terms, only={source: part})

@@ -37,6 +37,7 @@ class Step:
     joins: Mapping[str, Mapping[str, tuple[By | None, ...]]] = field(
         default_factory=dict
     )  # block -> source -> what does its joins
+    remember: bool = True  # results of extension functions are kept until the step ends, where that pays
 
     @property
     def path(self) -> Path:

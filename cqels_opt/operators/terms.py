@@ -11,6 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from cqels_opt.errors import RunError
+from cqels_opt.operators.calls import Calls
 from cqels_opt.rdf import ids as term_ids
 from cqels_opt.windows.columns import read_table, write_table
 
@@ -43,12 +44,20 @@ class Page:
 
 
 class TermTable:
-    """Decodes ids to canonical N-Triples text and back. Terms computed by expressions are kept here until the step ends."""
+    """Decodes ids to canonical N-Triples text and back. Terms computed by expressions are kept here until the step ends.
+
+    ``calls`` are those of extension functions, by the ids of their arguments.
+    """
 
     def __init__(
-        self, seed: int, decode: Callable[[Ints], list[str | None]] | None, pages: Iterable[Callable[[], Page]] = ()
+        self,
+        seed: int,
+        decode: Callable[[Ints], list[str | None]] | None,
+        pages: Iterable[Callable[[], Page]] = (),
+        calls: Calls | None = None,
     ) -> None:
         self.seed = seed
+        self.calls = calls or Calls()
         self._store = decode
         self._pages = list(pages)
         self._texts: dict[int, str] = {}

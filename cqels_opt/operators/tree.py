@@ -35,6 +35,7 @@ from cqels_opt.operators.program import (
     MinusNode,
     OrderNode,
     ProjectNode,
+    StampNode,
     Static,
     StaticNode,
     Tree,
@@ -171,6 +172,8 @@ def applied(node: Tree, inputs: Sequence[Rows], scope: Scope) -> Rows:
             rows, others = inputs
             a, b = compatible_pairs(rows, others, apart)
             return covered(rows, *overlap(rows, others, a, b))[1]
+        case StampNode():
+            return stamped(inputs[0], inputs[1], node)
         case ExistsNode(_, _, condition, flag):
             return _split(inputs[0], *_matches(inputs[0], inputs[1], condition, scope), flag, scope)
         case FilterNode(_, condition):
@@ -257,7 +260,21 @@ def flagged(rows: Rows, node: ExistsNode, scope: Scope) -> Rows:
     if node.reads is not None:
         return _split(rows, *meeting(rows, node.pattern, node.reads, scope), node.flag, scope)
     others = evaluate(node.pattern, scope, keys_for(node.pattern, rows, scope.schema.on(node), scope))
+    if isinstance(node, StampNode):
+        return stamped(rows, others, node)
     return _split(rows, *_matches(rows, others, node.condition, scope), node.flag, scope)
+
+
+def stamped(rows: Rows, times: Rows, node: StampNode) -> Rows:
+    """The rows with the time of their triple, cut where it changes; rows that do not bind all of the triple have none."""
+    sure = np.logical_and.reduce([np.ones(len(rows), bool), *(column != 0 for column in rows.values(node.keys))])
+    whole = np.flatnonzero(sure)
+    a, b = compatible_pairs(rows.take(whole).only(node.keys), times)
+    owner, start, end = overlap(rows, times, whole[a], b)
+    (latest,) = times.values([node.time])
+    found = rows.take(owner).with_interval(start, end).with_column(node.flag, latest[b])
+    alone = covered(rows, owner, start, end)[1]
+    return concat([found, alone.with_column(node.flag, np.zeros(len(alone), np.int64))])
 
 
 def _split(left: Rows, owner: Ints, joined: Rows, flag: str, scope: Scope) -> Rows:

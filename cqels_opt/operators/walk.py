@@ -30,6 +30,9 @@ Sample: TypeAlias = "tuple[Rows, float]"
 SAMPLE = 4096
 """Rows that go on from an operator to the next."""
 
+FILTERED = 512
+"""Rows of a sample for which a filter that is an operator is evaluated: it is dear."""
+
 VERIFIED = 16
 """For a row that goes on so many matches may be looked at, where they must be verified on a second variable."""
 
@@ -146,6 +149,9 @@ class Walks:
     def _with_unit(self, left: Rows, scale: float, name: str, sides: Sequence[Indexed], bound: frozenset[str]) -> Sample | None:
         """A sample under a unit, each row whole; None where an OPTIONAL would make too many rows of it."""
         unit = self._run.statics.get(name)
+        if unit is None:
+            few = self._pick(len(left), FILTERED)
+            left, scale = left.take(few), scale * _each(len(left), few)
         expands = unit is not None and (unit.kind == "optional" or unit.condition is not None)
         if unit is not None and expands and sides[0].matches(left, unit.on).total > self.sample * VERIFIED:
             return None

@@ -14,11 +14,14 @@ from typing import Final
 import numpy as np
 
 from cqels_opt.operators.calibrate import INTEGER, Experiment, Timer, fitted, least_seconds
-from cqels_opt.operators.expressions import truth
+from cqels_opt.operators.expressions import goes_by_column, truth
 from cqels_opt.operators.rows import Rows
 from cqels_opt.operators.terms import TermTable
+from cqels_opt.plans import Constants
 from cqels_opt.query.algebra import TIMESTAMP, Call, Constant, Exists, Expression, Variable
 from cqels_opt.query.casts import CASTS
+from cqels_opt.query.extensions import Extension, extension
+from cqels_opt.query.uncertainty.functions import FUNCTIONS as UNCERTAIN
 from cqels_opt.rdf import ids as term_ids
 
 MANY: Final = 20  # times as many rows for a comparison of columns, which is that much faster
@@ -37,7 +40,7 @@ CLASSES: Final[Mapping[str, str]] = {
     **dict.fromkeys(("NOW", "RAND", "UUID", "STRUUID", "BNODE"), "drawn"),
     **dict.fromkeys(CASTS, "cast"),
 }
-"""The class of each function."""
+"""The class of each function but extension functions, which have a cost of their own."""
 
 WEIGHTS: Final[Mapping[str, float]] = {
     "column": 1.0,
@@ -61,14 +64,38 @@ def units(expression: Expression) -> Counter[str]:
         return sum(map(units, expression.arguments), Counter[str]())
     if isinstance(expression, Variable | Constant):
         return Counter(row=1)
-    if isinstance(expression, Call) and expression.function in COMPARISONS and all(map(_is_column, expression.arguments)):
-        return Counter(column=1)
+    if goes_by_column(expression):
+        return _columns(expression)
     return Counter(row=1) + _calls(expression)
 
 
 def weight(expression: Expression) -> float:
-    """The cost of evaluating an expression on a row, relative to a comparison of numbers."""
-    return sum(WEIGHTS[name] * count for name, count in units(expression).items())
+    """The cost of evaluating an expression on a row, relative to a comparison of numbers; of extension functions as it was declared."""
+    own = sum(WEIGHTS[name] * count for name, count in units(expression).items())
+    return own + sum(function.cost for function in extensions(expression)) / Constants().evaluate
+
+
+def extensions(expression: Expression) -> Iterator[Extension]:
+    """The extension functions that an expression calls, one for each call."""
+    if isinstance(expression, Call):
+        if (found := extension(expression.function)) is not None:
+            yield found
+        for argument in expression.arguments:
+            yield from extensions(argument)
+
+
+def is_uncertain(expression: Expression) -> bool:
+    """Whether an expression refers to an uncertainty function: what heuristic H4 is about."""
+    return any(function.name in UNCERTAIN for function in extensions(expression))
+
+
+def _columns(expression: Expression) -> Counter[str]:
+    """What of an expression by the column is compared: texts and times are looked at row by row all the same."""
+    if isinstance(expression, Call) and expression.function in ("!", "||"):
+        return sum(map(_columns, expression.arguments), Counter[str]())
+    if isinstance(expression, Call) and expression.function in COMPARISONS and not all(map(_is_column, expression.arguments)):
+        return Counter(row=1) + _calls(expression)
+    return Counter(column=1)
 
 
 def _is_column(expression: Expression) -> bool:
@@ -76,7 +103,7 @@ def _is_column(expression: Expression) -> bool:
     if isinstance(expression, Constant):
         code = term_ids.encode([expression.term])
         return not expression.term.startswith('"') or bool(term_ids.numeric(code)[1][0])
-    return isinstance(expression, Variable)
+    return isinstance(expression, Variable) or (isinstance(expression, Call) and extension(expression.function) is not None)
 
 
 def _calls(expression: Expression) -> Counter[str]:
@@ -84,7 +111,8 @@ def _calls(expression: Expression) -> Counter[str]:
         return Counter(logic=1)
     if not isinstance(expression, Call):
         return Counter()
-    return sum(map(_calls, expression.arguments), Counter({CLASSES[expression.function]: 1}))
+    own = Counter({CLASSES[expression.function]: 1}) if extension(expression.function) is None else Counter[str]()
+    return sum(map(_calls, expression.arguments), own)
 
 
 # ------------------------------------------------------------------ measuring them
@@ -101,12 +129,12 @@ def experiments(sizes: tuple[int, ...] = (500, 6_000)) -> Iterator[Experiment]:
     two, text = Constant(f'"2"^^<{INTEGER}>'), Constant('"xt 7"')
     conditions: list[Expression] = [
         _call("<", n, two),
-        _call("BOUND", n),
-        _call("!", _call("BOUND", n)),
-        _call("!", _call("!", _call("!", _call("BOUND", n)))),
+        _call("SAMETERM", n, n),
+        _call("!", _call("SAMETERM", n, n)),
+        _call("!", _call("!", _call("!", _call("SAMETERM", n, n)))),
         _call("<", _call("+", n, two), two),
         _call("<", _call("*", _call("+", n, two), _call("-", n, two)), two),
-        _call("ISLITERAL", s),
+        _call("STR", s),
         _call("ISLITERAL", _call("STR", _call("STR", s))),
         _call("CONTAINS", s, text),
         _call("CONTAINS", _call("UCASE", _call("CONCAT", s, text)), text),

@@ -327,10 +327,18 @@ class WindowClause:
 
 
 @dataclass(frozen=True, slots=True)
+class Dataset:
+    """The graphs that make the default graph, and the named graphs that are seen (SPARQL 1.1 §13.2)."""
+
+    default: tuple[Term, ...]
+    named: tuple[Term, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Query:
     """A parsed query: the answer's variables in order, the body, its windows by name, and what its text says of output.
 
-    ``file`` is what errors call the text.
+    ``file`` is what errors call the text. ``dataset`` is what FROM says in a query that reads no stream (None: all that is given).
     ``operator`` is None where the text does not say ISTREAM, DSTREAM or RSTREAM; the profile then decides. ``form`` is None for
     SELECT; of the others ``body`` gives the solutions and ``variables`` are those of a solution. ``output`` is the name that the
     text registers for its answers: an IRI in angle brackets, or a word.
@@ -347,3 +355,4 @@ class Query:
     form: Form | None = None
     output: str | None = None
     file: str = field(default="query", compare=False, repr=False)
+    dataset: Dataset | None = None

@@ -11,6 +11,8 @@ from typing import Protocol, TypeAlias
 
 from cqels_opt.errors import QueryError
 from cqels_opt.query.algebra import Call, Constant, Exists, Expression, Variable
+from cqels_opt.query.columns import Items
+from cqels_opt.query.extensions import ColumnFunction, extension
 from cqels_opt.query.functions import CONTEXTUAL, FUNCTIONS, NO_CONTEXT, Context, check_call
 from cqels_opt.query.numeric import ExpressionError
 from cqels_opt.query.values import Item, effective_boolean, equal, term
@@ -95,6 +97,8 @@ class _Compiler:
             wanted = variable.name
             return lambda row, context: row.get(wanted) is not None
         arguments = tuple(map(self.compile, _chain(call) if name in ("&&", "||") else call.arguments))
+        if (own := extension(name)) is not None:
+            return _of_columns(own.column, arguments)
         if name in _FORMS:
             return _FORMS[name](*arguments)
         if name in CONTEXTUAL:
@@ -137,6 +141,18 @@ def _applied(function: Callable[..., Item], arguments: tuple[_Closure, ...]) -> 
         first, second = arguments
         return lambda row, context: function(first(row, context), second(row, context))
     return lambda row, context: function(*[argument(row, context) for argument in arguments])
+
+
+def _of_columns(function: ColumnFunction, arguments: tuple[_Closure, ...]) -> _Closure:
+    """A function of columns, which here have one row."""
+
+    def run(row: Row, context: Context) -> Item:
+        (found,) = function(*(Items([argument(row, context)]) for argument in arguments)).items()
+        if found is None:
+            raise ExpressionError("a function has no value")
+        return found
+
+    return run
 
 
 def _contextual(name: str, arguments: tuple[_Closure, ...], site: str) -> _Closure:

@@ -19,9 +19,11 @@ from cqels_opt.errors import QueryError
 from cqels_opt.query import numeric, strings, values
 from cqels_opt.query.algebra import TIMESTAMP, Call, Variable
 from cqels_opt.query.casts import CASTS
+from cqels_opt.query.extensions import extension
 from cqels_opt.query.names import resolve
 from cqels_opt.query.numeric import ExpressionError
 from cqels_opt.query.temporal import Temporal, from_milliseconds, zone_duration, zone_text
+from cqels_opt.query.uncertainty import install
 from cqels_opt.query.values import Item, number, simple, string, term, value
 from cqels_opt.rdf.terms import (
     RDF_DIR_LANG_STRING,
@@ -296,10 +298,13 @@ ARITIES: Final[dict[str, tuple[int, int | None]]] = {
 }
 """The least and the greatest number of arguments (None: any) of everything that can be called."""
 
+install()
+
 
 def check_call(call: Call) -> None:
     """QueryError if a function is unknown, or is called with a wrong number of arguments."""
-    bounds = ARITIES.get(call.function)
+    known = extension(call.function)
+    bounds = ARITIES.get(call.function) if known is None else (known.least, known.most)
     if bounds is None:
         raise QueryError(f"the function {call.function} is not supported")
     low, high = bounds

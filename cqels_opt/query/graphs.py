@@ -121,11 +121,27 @@ def minus(left: Algebra, right: Algebra, graph: Variable) -> Algebra:
     return Minus(left, right, () if shared & certain(left) & certain(right) else (graph,))
 
 
+def within(node: Any, named: tuple[Term, ...]) -> Any:
+    """A part of the algebra that sees these named graphs alone."""
+    match node:
+        case Bgp(_, NamedGraph(Variable() as graph)):
+            return Join(Values((graph,), tuple((name,) for name in named)), node)
+        case Bgp(_, NamedGraph(name)):
+            return node if name in named else Values(visible(node), ())
+    if isinstance(node, tuple):
+        return tuple(within(part, named) for part in node)
+    if is_dataclass(node) and not isinstance(node, type):
+        return replace(node, **{field.name: within(getattr(node, field.name), named) for field in fields(node)})
+    return node
+
+
 def in_each(patterns: tuple[TriplePattern, ...], names: tuple[Term, ...]) -> Algebra:
-    """Patterns in the merge of several graphs: a triple that several have is one match."""
+    """Patterns in the merge of graphs: a triple that several have is one match. Of none nothing is."""
     found: Algebra = Bgp((), DefaultGraph())
     for pattern in patterns:
         variables = tuple(dict.fromkeys(node for node in (pattern.s, pattern.p, pattern.o) if isinstance(node, Variable)))
+        if not names:
+            return Values(variables, ())
         ways: list[Algebra] = [Bgp((pattern,), NamedGraph(name)) for name in names]
         found = join(found, Distinct(Project(reduce(Union, ways), variables)))
     return found

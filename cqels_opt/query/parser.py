@@ -8,7 +8,18 @@ from lark import Tree
 from lark.exceptions import UnexpectedInput
 
 from cqels_opt.errors import QueryError
-from cqels_opt.query.algebra import Distinct, GraphsMerged, Merged, NamedGraph, Project, Query, Slice, Variable
+from cqels_opt.query.algebra import (
+    Dataset,
+    DefaultGraph,
+    Distinct,
+    GraphsMerged,
+    Merged,
+    NamedGraph,
+    Project,
+    Query,
+    Slice,
+    Variable,
+)
 from cqels_opt.query.dialects import DIALECTS, recognise
 from cqels_opt.query.forms import read_form
 from cqels_opt.query.formulas import read_iri
@@ -67,6 +78,7 @@ def _read(text: str, dialect: Dialect, file: str, any_function: bool) -> Query:
             reading.dialect.clauses["select_head"](reading, query)
     for clause in branches(query):
         _clause(reading, clause)
+    dataset = _dataset(reading, query)
     body, form = read_form(reading, query)
     return Query(
         text=text,
@@ -80,7 +92,22 @@ def _read(text: str, dialect: Dialect, file: str, any_function: bool) -> Query:
         form=form,
         output=reading.output,
         file=reading.file,
+        dataset=dataset,
     )
+
+
+def _dataset(reading: Reading, query: Branch) -> Dataset | None:
+    """SPARQL's dataset of FROM and FROM NAMED, which holds where no stream is read; the default graph is then the merge of its graphs."""
+    inline = any(True for rule in reading.dialect.patterns for _ in query.find_data(rule))
+    if not (reading.from_graph or reading.from_named) or reading.windows or inline:
+        return None
+    match reading.default:
+        case NamedGraph(str(name)):
+            reading.default = GraphsMerged((name,))
+        case DefaultGraph():
+            reading.default = GraphsMerged(())
+    assert isinstance(reading.default, GraphsMerged)
+    return Dataset(reading.default.names, tuple(dict.fromkeys(reading.from_named)))
 
 
 def _reads_further(text: str, dialect: Dialect, at: int) -> bool:
@@ -128,7 +155,7 @@ def _clause(reading: Reading, tree: Branch) -> None:
         graph = NamedGraph(name)
         reading.default = replace(reading.default, default=graph) if isinstance(reading.default, Merged) else graph
     elif tree.data == "from_named":
-        read_iri(reading, branches(tree)[0])
+        reading.from_named.append(read_iri(reading, branches(tree)[0]))
 
 
 def _columns(body: object) -> tuple[Variable, ...]:

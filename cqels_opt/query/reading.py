@@ -91,6 +91,7 @@ class Reading:
         self.any_function = False
         self.default: Source = DefaultGraph()
         self.from_graph = False
+        self.from_named: list[str] = []
         self.labels: dict[str, int] = {}
         self._numbers = {kind: count() for kind in ("agg", "key", "graph", "blank", "run")}
 

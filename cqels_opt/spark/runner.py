@@ -24,7 +24,8 @@ from cqels_opt.operators.local import whole
 from cqels_opt.operators.merging import MergeTask, merge
 from cqels_opt.spark.chunks import Piece, read, shares
 from cqels_opt.spark.files import FileBatch, OrderedBatch, in_order, modified, read_files
-from cqels_opt.spark.tasks import Shuffled, Work, answered, one_stage, reported, slots, task_name, two_stages
+from cqels_opt.spark.messages import MessageBatch, read_messages
+from cqels_opt.spark.tasks import Shuffled, Work, answered, one_stage, reported, slots, task_name, task_number, two_stages
 from cqels_opt.windows.slots import SlotFile
 
 Batches = Iterator[pa.RecordBatch]
@@ -72,13 +73,14 @@ class SparkRunner:
             self.spark.sparkContext.cancelJobsWithTag(self._tag)
 
     # -------------------------------------------------------------- stages
-    def ingest(self, rows: DataFrame | Path | FileBatch | OrderedBatch, task: IngestTask) -> list[IngestReport]:
-        """The first stage: a job over the batch's rows, over the files that the batch names, or over a chunk of a replay."""
+    def ingest(self, rows: DataFrame | Path | FileBatch | OrderedBatch | MessageBatch, task: IngestTask) -> list[IngestReport]:
+        """The first stage: a job over the batch's rows or messages, over the files that it names, or over a chunk of a replay."""
         if isinstance(rows, Path):
             return list(self._run([_reading(piece, task) for piece in shares(rows, self.parallelism)]))
         reading = rows.reading if isinstance(rows, FileBatch) else None
         order = (rows.greatest, rows.lateness) if isinstance(rows, OrderedBatch) else None
-        frame = rows.frame if isinstance(rows, FileBatch | OrderedBatch) else rows
+        messages = rows.reading if isinstance(rows, MessageBatch) else None
+        frame = rows.frame if isinstance(rows, FileBatch | OrderedBatch | MessageBatch) else rows
 
         def run(batches: Batches) -> Batches:
             first = next(batches, None)
@@ -92,6 +94,8 @@ class SparkRunner:
                 if reading is not None:
                     files = pa.Table.from_batches(rows)
                     whole, rejected = read_files(files, reading, task)
+                elif messages is not None:
+                    whole, rejected = read_messages(pa.Table.from_batches(rows), messages, task, task_number())
                 elif order is not None:
                     whole = in_order(pa.Table.from_batches(rows).cast(ROW_SCHEMA), *order)
                 report = ingest(rows if whole is None else whole, task, task_name())

@@ -9,8 +9,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from cqels_opt.errors import RunError
 from cqels_opt.lod.places import CACHE_VARIABLE
 
 __all__ = ["IN_A_BATCH", "SparkSession", "make_session", "on_one_machine", "settings", "shuffle_partitions"]
@@ -44,12 +46,12 @@ IN_A_BATCH = {
 _LOOPBACK = re.compile(r"local|spark://(127\.0\.0\.1|localhost):")
 
 
-def make_session(master: str | None, scratch: Path, quiet: bool = True) -> SparkSession:
+def make_session(master: str | None, scratch: Path, quiet: bool = True, packages: str | None = None) -> SparkSession:
     """A session for a command. Executors run this very Python, or the one that ``PYSPARK_PYTHON`` names.
 
     A master on this machine is met on the loopback; how another one's executors reach this process is Spark's own choice, or
     ``SPARK_LOCAL_IP``. The JVM's own standard error, with Spark's greetings and warnings, goes to ``spark.log`` below ``scratch``
-    unless not ``quiet``.
+    unless not ``quiet``. ``packages`` are coordinates of what Spark fetches with Ivy before it starts.
     """
     python = os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     master = master or "local[*]"
@@ -59,10 +61,20 @@ def make_session(master: str | None, scratch: Path, quiet: bool = True) -> Spark
         settings[f"spark.executorEnv.{CACHE_VARIABLE}"] = os.environ[CACHE_VARIABLE]
     if not _LOOPBACK.match(master):
         del settings["spark.driver.bindAddress"], settings["spark.driver.host"]
+    if packages is not None:
+        settings["spark.jars.packages"] = packages
     for key, value in settings.items():
         builder = builder.config(key, value)
-    with _standard_error_to(scratch / "spark.log") if quiet else nullcontext():
-        session = builder.getOrCreate()
+    try:
+        with _standard_error_to(scratch / "spark.log") if quiet else nullcontext():
+            session = builder.getOrCreate()
+    except PySparkException as error:
+        if packages is None:
+            raise
+        raise RunError(
+            f"Spark did not start with {packages}: is there such a version, and is a Maven repository reachable? (--packages names "
+            "others, --debug shows what Spark says)"
+        ) from error
         if manager := _file_manager(session):
             session.conf.set("spark.sql.streaming.checkpointFileManagerClass", manager)
         session.sparkContext.setLogLevel("OFF" if quiet else "WARN")

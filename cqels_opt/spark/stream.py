@@ -16,6 +16,7 @@ from cqels_opt.errors import CqelsOptError, InputError, RunError
 from cqels_opt.operators.driver import Driver
 from cqels_opt.operators.explained import Format, explained_now
 from cqels_opt.spark.files import FileBatch, OrderedBatch, Reading
+from cqels_opt.spark.messages import MessageBatch, MessageReading
 from cqels_opt.spark.runner import SparkRunner
 from cqels_opt.spark.session import IN_A_BATCH, settings
 from cqels_opt.stats import summary
@@ -116,6 +117,7 @@ class StreamRun:
         self._lock = threading.RLock()  # also for who asks how it does, as of the last batch; a sink may ask as well
         self.last: Sequence[TraceRecord] = ()
         self.reading: Callable[[], Reading] | None = None
+        self.messages: Callable[[int], MessageReading] | None = None  # of a batch's number, where streams are of messages
         self.ordered = False  # a column orders the elements, also within a batch
         self.chunk: Callable[[int], Path] | None = None  # of a replay: the file of a batch, see :func:`chunk_stream`
 
@@ -152,12 +154,14 @@ class StreamRun:
         if self._on_batch:
             self._on_batch(records)
 
-    def _rows(self, frame: DataFrame, number: int) -> DataFrame | Path | FileBatch | OrderedBatch:
+    def _rows(self, frame: DataFrame, number: int) -> DataFrame | Path | FileBatch | OrderedBatch | MessageBatch:
         """A batch as the runner takes it."""
         if self.chunk:
             return self.chunk(number)
         if self.reading:
             return FileBatch(frame.coalesce(1), self.reading())
+        if self.messages:
+            return MessageBatch(frame.coalesce(self.runner.parallelism), self.messages(number))
         if self.ordered:
             return OrderedBatch(frame.coalesce(1), self.driver.frontier.greatest_times(), self.driver.frontier.lateness)
         return frame if "offset" in frame.columns else numbered(frame, number)

@@ -25,6 +25,12 @@ def task_name() -> str:
     return f"{context.partitionId()}a{context.taskAttemptId()}" if context else "d"
 
 
+def task_number() -> int:
+    """The number of this task among those of its stage, the same in every attempt."""
+    context = TaskContext.get()
+    return context.partitionId() if context else 0
+
+
 def answered(work: Work) -> list[Any]:
     """What a task reports; our own errors travel as reports, so that users get their one sentence."""
     try:

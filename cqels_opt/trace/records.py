@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -236,6 +236,30 @@ class Lag:
 
 
 @dataclass(frozen=True, slots=True)
+class Called:
+    """What became of a call of an extension function: the rows it was for, their distinct arguments, how many of these were looked up
+    among results that are kept, how many were there, and the milliseconds that the others took."""
+
+    call: str
+    rows: int
+    distinct: int
+    looked_up: int
+    hits: int
+    ms: float
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON object of docs/trace.md."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, value: object) -> Called:
+        """The reverse of :meth:`to_json`."""
+        fields = _object(value)
+        rows, distinct, looked_up, hits = (_get(fields, name, _whole) for name in ("rows", "distinct", "looked_up", "hits"))
+        return cls(_get(fields, "call", _text), rows, distinct, looked_up, hits, _get(fields, "ms", _number))
+
+
+@dataclass(frozen=True, slots=True)
 class TraceRecord:
     """One micro-batch of one query.
 
@@ -244,7 +268,8 @@ class TraceRecord:
     ``epoch`` the epoch of the statistics; ``jobs`` the Spark jobs; ``fallback`` why the optimizer fell back to a greedy
     order (None: it did not); ``instances`` how many queries share this plan; ``sub_results`` what changed about these;
     ``lag`` how far the run is behind its input;
-    ``recomputed`` the rows that operators above the joins were given (None: all of these work row by row).
+    ``recomputed`` the rows that operators above the joins were given (None: all of these work row by row);
+    ``calls`` what became of calls of extension functions.
     """
 
     batch: int
@@ -264,9 +289,10 @@ class TraceRecord:
     sub_results: tuple[SubResults, ...] = ()
     lag: Lag = Lag()
     recomputed: int | None = None
+    calls: tuple[Called, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """The JSON object of INTERFACE; ``instances``, ``sub_results`` and ``recomputed`` only where there is something to say."""
+        """The JSON object of INTERFACE; ``instances``, ``sub_results``, ``recomputed``, ``calls`` only where there is something to say."""
         record = {
             "batch": self.batch,
             "query": self.query,
@@ -289,6 +315,8 @@ class TraceRecord:
             record["sub_results"] = [change.to_json() for change in self.sub_results]
         if self.recomputed is not None:
             record["recomputed"] = self.recomputed
+        if self.calls:
+            record["calls"] = [call.to_json() for call in self.calls]
         return record
 
     def line(self) -> str:
@@ -317,6 +345,7 @@ class TraceRecord:
             sub_results=_get(fields, "sub_results", _list_of(SubResults.from_json)) if "sub_results" in fields else (),
             lag=_get(fields, "lag", Lag.from_json) if "lag" in fields else Lag(),
             recomputed=_get(fields, "recomputed", _whole) if "recomputed" in fields else None,
+            calls=_get(fields, "calls", _list_of(Called.from_json)) if "calls" in fields else (),
         )
 
     @property

@@ -1,7 +1,7 @@
 """The independent evaluation behind ``cqels-opt verify``: :func:`judge` over :func:`read_inputs`, and its parts."""
 
 from cqels_opt.verify.compare import Difference, compare, read_answers, report
-from cqels_opt.verify.evaluate import evaluate
+from cqels_opt.verify.evaluate import evaluate, stepwise
 from cqels_opt.verify.inputs import Reading, drop_late, read_elements, read_inputs, read_static
 from cqels_opt.verify.judge import Verdict, judge
 from cqels_opt.verify.model import Answers, Element, Inputs, Options
@@ -23,4 +23,5 @@ __all__ = [
     "read_inputs",
     "read_static",
     "report",
+    "stepwise",
 ]

@@ -7,8 +7,9 @@ window holds some triple k times, each *triple pattern* t inside ``GRAPH <w> { �
     { { GRAPH <w> { t } } UNION { GRAPH <w#2> { t } } UNION … UNION { GRAPH <w#k> { t } } }
 
 pattern by pattern, because a basic graph pattern over a bag is the join of its triple patterns over the bag. No variable is
-added, so nothing else in the query (DISTINCT, MINUS, ``*``, groups) can notice. ``;`` ``,`` ``[ ]`` and lists are written out
-first; a blank node becomes a variable ``?_bag_…``, since patterns may share it, which :func:`~cqels_opt.verify.heads.hidden` knows.
+added, so nothing else in the query (DISTINCT, MINUS, ``*``, groups) can notice. Where the graphs of a window's elements have copies,
+GRAPH over all of them becomes a UNION over those that are there. ``;`` ``,`` ``[ ]`` and lists are written out first; a blank node becomes
+a variable ``?_bag_…``, since patterns may share it, which :func:`~cqels_opt.verify.heads.hidden` knows.
 """
 
 from __future__ import annotations
@@ -16,20 +17,24 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, islice
 
-from cqels_opt.verify.dialects import DEFAULT, HERE, graph_copy, window_graph
+from cqels_opt.verify.dialects import DEFAULT, HERE, OF_ELEMENTS, graph_copy, window_graph
 from cqels_opt.verify.path_syntax import Path
 from cqels_opt.verify.tokens import Token
 from cqels_opt.verify.walker import Walker, as_written
 
 
-def over_copies(plain: str, copies: Mapping[str, int], merged: Mapping[str, int] | None = None) -> str:
+def over_copies(
+    plain: str, copies: Mapping[str, int], merged: Mapping[str, int] | None = None, elements: Mapping[str, int] | None = None
+) -> str:
     """The plain text, its triple patterns in windows spread over copies.
 
-    ``copies`` says how many each window has, and ``merged`` how many each graph in which windows are merged with static data.
+    ``copies`` says how many each window has, ``merged`` how many each graph in which windows are merged with static data, and
+    ``elements`` how many each graph of elements that is there.
     """
-    graphs = {window_graph(name): k for name, k in copies.items()} | dict(merged or {})
+    graphs = {window_graph(name): k for name, k in copies.items()} | dict(merged or {}) | dict(elements or {})
     many = {f"<{graph}>": (graph, k) for graph, k in graphs.items() if k > 1}
-    return _Spreader(plain, many).text() if many or HERE in plain else plain
+    named = [f"<{graph}>" for graph in elements or ()]
+    return _Spreader(plain, many, named).text() if many or HERE in plain else plain
 
 
 def written_out(triples: str) -> list[tuple[str, str, str]]:
@@ -38,9 +43,9 @@ def written_out(triples: str) -> list[tuple[str, str, str]]:
 
 
 class _Spreader(Walker):
-    def __init__(self, plain: str, many: Mapping[str, tuple[str, int]]) -> None:
+    def __init__(self, plain: str, many: Mapping[str, tuple[str, int]], elements: Sequence[str] = ()) -> None:
         super().__init__(plain)
-        self.many = dict(many)
+        self.many, self.elements = dict(many), elements
         self.outermost = f"<{DEFAULT}>" if f"<{DEFAULT}>" in self.many else None
 
     def _entered(self, place: int, window: str | None) -> tuple[int, str | None]:
@@ -53,10 +58,23 @@ class _Spreader(Walker):
     def _graph(self, place: int, window: str | None) -> int:
         """A window with copies loses its GRAPH, since each of its patterns gets its own."""
         name = self.tokens[place + 1].text
+        if name.startswith(f"?{OF_ELEMENTS}") and self.elements:
+            return self._over_elements(place, name)
         if name in self.many:
             return self._group(place + 2, name)
         self.out += ["GRAPH", name]
         return self._group(place + 2, None)
+
+    def _over_elements(self, place: int, variable: str) -> int:
+        """GRAPH over the graphs of elements, of which some have copies: each by its name."""
+        end = place
+        for number, graph in enumerate(self.elements):
+            self.out += ["UNION"] * (number > 0) + [f"{{ VALUES {variable} {{ {graph} }}"]
+            if graph not in self.many:
+                self.out += ["GRAPH", graph]
+            end = self._group(place + 2, graph if graph in self.many else None)
+            self.out.append("}")
+        return end
 
     def _written(self, part: Sequence[Token], window: str | None) -> str:
         if window is None:

@@ -26,6 +26,10 @@ from cqels_opt.verify.tokens import Token, apply, closing, solid, tokens
 WINDOW = "urn:cqels-opt:window:"
 HERE = "urn:cqels-opt:here"
 NAME = "urn:cqels-opt:name"
+GRAPHS = WINDOW + "graphs"
+"""A graph that says of each graph's IRI that it is one: ``<g> <NAME> <g>``."""
+OF_ELEMENTS = "_bag_graph"
+"""What variables begin with that range over the graphs of a window's elements."""
 DEFAULT = WINDOW + "+0"
 """What the default graph is called where it has copies; copy 1 is the default graph itself."""
 
@@ -184,7 +188,7 @@ def _element_graphs(found: list[Token], names: dict[str, str]) -> Iterator[tuple
             if graph.kind != "variable":
                 yield found[p].start, graph.end, f"GRAPH <{element_graph(window, iri_of(graph))}>"
                 continue
-            of = f"?_bag_graph{p}"
+            of = f"?{OF_ELEMENTS}{p}"
             listed = f"GRAPH <{element_graph(window)}> {{ {of} <{NAME}> {graph.text} }}"
             end = found[closing(found, p + 2)].end
             yield found[p].start, graph.end, f"{{ {listed} GRAPH {of} "

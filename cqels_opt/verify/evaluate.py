@@ -17,7 +17,7 @@ from cqels_opt.errors import InputError, QueryError
 from cqels_opt.query.algebra import Query, Window
 from cqels_opt.verify.bags import over_copies
 from cqels_opt.verify.contents import content
-from cqels_opt.verify.dialects import DEFAULT, NAME, element_graph, graph_copy, window_graph
+from cqels_opt.verify.dialects import DEFAULT, GRAPHS, NAME, element_graph, graph_copy, window_graph
 from cqels_opt.verify.forms import maker
 from cqels_opt.verify.instants import instants, t0_of
 from cqels_opt.verify.model import Answers, Element, Inputs, Options, Row, Triple, bare
@@ -39,6 +39,17 @@ def evaluate(query: Query, inputs: Inputs, options: Options, only: Iterable[int]
 
     ``only`` restricts the answers (not the instants) to some times, for a second look at a few of them.
     """
+    answers: Answers = Counter()
+    for at, sign, rows in stepwise(query, inputs, options, only):
+        for row, count in rows.items():
+            answers[at, sign, row] += count
+    return answers
+
+
+def stepwise(
+    query: Query, inputs: Inputs, options: Options, only: Iterable[int] | None = None
+) -> Iterator[tuple[int, str, Counter[Row]]]:
+    """The same instant by instant: its time, ``+``, ``-`` or ``=``, and what is put out."""
     streams = _sorted_streams(query, inputs)
     times = _times(query, streams)
     every = instants(query, times, options)
@@ -62,14 +73,11 @@ def evaluate(query: Query, inputs: Inputs, options: Options, only: Iterable[int]
             w,
             streams[bare(w.stream)],
             [own[w.name], *(merged[g] for g, windows in plain.merged.items() if w.name in windows)],
-            _ElementGraphs(engine, w.name) if plain.element_graphs else None,
+            _ElementGraphs(engine, w.name, bag) if plain.element_graphs else None,
         )
         for w in query.windows
     ]
-    if plain.element_graphs and bag:
-        raise QueryError("verify cannot match the graphs of a window's elements as bags: give --duplicates set", query.text, 1, 1)
 
-    answers: Answers = Counter()
     before: Counter[Row] | None = Counter()  # None: the instant was not looked at
     for at, following in zip(every, [*every[1:], None]):
         changed = [h.move(content(h.window, times[h.window.name], at, t0_of(h.window, options))) for h in held]
@@ -81,14 +89,14 @@ def evaluate(query: Query, inputs: Inputs, options: Options, only: Iterable[int]
             engine.times = {
                 t: e.t for e in sorted((e for h in held for e in h.elements_now()), key=lambda e: e.t) for t in e.triples
             }
-            spread = over_copies(at_instant(text, at), copies, {name: graph.copies() for name, graph in merged.items()})
+            elements = {name: k for h in held if h.of_elements is not None for name, k in h.of_elements.copies().items()}
+            spread = over_copies(at_instant(text, at), copies, {name: g.copies() for name, g in merged.items()}, elements)
             now = made(engine.select(spread), chain(default, *(graph.counts for graph in own.values())))
         else:
             now = before
         if at in wanted:
-            _put_out(answers, at, operator, now, before or Counter())
+            yield at, *_put_out(operator, now, before or Counter())
         before = now
-    return answers
 
 
 def moments(query: Query, inputs: Inputs, options: Options) -> list[int]:
@@ -115,29 +123,33 @@ def chosen(query: Query, inputs: Inputs, options: Options) -> Literal["pyoxigrap
 def _load(engine: SparqlEngine, plain: Plain, inputs: Inputs) -> list[Triple]:
     """The static graphs; returns the default graph. With FROM clauses that is what is given under their names."""
     graphs = {bare(name): triples for name, triples in inputs.graphs.items()}
+
+    def resolved(written: str) -> str:
+        ((_, iri),) = next(iter(engine.select(f"{plain.prologue} SELECT ?g {{ BIND({written} AS ?g) }}")))
+        return bare(iri)
+
+    seen = graphs if plain.named is None else set(map(resolved, plain.named))
     for name, triples in graphs.items():
-        engine.add(name, triples)
-    default = [] if plain.default else [*inputs.default]
+        if name in seen:
+            engine.add(name, triples)
+            engine.add(GRAPHS, [(f"<{name}>", f"<{NAME}>", f"<{name}>")])
+    default = [*inputs.default] if not plain.default and plain.named is None else []
     for written in plain.default:
-        resolved = engine.select(f"{plain.prologue} SELECT ?g {{ BIND({written} AS ?g) }}")
-        default += [t for row in resolved for _, iri in row for t in graphs.get(bare(iri), [])]
+        default += graphs.get(resolved(written), [])
     engine.add(None, default)
     return default
 
 
-def _put_out(answers: Answers, at: int, operator: str, now: Counter[Row], before: Counter[Row]) -> None:
+def _put_out(operator: str, now: Counter[Row], before: Counter[Row]) -> tuple[str, Counter[Row]]:
     """RSTREAM: the bag. ISTREAM: what it has and had not at the previous instant. DSTREAM: the reverse."""
     match operator:
         case "rstream":
-            sign, rows = "=", now
+            return "=", now
         case "istream":
-            sign, rows = "+", now - before
+            return "+", now - before
         case "dstream":
-            sign, rows = "-", before - now
-        case _:
-            raise InputError(f"unknown output operator {operator!r}")
-    for row, count in rows.items():
-        answers[at, sign, row] += count
+            return "-", before - now
+    raise InputError(f"unknown output operator {operator!r}")
 
 
 def _sorted_streams(query: Query, inputs: Inputs) -> dict[str, list[Element]]:
@@ -192,20 +204,28 @@ class _Graph:
 
 @dataclass(slots=True)
 class _ElementGraphs:
-    """The graphs of a window's elements by name, as sets, and the graph that lists them."""
+    """The graphs of a window's elements by name, and the graphs that list them."""
 
     engine: SparqlEngine
     window: str
+    bag: bool
     graphs: dict[str, _Graph] = field(default_factory=dict)
+    listed: list[_Graph] = field(default_factory=list)
+
+    def copies(self) -> dict[str, int]:
+        """How many copies each graph has that is there."""
+        return {iri: graph.copies() for iri, graph in self.graphs.items() if graph.counts}
 
     def count(self, element: Element, change: int) -> None:
         """An element comes (+1) or goes (-1)."""
         if element.graph is None:
             return
         iri = element_graph(self.window, bare(element.graph))
-        listed = self.graphs.setdefault("", _Graph(self.engine, element_graph(self.window), False))
-        listed.count((f"<{iri}>", f"<{NAME}>", element.graph), change)
-        graph = self.graphs.setdefault(iri, _Graph(self.engine, iri, False))
+        if not self.listed:
+            self.listed = [_Graph(self.engine, name, False) for name in (element_graph(self.window), GRAPHS)]
+        for listed, item in zip(self.listed, (element.graph, f"<{iri}>")):
+            listed.count((f"<{iri}>", f"<{NAME}>", item), change)
+        graph = self.graphs.setdefault(iri, _Graph(self.engine, iri, self.bag))
         for triple in dict.fromkeys(element.triples):
             graph.count(triple, change)
 

@@ -14,6 +14,7 @@ from cqels_opt.verify.heads import hidden
 from cqels_opt.verify.literals import literal, literal_parts
 from cqels_opt.verify.model import Row, Triple
 from cqels_opt.verify.sparql_engine import TIMESTAMP
+from cqels_opt.verify.uncertainty import Function, functions
 
 _XSD_STRING = "http://www.w3.org/2001/XMLSchema#string"
 _VARIADIC = re.compile(r"\b(COALESCE|CONCAT)\s+\(", re.IGNORECASE)
@@ -66,13 +67,25 @@ class Oxigraph:
         """See :class:`SparqlEngine`."""
         text = _VARIADIC.sub(r"\1(", text)
         try:
-            found: Any = self._store.query(text, custom_functions={ox.NamedNode(TIMESTAMP): self._timestamp})
+            found: Any = self._store.query(text, custom_functions=self._functions())
             names = [v.value for v in found.variables]
             shown = [(i, name) for i, name in enumerate(names) if not hidden(name)]
             rows = ([(name, solution[i]) for i, name in shown] for solution in found)
             return Counter(frozenset((name, self._text(term)) for name, term in row if term is not None) for row in rows)
         except (SyntaxError, OSError, RuntimeError, ValueError) as error:
             raise RunError(f"pyoxigraph cannot evaluate the rewritten query: {error}\n{text}") from error
+
+    def _functions(self) -> dict[Any, Any]:
+        """The functions that SPARQL does not have."""
+        own = {ox.NamedNode(name): self._custom(function) for name, function in functions().items()}
+        return {ox.NamedNode(TIMESTAMP): self._timestamp, **own}
+
+    def _custom(self, function: Function) -> Any:
+        def call(*arguments: Any) -> Any:
+            found = function(*map(from_oxigraph, arguments))
+            return None if found is None else to_oxigraph(found)
+
+        return call
 
     def _timestamp(self, *triple: Any) -> Any:
         """C-SPARQL's function; None is an error."""

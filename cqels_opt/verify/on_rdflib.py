@@ -30,6 +30,7 @@ from cqels_opt.verify.literals import literal, literal_parts
 from cqels_opt.verify.model import Row, Triple
 from cqels_opt.verify.sparql_engine import TIMESTAMP
 from cqels_opt.verify.strict import relation
+from cqels_opt.verify.uncertainty import Function, functions
 
 _FAILURES = (ParseBaseException, SPARQLError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 
@@ -60,7 +61,9 @@ class Rdflib:
     def select(self, text: str) -> Counter[Row]:
         """See :class:`SparqlEngine`."""
         CUSTOM_EVALS["cqels-opt bags"] = _corrected
-        register_custom_function(rdflib.URIRef(TIMESTAMP), self._timestamp, override=True)
+        custom = {TIMESTAMP: self._timestamp, **{name: _custom(function) for name, function in functions().items()}}
+        for name, call in custom.items():
+            register_custom_function(rdflib.URIRef(name), call, override=True)
         try:
             prepared = self._prepared.get(text)
             if prepared is None:
@@ -74,7 +77,8 @@ class Rdflib:
             raise RunError(f"rdflib cannot evaluate the rewritten query: {error}") from error
         finally:
             del CUSTOM_EVALS["cqels-opt bags"]
-            unregister_custom_function(rdflib.URIRef(TIMESTAMP))
+            for name in custom:
+                unregister_custom_function(rdflib.URIRef(name))
         return Counter(frozenset((name, _from_rdflib(term)) for name, term in row if term is not None) for row in rows)
 
     def _timestamp(self, *triple: Any) -> Any:
@@ -95,6 +99,18 @@ class Rdflib:
         if term is None:
             term = self._terms[text] = _to_rdflib(text)
         return term
+
+
+def _custom(function: Function) -> Any:
+    """A function of terms' texts as rdflib calls it."""
+
+    def call(*arguments: Any) -> Any:
+        found = function(*map(_from_rdflib, arguments))
+        if found is None:
+            raise SPARQLError("a function has no value")
+        return _to_rdflib(found)
+
+    return call
 
 
 @contextmanager

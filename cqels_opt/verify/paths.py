@@ -6,6 +6,8 @@ no node. So only ``*``, ``+`` and ``?`` are left to the engine, whose pairs are 
     ?x (:p|^:q)/:r ?y                 { ?x :p ?_bag_p1_ . } UNION { ?_bag_p1_ :q ?x . } ?_bag_p1_ :r ?y .
     ?x !(:p|^:q) ?y                   { ?x ?_bag_p1_ ?y FILTER(?_bag_p1_ NOT IN (:p)) } UNION { … }
     ?x :p* :a                         { BIND(:a AS ?x) } UNION { ?x (:p)* :a FILTER(!SAMETERM(?x, :a)) }
+
+Within ``GRAPH ?g`` a path of length zero is there once in each graph; :data:`~cqels_opt.verify.dialects.GRAPHS` says which there are.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import re
 from collections.abc import Sequence
 
 from cqels_opt.errors import QueryError
+from cqels_opt.verify.dialects import GRAPHS, NAME
 from cqels_opt.verify.path_syntax import Path
 from cqels_opt.verify.tokens import Token, apply, closing, solid, tokens
 from cqels_opt.verify.walker import Walker
@@ -105,15 +108,13 @@ class _Writer(Walker):
         ends = [end for end in (subject, item) if not end.startswith(("?", "$"))]
         if path.text == "+" or not ends:
             return pattern
-        if self.graph.startswith(("?", "$")):
-            message = "verify cannot match a path of length zero at a constant within GRAPH with a variable"
-            raise QueryError(message, self.plain, 1, 1)
+        here = f"GRAPH <{GRAPHS}> {{ {self.graph} <{NAME}> {self.graph} }} " if self.graph.startswith(("?", "$")) else ""
         if len(ends) == 2:
             return (
-                "{ }"
+                f"{{ {here}}}"
                 if subject == item
                 else f"{{ {subject} ({path.parts[0].written()}){'+' if path.text == '*' else ''} {item} }}"
             )
         variable = subject if item in ends else item
         rest = f"{{ {pattern} FILTER(!SAMETERM({variable}, {ends[0]})) }}"
-        return f"{{ {{ BIND({ends[0]} AS {variable}) }} UNION {rest} }}"
+        return f"{{ {{ {here}BIND({ends[0]} AS {variable}) }} UNION {rest} }}"

@@ -36,14 +36,16 @@ class Plain:
     """Plain SPARQL 1.1: the text, and the IRIs of its FROM clauses as they are written in it.
 
     FROM clauses are taken out of the text, since beside them it could see no window: the evaluation makes their graphs the
-    default graph. FROM NAMED clauses of no window are taken out as well: all named graphs that are given can be seen. ``merged``
-    has the windows that are merged with the default graph, by the name of the graph that holds both; ``element_graphs`` says whether
-    the graphs of elements are asked for by name. A query of another form than SELECT asks for its solutions; ``form`` says what it was.
+    default graph. FROM NAMED clauses of no window are taken out as well: all named graphs that are given can be seen, but where no
+    stream is read (``named``; None: all). ``merged`` has the windows that are merged with the default graph, by the name of the graph
+    that holds both; ``element_graphs`` says whether the graphs of elements are asked for by name. A query of another form than SELECT
+    asks for its solutions; ``form`` says what it was.
     """
 
     text: str
     prologue: str
     default: tuple[str, ...]
+    named: tuple[str, ...] | None
     merged: Mapping[str, tuple[str, ...]]
     element_graphs: bool
     form: Form = SELECT
@@ -57,6 +59,7 @@ def plain_sparql(query: Query) -> Plain:
     found = solid(tokens(text))
     edits: list[tuple[int, int, str]] = []
     default: list[str] = []
+    named_graphs: list[str] = []
     place_of_form = next(p for p, t in enumerate(found) if t.word() in FORMS)
     form, edit = asked(found, place_of_form, query)
     made = (edit[0], edit[1]) if edit is not None else (0, 0)  # what the edit covers: nothing else is to be changed in it
@@ -69,7 +72,7 @@ def plain_sparql(query: Query) -> Plain:
             edits += _graph_edits(found, place, windows)
         elif token.word() == "FROM":
             named = after.word() == "NAMED"
-            default += [] if named else [after.text]
+            (named_graphs if named else default).append(found[place + 1 + named].text)
             edits.append((token.start, found[place + 1 + named].end, " "))
         elif token.word() == "NOW" and after.text == "(":
             edits.append((token.start, found[place + 2].end, NOW_MARK))
@@ -81,7 +84,8 @@ def plain_sparql(query: Query) -> Plain:
             raise QueryError(f"verify cannot check {token.word()}(): its values are the run's own", query.text, 1, 1)
     prologue = text[: found[place_of_form].start]
     plain = paths_written_out(with_ties(apply(text, edits)))
-    return Plain(plain, prologue, tuple(default), changed.merged, changed.element_graphs, form)
+    only = tuple(named_graphs) if (default or named_graphs) and not query.windows else None
+    return Plain(plain, prologue, tuple(default), only, changed.merged, changed.element_graphs, form)
 
 
 def _call_end(found: list[Token], opening: int) -> int:

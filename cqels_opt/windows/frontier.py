@@ -69,19 +69,19 @@ class Frontier:
                 found[p.stream] = max(found.get(p.stream, p.last_time), p.last_time)
         return found
 
-    def advance(self, idle: Collection[str] = ()) -> int:
-        """Moves the frontier to where the elements seen allow, and returns it. It never falls. ``idle`` streams are let go."""
+    def advance(self, idle: Collection[str | int] = ()) -> int:
+        """Moves the frontier to where the elements seen allow, and returns it. It never falls. ``idle``: what is let go."""
         greatest = self.greatest
         if greatest is not None:
             self.value = max(self.value, greatest if self.ended else min(self._bounds(idle), default=self.value))
         return self.value
 
-    def _bounds(self, idle: Collection[str]) -> Iterable[int]:
+    def _bounds(self, idle: Collection[str | int]) -> Iterable[int]:
         present = {p.stream for p in self.partitions.values()}.union(idle)
         if not self.finite and any(stream not in present for stream in self.streams):
             yield int(BEFORE_TIME)
-        for p in self.partitions.values():
-            if p.ended or p.stream in idle:
+        for number, p in self.partitions.items():
+            if p.ended or p.stream in idle or number in idle:
                 continue
             begun = p.last_time if p.last_time is not None else p.first_known
             if begun is None:

@@ -58,7 +58,7 @@ CHUNK_SCHEMA = pa.schema(_FIELDS)
 """``stream`` is the place in ``ReplayPlan.streams``; ``offset`` numbers the elements of a partition."""
 
 ROW_GROUP = 1 << 16
-"""Rows a row group: Spark splits a large chunk between them."""
+"""About so many rows a row group: Spark splits a large chunk between them."""
 
 _FIRST_MODIFIED = 946_684_800  # 2000-01-01: chunk k is k seconds younger, whatever the clock says
 
@@ -201,7 +201,8 @@ class _Open:
     def _flush(self) -> None:
         if self.writer is None:
             self.writer = pa_parquet.ParquetWriter(self.path, CHUNK_SCHEMA)
-        self.writer.write_table(pa.concat_tables(self.parts), row_group_size=ROW_GROUP)
+        for group in _row_groups(pa.concat_tables(self.parts)):
+            self.writer.write_table(group, row_group_size=len(group))
         self.parts, self.waiting = [], 0
 
     def close(self) -> Chunk:
@@ -213,6 +214,17 @@ class _Open:
         modified = (_FIRST_MODIFIED + self.number) * 1_000_000_000
         os.utime(self.path, ns=(modified, modified))
         return Chunk(self.path.name, self.rows, self.elements, self.late, self.rejected, self.greatest)
+
+
+def _row_groups(rows: pa.Table) -> Iterator[pa.Table]:
+    """Rows in groups of about :data:`ROW_GROUP`. None ends within an element: what is the same in its graph is seen by one task."""
+    partition, offset = (rows.column(name).to_numpy() for name in ("partition", "offset"))
+    begins = np.flatnonzero((partition[1:] != partition[:-1]) | (offset[1:] != offset[:-1])) + 1
+    edges, at = [*begins.tolist(), len(rows)], 0
+    while at < len(rows):
+        end = edges[int(np.searchsorted(begins, at + ROW_GROUP))]
+        yield rows.slice(at, end - at)
+        at = end
 
 
 class _Cutter:

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 def test_all_contenders_finish_a_paced_stream(spark: SparkSession, tmp_path: Path) -> None:
     from cqels_opt.bench import paced
-    from cqels_opt.bench.scenarios import SCENARIOS
+    from cqels_opt.bench.report import REPORT
 
-    scenario = replace(SCENARIOS["report"], authors=300, coauthor_pairs=1_000, places=40, rate=50, window=10)
+    scenario = replace(REPORT, authors=300, coauthor_pairs=1_000, places=40, rate=50, window=10)
     found = paced.paced(spark, tmp_path, scenario, ("Q2",), paced.Length(warm=0, counted=1))
     assert [run.contender for run in found] == list(paced.CONTENDERS)
     for run in found:

@@ -12,10 +12,10 @@ import pandas as pd
 import pytest
 
 from cqels_opt.bench import rivals
-from cqels_opt.bench.contenders import digest_of_folders, settings_kept
+from cqels_opt.bench.answers import digest_of_folders
 from cqels_opt.bench.local import Prepared, Ran, prepare, small_world
 from cqels_opt.bench.rivals import as_written, tuned
-from cqels_opt.bench.rivals.jobs import PLANNER, Job
+from cqels_opt.bench.rivals.jobs import PLANNER, Job, settings_kept
 from cqels_opt.bench.rivals.tables import TRIPLES, VIEWS
 from cqels_opt.bench.scenarios import QUERIES
 from cqels_opt.bench.social import STEADY, STREAM
@@ -69,7 +69,7 @@ def test_the_sql_means_what_the_queries_mean(
         for table, made in tuned.TABLES[name].items():
             connection.execute(f"CREATE OR REPLACE TABLE tuned_{table} AS {made}")
         text = (Path(rivals.__file__).parent / style / f"{name}.sql").read_text(encoding="utf-8")
-        text = re.sub(r"\bwindow w\b", "now w", text).replace(SPARKS, STANDARD)
+        text = re.sub(r"\brecent w\b", "now w", text).replace(SPARKS, STANDARD)
         out = tmp_path / name / "batch=0"
         out.mkdir(parents=True)
         rows = connection.execute(text).fetchdf().to_dict("records")

@@ -6,6 +6,7 @@ import os
 import random
 import tempfile
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from local_run import Cut, Settings, World, register
@@ -32,9 +33,16 @@ ELEMENTS = [
 ]
 
 
-def told(folder: Path, where: str, select: str, operator: str = "istream", elements: list[Element] = ELEMENTS) -> list[str]:
+def told(
+    folder: Path,
+    where: str,
+    select: str,
+    operator: str = "istream",
+    elements: list[Element] = ELEMENTS,
+    duplicates: Literal["set", "bag"] = "set",
+) -> list[str]:
     text = f"PREFIX : <{EX}> SELECT {select} FROM NAMED WINDOW :w ON :S [RANGE PT3S STEP PT1S] WHERE {{ {where} }}"
-    settings = Settings(operator, {"": "cc"}, drain=True, duplicates="set")
+    settings = Settings(operator, {"": "cc"}, drain=True, duplicates=duplicates)
     found = register(parse(text), World({STREAM: [elements]}, [], {}), folder, settings)
     outcomes = [found.run(how).answers for how in CUTS]
     assert all(answers == outcomes[0] for answers in outcomes)
@@ -69,6 +77,15 @@ def test_which_graphs_there_are(tmp_path: Path) -> None:
     assert told(tmp_path / "o", optional, "?g ?p") == ["1 + g1 a", "3 + g2", "4 + g1"]
 
 
+def test_as_bags_what_graphs_of_one_name_say_twice_counts_twice(tmp_path: Path) -> None:
+    """Rows are ?g ?p. What ends at the instant at which an equal row begins cancels out."""
+    elements = [graph(1, "g1", "a at x"), graph(2, "g1", "a at x", "b at x"), graph(3, "g2", "a at x")]
+    found = told(tmp_path, "WINDOW :w { GRAPH ?g { ?p :at :x } }", "?g ?p", "istream", elements, "bag")
+    assert found == ["1 + g1 a", "2 + g1 a", "2 + g1 b", "3 + g2 a"]
+    fixed = told(tmp_path / "f", "WINDOW :w { GRAPH :g1 { ?p :at ?l . ?q :at ?l } }", "?p ?q", "rstream", elements, "bag")
+    assert [row for row in fixed if row.startswith("2 ")] == ["2 = a a"] * 4 + ["2 = a b"] * 2 + ["2 = b a"] * 2 + ["2 = b b"]
+
+
 BODIES = [
     "WINDOW :w { GRAPH ?g { ?p :at ?l } }",
     "WINDOW :w { GRAPH ?g { ?p :at ?l . ?q :near ?p } }",
@@ -97,7 +114,8 @@ def test_random_elements(body: str) -> None:
             name = rng.choice(["", "g1", "g2", f"e{len(elements)}"]) if len(triples) == 1 else rng.choice(["g1", "g2"])
             elements.append(graph(second, name, *sorted(triples)))
         with tempfile.TemporaryDirectory() as folder:
-            told(Path(folder), body, "*", rng.choice(["istream", "dstream", "rstream"]), _one_each(elements))
+            operator, duplicates = rng.choice(["istream", "dstream", "rstream"]), rng.choice(["set", "bag"])
+            told(Path(folder), body, "*", operator, _one_each(elements), duplicates)  # type: ignore[arg-type]
 
 
 def _one_each(elements: list[Element]) -> list[Element]:

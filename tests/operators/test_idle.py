@@ -140,5 +140,5 @@ def test_a_damaged_decision_is_refused(tmp_path: Path) -> None:
 def test_old_decisions_go(tmp_path: Path) -> None:
     idle = IdleStreams(1000, tmp_path, ("a",), Clock())
     for number in range(50):
-        idle.decide(number, {"a"})
+        idle.decide(number, {"a"}, {})
     assert len(list((tmp_path / "idle").iterdir())) < 6

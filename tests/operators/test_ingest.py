@@ -79,6 +79,16 @@ def test_rows_of_one_element_count_once(tmp_path: Path) -> None:
     assert read_columns(tmp_path / slot.path)["e"].tolist() == [0, 0, 1]
 
 
+def test_a_triple_that_an_element_says_twice_counts_once(tmp_path: Path) -> None:
+    """Its graph is a set; another element that says the same counts again. Terms are the same however they are written."""
+    one, other = '"a"^^<http://www.w3.org/2001/XMLSchema#string>', '"\\u0061"'
+    rows = [row(X, AT, one, 5, 0), row(Y, AT, Y, 5, 0), row(X, AT, other, 5, 0), row(X, AT, one, 5, 1), row(Y, AT, Y, 5, 0)]
+    report = run(tmp_path, rows, PLACES)
+    (slot,) = (f for f in report.files if f.kind == "slot")
+    columns = read_columns(tmp_path / slot.path)
+    assert (columns["e"].tolist(), columns["v1"].tolist()) == ([0, 0, 1], [code('"a"'), code(Y), code('"a"')])
+
+
 def test_late_elements_are_dropped_and_counted(tmp_path: Path) -> None:
     rows = [row(X, AT, Y, 9, 0), row(X, AT, X, 4, 1, late=True), row(Y, AT, X, 2, 2)]
     report = run(tmp_path, rows, PLACES, frontier=3)

@@ -12,8 +12,10 @@ from typing import Any
 import pytest
 from local_run import Cut, Registered, Settings, World, register
 
-from cqels_opt.errors import InputError
+from cqels_opt.errors import CheckpointError, InputError
 from cqels_opt.operators.blocks import PAGE
+from cqels_opt.operators.changed import patterns_of, windows_of
+from cqels_opt.operators.commit import Identity
 from cqels_opt.operators.driver import Driver, DriverOptions
 from cqels_opt.operators.local import LocalRunner, LocalSink
 from cqels_opt.operators.network import network
@@ -60,10 +62,19 @@ class Job:
         paths = [query.folder / "static" / PAGE for query in self.queries]
         return [SlotFile("terms", str(path), greatest=int(FOREVER)) for path in paths if path.exists()]
 
+    @property
+    def identity(self) -> Identity:
+        return Identity(
+            {p.id: [q.query.text, p.operator] for p, q in zip(self.programs, self.queries)},
+            {p.id: windows_of(p) for p in self.programs},
+            patterns_of(self.programs),
+            feeding=tuple(network(self.programs).feeds),
+        )
+
     def driver(self, how: Cut, state: Path, sink: LocalSink) -> Driver:
         made = self.source.driver(how, folder=self.folder / "unused" / str(self.source.runs))
-        options = DriverOptions(named=True, plan=made.options.plan, parts=how.parts, tiers=how.tiers)
-        return Driver(state, self.programs, LocalRunner(how.split), sink, made.frontier, options, pages=self.pages)
+        options = DriverOptions(named=True, plan=made.options.plan, parts=how.parts, tiers=how.tiers, continue_changed=True)
+        return Driver(state, self.programs, LocalRunner(how.split), sink, made.frontier, options, self.identity, pages=self.pages)
 
     def run(self, how: Cut, kill: random.Random | None = None) -> list[dict[str, Any]]:
         state, sink = self.folder / f"state-{how.batch}-{how.split}-{kill is not None}", LocalSink()
@@ -124,6 +135,46 @@ def test_three_in_a_row(seed: int, tmp_path: Path) -> None:
     for how, kill in ((Cut("1"), None), (Cut("3", split=2, parts=2), None), (Cut("2", "random"), random.Random(seed))):
         assert sorted(json.dumps(line) for line in job.run(how, kill)) == sorted(key)
     assert {line["query"] for line in whole} >= {"q0"}
+
+
+OTHER = (
+    "PREFIX : <http://ex.org/> SELECT ?x (COUNT(?a) AS ?k) FROM NAMED :crowds [TRIPLES 2] AS ?c FROM NAMED :S [NOW] AS ?w "
+    "{ GRAPH ?c { ?x :had ?n } OPTIONAL { GRAPH ?w { ?a :at ?x } } } GROUP BY ?x"
+)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_query_that_no_other_reads_may_change(seed: int, tmp_path: Path) -> None:
+    """From then on its answers are those that it would have given all along, and the others' what they were."""
+    there, rng = world(seed), random.Random(seed)
+    operators = [rng.choice(["istream", "dstream", "rstream"]) for _ in range(3)]
+    jobs = [Job([FIRST, SECOND, last], there, tmp_path / str(i), operators) for i, last in enumerate((THIRD, OTHER))]
+    how = Cut("3", split=seed % 2 + 1, parts=seed % 2 + 1)
+    chunks = jobs[0].source.chunks(how)
+
+    def lines(change: int) -> list[list[str]]:
+        """Of each batch, where the second job takes over from the first one with a batch."""
+        sink, found = LocalSink(), list[list[str]]()
+        for number, rows in enumerate(chunks):
+            if number in (0, change):
+                driver = jobs[number >= change].driver(how, tmp_path / f"state{change}", sink)
+            before = len(sink.lines)
+            driver.batch(number, rows)
+            found.append(sorted(sink.lines[before:]))
+        return found
+
+    change = rng.randrange(1, 4)
+    assert lines(change) == lines(len(chunks))[:change] + lines(0)[change:]
+
+
+def test_a_query_that_others_read_may_not(tmp_path: Path) -> None:
+    there, how, state = world(1), Cut("3"), tmp_path / "state"
+    operators = ["istream", "rstream", "istream"]
+    driver = (job := Job([FIRST, SECOND, THIRD], there, tmp_path / "a", operators)).driver(how, state, LocalSink())
+    driver.batch(0, job.source.chunks(how)[0])
+    other = Job([FIRST, SECOND.replace("COUNT(?a)", "COUNT(?m)"), THIRD], there, tmp_path / "b", operators)
+    with pytest.raises(CheckpointError, match="the query q1 differs, whose graphs others read; use another folder"):
+        other.driver(how, state, LocalSink())
 
 
 def test_the_order_in_which_queries_are_given_does_not_matter(tmp_path: Path) -> None:

@@ -40,6 +40,11 @@ def test_every_function_has_a_class_and_every_class_a_weight() -> None:
         ("?v = '2013-02-07T12:00:00Z'^^xsd:dateTime", {"row": 1, "number": 1}),
         ("?v", {"row": 1}),
         ("?v + 1 < 5", {"row": 1, "number": 2}),
+        ("BOUND(?v)", {"column": 1}),
+        ("isIRI(?a) || !BOUND(?v) || ?v < 5", {"column": 3}),
+        ("isLiteral(?a) && ?v = 'x'", {"column": 1, "row": 1, "number": 1}),
+        ("!(?v = 'x')", {"row": 1, "number": 1}),
+        ("isIRI(STR(?a))", {"row": 1, "term": 2}),
         ("?v < 5 || REGEX(STR(?a), 'x')", {"row": 1, "logic": 1, "number": 1, "regex": 1, "term": 1}),
         ("?v < 5 && CONTAINS(?a, 'x')", {"column": 1, "row": 1, "string": 1}),
         ("MD5(STR(?v)) = SHA1(?a)", {"row": 1, "number": 1, "hash": 2, "term": 1}),
@@ -55,7 +60,7 @@ def test_what_is_evaluated_for_a_row(text: str, expected: dict[str, int]) -> Non
 def test_dearer_expressions_weigh_more() -> None:
     texts = [
         "?v < 5",
-        "!BOUND(?v)",
+        "?v < 5 || !BOUND(?v)",
         "?v + 1 < 5",
         "CONTAINS(UCASE(?v), 'X')",
         "REGEX(UCASE(?v), 'X')",

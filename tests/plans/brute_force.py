@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import combinations
 
 from cqels_opt.plans import Constants, QueryGraph
+from cqels_opt.plans.memo import EACH_ROW
 
 Tree = str | tuple["Tree", "Tree"]
 Sizes = Callable[[frozenset[str], frozenset[str]], float]
@@ -64,6 +66,17 @@ class Oracle:
     def weight(self, filters: frozenset[str]) -> float:
         return sum(f.weight for f in self.graph.filters if f.name in filters)
 
+    def binding(self, names: frozenset[str], variables: frozenset[str]) -> frozenset[str]:
+        """A least part of some relations that binds the variables: the first by the relations' places in the query."""
+        found = [
+            frozenset(some)
+            for n in range(1, len(variables) + 1)
+            for some in combinations(sorted(names), n)
+            if variables <= bound(self.graph, frozenset(some))
+        ]
+        least = [some for some in found if not any(other < some for other in found)]
+        return min(least, key=lambda some: sum(1 << self.graph.index[name] for name in some))
+
     def is_static(self, names: frozenset[str]) -> bool:
         return not any(self.graph.relations[self.graph.index[name]].dynamic for name in names)
 
@@ -92,7 +105,9 @@ class Oracle:
             return rows * c.scan + rows * self.weight(self.covered(names)) * c.evaluate
         left, right = leaves(tree[0]), leaves(tree[1])
         if is_unit(self.graph, right) and (sigma := self.graph.relations[self.graph.index[min(right)]]).kind == "filter":
-            return self.seconds(tree[0]) + self.sizes(left, self.covered(left)) * sigma.weight * c.evaluate
+            a, binding = self.sizes(left, self.covered(left)), self.binding(left, sigma.requires)
+            distinct = min(a, self.sizes(binding, self.covered(binding)))
+            return self.seconds(tree[0]) + (a * EACH_ROW + distinct * sigma.weight) * c.evaluate
         before = self.covered(left) | (self.covered(right) if len(right) > 1 else frozenset())
         produced = self.sizes(names, before)
         cost = (

@@ -6,13 +6,13 @@ import tempfile
 from collections import Counter
 from pathlib import Path
 
+from by_definition import Dataset, answers
 from hypothesis import HealthCheck, given, settings
 
 from cqels_opt.bench.w3c.running import WAYS, Quads, Way, run
 from cqels_opt.errors import QueryError
 from cqels_opt.query.parser import parse
 
-from .by_definition import Dataset, answers
 from .random_queries import PREFIX, dataset, select
 
 Bag = Counter[frozenset[tuple[str, str]]]

@@ -7,6 +7,7 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
+from by_definition import answers
 from pyoxigraph import QueryResultsFormat, RdfFormat, parse_query_results
 from pyoxigraph import parse as parse_rdf
 from rdflib import Graph, Namespace
@@ -18,8 +19,6 @@ from cqels_opt.query.parser import parse
 from cqels_opt.query.values import value
 from cqels_opt.rdf.terms import canonical
 from cqels_opt.verify.isomorphic import isomorphic
-
-from .by_definition import answers
 
 pytestmark = pytest.mark.needs_shared_data
 FORMATS = {".ttl": RdfFormat.TURTLE, ".rdf": RdfFormat.RDF_XML, ".nt": RdfFormat.N_TRIPLES}

@@ -1,172 +1,20 @@
-"""Mixed plans over frames that are Arrow tables: segments and probes behind shuffles give the rows, and the counts, of the whole plan.
-
-No session is started. What executors are sent goes through Spark's pickler, for parts of a plan are told by identity.
-"""
+"""Segments and probes behind shuffles give the rows, and the counts, of the whole plan. No session is started (mixed_frames.py)."""
 
 from __future__ import annotations
 
 import random
-import re
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-import pyarrow as pa
-import pytest
-from local_run import Cut, force_plans, register
-from pyspark import cloudpickle
+from local_run import Cut, register
+from mixed_frames import Compared
 from random_cases import make
 
-from cqels_opt.errors import QueryError
-from cqels_opt.operators.block import BlockStep
-from cqels_opt.operators.driver import Evaluated
-from cqels_opt.operators.evaluate import EvaluateTask
-from cqels_opt.operators.local import LocalRunner
-from cqels_opt.operators.program import Block
-from cqels_opt.plans import Join, Plan, Scan, Split, operators, parse_planned
-from cqels_opt.plans.physical import By
-from cqels_opt.spark import fixed_order, mixed, relations
 
-COUNTED: dict[str, list[int]] = {}
-Operators = tuple[By | None, ...]
-
-
-@dataclass(frozen=True)
-class Expression:
-    text: str
-
-    def alias(self, name: str) -> Expression:
-        return self
-
-
-class Functions:
-    """The few of ``pyspark.sql.functions`` that are used."""
-
-    expr = lit = staticmethod(lambda text: Expression(str(text)))
-    sum = staticmethod(lambda of: of)
-    coalesce = staticmethod(lambda of, other: of)
-    count = staticmethod(lambda of: Expression("count"))
-
-
-@dataclass(frozen=True)
-class Frame:
-    """A table a partition."""
-
-    parts: Sequence[pa.Table]
-
-    def mapInArrow(self, run: Callable[[Iterator[Any]], Iterator[Any]], schema: str) -> Frame:  # noqa: N802
-        names, sent = [column.split()[0] for column in schema.split(", ")], cloudpickle.loads(cloudpickle.dumps(run))
-        found = [list(sent(iter(part.to_batches(7)))) for part in self.parts]
-        nothing = pa.table({name: pa.array([], pa.int64()) for name in names})
-        return Frame([pa.Table.from_batches(batches) if batches else nothing for batches in found])
-
-    def observe(self, name: str, *sums: Expression) -> Frame:
-        whole = pa.concat_tables(self.parts)
-        COUNTED[name] = [self._counted(whole, one.text) for one in sums]
-        return self
-
-    def _counted(self, whole: pa.Table, text: str) -> int:
-        if text == "count":
-            return whole.num_rows
-        which = re.fullmatch(r"IF\(k = (\d+), n, 0L\)", text)
-        assert which is not None
-        return int(whole["n"].to_numpy()[whole["k"].to_numpy() == int(which[1])].sum())
-
-    def where(self, condition: str) -> Frame:
-        assert condition == "k < 0"
-        return Frame([part.filter(pa.array(part["k"].to_numpy() < 0)) for part in self.parts])
-
-    def drop(self, column: str) -> Frame:
-        return Frame([part.drop_columns([column]) for part in self.parts])
-
-    def repartition(self, parts: int, *columns: str) -> Frame:
-        whole = pa.concat_tables(self.parts)
-        to = sum((whole[column].to_numpy() for column in columns), np.zeros(whole.num_rows, np.int64)) % parts
-        return Frame([whole.filter(pa.array(to == part)) for part in range(parts)])
-
-
-class Session:
-    def range(self, first: int, end: int, step: int, parts: int) -> Frame:
-        return Frame([pa.table({"id": ids}) for ids in np.array_split(np.arange(first, end), parts)])
-
-
-def by_lot(plan: Plan, kinds: Iterator[str], rng: random.Random) -> Operators:
-    """Replicated or partitioned probes; bushy parts are made in the task."""
-    if isinstance(plan, Scan):
-        next(kinds)
-        return (None,)
-    left = by_lot(plan.input, kinds, rng)
-    built: Operators = by_lot(plan.build, kinds, rng) if isinstance(plan, Join) else ()
-    built = tuple(By.REPLICATED if by is By.PARTITIONED else by for by in built)
-    kind = next(kinds)
-    if kind not in ("probe", "hash"):
-        return (*left, *built, By.LOOP if kind == "cross" else None)
-    return (*left, *built, By.REPLICATED if isinstance(plan, Join) else rng.choice([By.REPLICATED, By.PARTITIONED]))
-
-
-class Comparing(LocalRunner):
-    """Does each term once more, with operators by lot."""
-
-    def __init__(self, rng: random.Random) -> None:
-        super().__init__(1)
-        self.rng, self.planners, self.mixed = rng, dict[str, Any](), 0
-
-    def evaluate(self, tasks: Sequence[EvaluateTask], parts: int) -> Evaluated:
-        for task in tasks:
-            for block in task.program.blocks:
-                for source in task.step.orders.get(block.name, ()):
-                    self.compare(task, block, source)
-        return super().evaluate(tasks, parts)
-
-    def compare(self, task: EvaluateTask, block: Block, source: str) -> None:
-        plan = parse_planned(task.step.plans[block.name][source])
-        graph = self.planners[task.program.id].blocks[block.name].optimizer.graph
-        by: Operators | None = None
-        if not isinstance(plan, Split) and not block.filters:  # which a probe behind a shuffle leaves to a frame of Spark's
-            by = by_lot(plan, iter([step.op for step in operators(plan, graph)]), self.rng)
-        forced = replace(task, step=replace(task.step, joins={block.name: {source: by}} if by else {}))
-        order = task.step.orders[block.name]
-        session, tables = Session(), None
-        made = relations.Relations(session, tables, forced, block, 2)  # type: ignore[arg-type]
-        run = mixed.MixedOrder(made, source, frozenset(order[: order.index(source)]), "x")
-        COUNTED.clear()
-        side, names = run.run(plan), sorted(block.output)
-        table: pa.Table = pa.concat_tables(side.frame.parts)  # type: ignore[attr-defined]
-        whole = BlockStep(block, task.program.store, task.step, task.terms())
-        expected: Counter[tuple[int, ...]] = Counter()
-        for rows in whole.rows_of(source):
-            held = [rows.columns.get(name, np.zeros(len(rows), np.int64)) for name in names]
-            for *key, n in np.stack([*held, rows.start, rows.end, rows.n], axis=1).tolist():
-                expected[tuple(key)] += n
-        nothing = np.zeros(table.num_rows, np.int64)
-        found = [table[made.columns.of[name]].to_numpy() if name in side.variables else nothing for name in names]
-        got: Counter[tuple[int, ...]] = Counter()
-        for *key, n in np.stack([*found, *(table[c].to_numpy() for c in "azn")], axis=1).tolist():
-            got[tuple(key)] += n
-        assert got == expected, (str(plan), by)
-        if "(" not in str(plan):  # a bushy part that each task makes for itself counts once a task
-            assert [COUNTED[name][column] for name, column in run.operators] == whole.observed.operators[source]
-        self.mixed += by is not None and By.PARTITIONED in by
-
-
-def test_segments_and_probes_behind_shuffles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (mixed, fixed_order, relations):
-        monkeypatch.setattr(module, "f", Functions())
+def test_segments_and_probes_behind_shuffles(tmp_path: Path) -> None:
+    """More of them in tests/conformance/test_random_queries.py."""
     compared = 0
     for seed in range(15):
-        case = make(seed)
-        try:
-            query = register(case.query(), case.world, tmp_path / str(seed), case.settings)
-        except QueryError:  # what is not supported
-            continue
-        runner, rng = Comparing(random.Random(seed)), random.Random(seed)
-        driver = query.driver(Cut("15"), runner=runner)
-        runner.planners = driver.planners
-        for number, rows in enumerate(query.chunks(Cut("15"))):
-            force_plans(driver, rng)
-            driver.batch(number, rows)
+        case, runner = make(seed), Compared(random.Random(seed))
+        runner.run(register(case.query(), case.world, tmp_path / str(seed), case.settings), Cut("15"))
         compared += runner.mixed
     assert compared > 20

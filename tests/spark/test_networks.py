@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -83,6 +84,14 @@ def test_a_network_in_one_run(spark: SparkSession, files: Files, tmp_path: Path)
         assert set(table.column_names) >= (
             {"s", "p", "o"} if name == "pairs" else {"boolean"} if name == "any" else {"name", "n"}
         )
+
+
+@pytest.mark.parametrize(("plan", "joins"), [("adaptive", "spark"), ("spark", "auto")])
+def test_a_network_with_joins_of_spark(plan: Any, joins: Any, spark: SparkSession, files: Files, tmp_path: Path) -> None:
+    options = replace(asked(files, tmp_path, "out.jsonl", 40), plan=plan, joins=joins)
+    in_session(spark, options, tmp_path / "state")
+    verdicts, _ = judged(options, files.inputs(), tmp_path / "out.jsonl")
+    assert len(verdicts) == 3 and all(verdict.equal and verdict.rows for verdict in verdicts), [v.text() for v in verdicts]
 
 
 class Collected:

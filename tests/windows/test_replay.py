@@ -148,10 +148,12 @@ def test_spark_sees_the_chunks_in_order(tmp_path: Path) -> None:
 
 
 def test_a_large_chunk_can_be_split(tmp_path: Path) -> None:
-    path = write(tmp_path / "a.ndjson", [(1, 150_000)])
-    plan = cut([ReplaySource("http://e/a", (path,))], tmp_path / "cut", BatchSize(count=1))
+    """Between its elements: a task sees all of an element's graph."""
+    path = write(tmp_path / "a.ndjson", [(1, 40_000), (2, 70_000), *((3, 1) for _ in range(40_000))])
+    plan = cut([ReplaySource("http://e/a", (path,))], tmp_path / "cut", BatchSize(duration=10))
     assert [chunk.rows for chunk in plan.chunks] == [150_000]
-    assert pq.ParquetFile(plan.path(0)).metadata.num_row_groups == 3
+    groups = pq.ParquetFile(plan.path(0)).metadata
+    assert [groups.row_group(i).num_rows for i in range(groups.num_row_groups)] == [110_000, 40_000]
 
 
 def test_empty_spans_have_no_chunk(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 WITH found AS (
   SELECT d.t AS time, substring(w.person, 2, length(w.person) - 2) AS person2, max(c.numPub) AS max
   FROM now d
-  JOIN window w ON w.loc = d.loc AND w.t <= d.t AND w.t > d.t - 30000
+  JOIN recent w ON w.loc = d.loc AND w.t <= d.t AND w.t > d.t - 30000
   JOIN (
     SELECT c1.o AS person1, c2.o AS person2, count(*) AS numPub
     FROM creators c1

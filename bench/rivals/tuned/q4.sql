@@ -4,7 +4,7 @@ WITH found AS (
   SELECT /*+ BROADCAST(d) */ d.t AS time, substring(w.person, 2, length(w.person) - 2) AS person2, max(c.numPub) AS max
   FROM now d
   JOIN tuned_cited c ON c.person1 = d.person
-  JOIN window w ON w.person = c.person2 AND w.loc = d.loc AND w.t <= d.t AND w.t > d.t - 30000
+  JOIN recent w ON w.person = c.person2 AND w.loc = d.loc AND w.t <= d.t AND w.t > d.t - 30000
   GROUP BY d.t, w.person
 ), held AS (
   SELECT time, person2, max, lag(time) OVER (PARTITION BY person2, max ORDER BY time) AS last FROM found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -37,7 +38,10 @@ _KINDS: Final = {
 
 @dataclass(frozen=True)
 class Style:
-    """A dialect's words. ``operator`` is what follows SELECT, ``default`` where patterns outside GRAPH are matched."""
+    """A dialect's words. ``operator`` is what follows SELECT, ``default`` where patterns outside GRAPH are matched.
+
+    ``ending`` is the WINDOW of a group that has one of its own.
+    """
 
     window: Callable[[Writing, Window], str]
     opened: Callable[[Writing, Source], str]
@@ -45,6 +49,7 @@ class Style:
     header: Callable[[Writing], str]
     operator: Callable[[Writing], str]
     check: Callable[[Writing], None] = lambda writing: None
+    ending: Callable[[Writing, Source], str] = lambda writing, source: ""
 
 
 def duration(milliseconds: int) -> str:
@@ -93,11 +98,6 @@ def _none(query: Query) -> Source:
 
 def _all_merged(query: Query) -> Source:
     return Merged(tuple(window.name for window in query.windows), _from(query))
-
-
-def _unnamed_merged(query: Query) -> Source:
-    merged = tuple(window.name for window in query.windows if window.name not in _used(query))
-    return Merged(merged, _from(query)) if merged else _from(query)
 
 
 def _from(query: Query) -> DefaultGraph | NamedGraph:
@@ -205,7 +205,11 @@ def _csparql_window(writing: Writing, window: Window) -> str:
 # ------------------------------------------------------------------ SPARQLstream
 def _named_once(writing: Writing) -> None:
     """Streams are known by their own names: two windows over one of them cannot both be named."""
-    streams = [_window_of(writing, name).stream for name in sorted(_used(writing.query))]
+    _distinct_streams(writing, _used(writing.query))
+
+
+def _distinct_streams(writing: Writing, named: set[str]) -> None:
+    streams = [_window_of(writing, name).stream for name in sorted(named)]
     for stream in streams:
         if streams.count(stream) > 1:
             writing.fail(f"it names windows by their streams, and two of the windows over {stream} are named")
@@ -239,7 +243,33 @@ def _sparqlstream_operator(writing: Writing) -> str:
 
 
 # ------------------------------------------------------------------ Streaming SPARQL
-def _streaming_window(writing: Writing, window: Window) -> str:
+def _clause_of(query: Query, window: str) -> str:
+    """The clause that declares a window in the query's own text."""
+    return next((query.text[c.start : c.end] for c in query.clauses if c.window == window), "")
+
+
+def _of_groups(query: Query) -> set[str]:
+    """The windows that groups have of their own."""
+    return {w.name for w in query.windows if re.match("WINDOW", _clause_of(query, w.name), re.IGNORECASE)}
+
+
+def _named_streams(query: Query) -> set[str]:
+    """The windows of streams that a GRAPH names, also where each such group has a window of its own."""
+    named = {w.name for w in query.windows if re.match(r"FROM\s+NAMED", _clause_of(query, w.name), re.IGNORECASE)}
+    return (_used(query) | named) - _of_groups(query)
+
+
+def _one_window_a_stream(writing: Writing) -> None:
+    _distinct_streams(writing, _named_streams(writing.query))
+
+
+def _streaming_default(query: Query) -> Source:
+    elsewhere = _named_streams(query) | _of_groups(query)
+    merged = tuple(window.name for window in query.windows if window.name not in elsewhere)
+    return Merged(merged, _from(query)) if merged else _from(query)
+
+
+def _length(writing: Writing, window: Window) -> str:
     match window:
         case Window(_, _, "delta", width, slide):
             text = f"RANGE {width} " + ("FIXED" if width == slide else f"SLIDE {slide}")
@@ -247,7 +277,25 @@ def _streaming_window(writing: Writing, window: Window) -> str:
             text = f"ELEMS {count}"
         case _:
             return _cannot(writing, window)
-    return _from_stream(writing, window, f"WINDOW {text}")
+    return f"WINDOW {text}"
+
+
+def _streaming_window(writing: Writing, window: Window) -> str:
+    if window.name in _of_groups(writing.query):
+        return ""
+    named = "NAMED " * (window.name in _named_streams(writing.query))
+    return f"FROM {named}STREAM {window.stream} {_length(writing, window)}"
+
+
+def _streaming_opened(writing: Writing, source: Source) -> str:
+    return "" if isinstance(source, Merged) and _group_window(writing, source) else _by_stream(writing, source)
+
+
+def _group_window(writing: Writing, source: Source) -> str:
+    """The WINDOW of a group that is matched in windows of its own."""
+    names = source.windows if isinstance(source, Merged) else (source.window,) if isinstance(source, InWindow) else ()
+    own = _of_groups(writing.query).intersection(names)
+    return _length(writing, _window_of(writing, min(own))) if own else ""
 
 
 STYLES: Final[Mapping[str, Style]] = {
@@ -255,5 +303,13 @@ STYLES: Final[Mapping[str, Style]] = {
     "rspql": Style(_rspql_window, _rspql_opened, _none, _rspql_header, _by_header),
     "csparql": Style(_csparql_window, _graph, _all_merged, _registered("STREAM"), _nothing),
     "sparqlstream": Style(_sparqlstream_window, _by_stream, _all_merged, _no_header, _sparqlstream_operator, _named_once),
-    "streaming-sparql": Style(_streaming_window, _by_stream, _unnamed_merged, _no_header, _nothing, _named_once),
+    "streaming-sparql": Style(
+        _streaming_window,
+        _streaming_opened,
+        _streaming_default,
+        _no_header,
+        _nothing,
+        _one_window_a_stream,
+        _group_window,
+    ),
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from cqels_opt.query.algebra import (
     Algebra,
@@ -15,7 +16,9 @@ from cqels_opt.query.algebra import (
     InWindow,
     Join,
     LeftJoin,
+    Merged,
     Minus,
+    NamedGraph,
     OrderBy,
     Project,
     Slice,
@@ -27,12 +30,17 @@ from cqels_opt.query.algebra import (
 )
 from cqels_opt.query.printing.formulas import constraint, expression
 from cqels_opt.query.printing.paths import closure
-from cqels_opt.query.printing.selects import select
-from cqels_opt.query.printing.writing import Writing, predicate, term
+from cqels_opt.query.printing.selects import graph_of, select
+from cqels_opt.query.printing.writing import Writing, found_in, only_source, predicate, term
 
 
 def inside(writing: Writing, node: Algebra) -> str:
     """What stands between the braces of a group that is read as a node."""
+    if (source := _elsewhere(writing, node)) is not None:
+        return _placed(writing, inside(replace(writing, default=source), node), source)
+    if not isinstance(node, Project | Distinct | Slice) and (own := _own_window(writing, node)) is not None:
+        text = f"{inside(replace(writing, default=own), node)} {writing.ending(writing, own)}"
+        return text if isinstance(own, Merged) else f"{writing.opened(writing, own)} {{ {text} }}"
     if isinstance(node, Filter):
         return " ".join([*_elements(writing, node.input), f"FILTER {constraint(writing, node.condition)}"])
     if isinstance(node, Project | Distinct | Slice):
@@ -40,8 +48,27 @@ def inside(writing: Writing, node: Algebra) -> str:
     return " ".join(_elements(writing, node))
 
 
+def _elsewhere(writing: Writing, node: Algebra) -> Source | None:
+    """The graphs in each of which a node is evaluated by itself, where the group in hand is not matched in them."""
+    graph = next(iter(node.apart), None) if isinstance(node, Minus) else graph_of(node)
+    if graph is None or writing.graph == graph:
+        return None
+    sources: list[Source] = [*found_in(node, NamedGraph), *found_in(node, InWindow)]
+    return next(source for source in sources if graph_in(source) == graph)
+
+
+def _own_window(writing: Writing, node: Algebra) -> Source | None:
+    """The source of a group with a WINDOW of its own."""
+    source = only_source(node)
+    return source if source is not None and source != writing.default and writing.ending(writing, source) else None
+
+
 def _elements(writing: Writing, node: Algebra) -> list[str]:
     """A node as elements of a group that are read one after the other; what ends a group, or begins one, gets braces of its own."""
+    if _elsewhere(writing, node) is not None:
+        return [inside(writing, node)]
+    if not isinstance(node, Filter | Project | Distinct | Slice) and (own := _own_window(writing, node)) is not None:
+        return [_braced(writing, node) if isinstance(own, Merged) else inside(writing, node)]
     match node:
         case Bgp(patterns, source):
             if not patterns and graph_in(source) is None:
@@ -52,12 +79,11 @@ def _elements(writing: Writing, node: Algebra) -> list[str]:
         case LeftJoin(left, right, condition):
             optional = _braced(writing, right) if isinstance(right, Filter) else inside(writing, right)
             if condition is not None:
-                optional = _braced(writing, right) if isinstance(right, Filter | Project | Distinct | Slice) else optional
+                apart = isinstance(right, Filter | Project | Distinct | Slice) or _own_window(writing, right) is not None
+                optional = _braced(writing, right) if apart else optional
                 optional = f"{optional} FILTER {constraint(writing, condition)}"
             return [*_elements(writing, left), f"OPTIONAL {{ {optional} }}"]
-        case Minus(left, right, apart):
-            if apart:
-                writing.fail("a MINUS within GRAPH ?g, whose graph does not count as shared")
+        case Minus(left, right):
             return [*_elements(writing, left), f"MINUS {_braced(writing, right)}"]
         case Extend(inner, variable, value):
             return [*_elements(writing, inner), f"BIND({expression(writing, value)} AS {writing.node(variable)})"]
@@ -68,22 +94,19 @@ def _elements(writing: Writing, node: Algebra) -> list[str]:
             return [values(writing, node)]
         case Filter() | Project() | Distinct() | Slice():
             return [_braced(writing, node)]
-        case Group(_, keys, aggregates):  # that the parser has made, for groups within GRAPH ?g
-            named: Algebra = node
-            for variable, _ in aggregates:
-                named = Extend(named, variable, variable)
-            return [_braced(writing, Project(named, (*keys, *(variable for variable, _ in aggregates))))]
         case Closure(source=source):
             return [_placed(writing, closure(writing, node), source)]
-        case OrderBy():
-            writing.fail("ORDER BY stands where only a sub-select can")
+        case Group() | OrderBy():
+            writing.fail("a group or an order stands where only a sub-select can")
 
 
 def _placed(writing: Writing, text: str, source: Source) -> str:
     """Triples where they are matched."""
+    if source == writing.default:
+        return text
     if isinstance(source, InWindow) and source.graph is not None:
         text = f"GRAPH {writing.node(source.graph)} {{ {text} }}"
-    return text if source == writing.default else f"{writing.opened(writing, source)} {{ {text} }}"
+    return f"{writing.opened(writing, source)} {{ {text} }}"
 
 
 def _joined(writing: Writing, left: Algebra, right: Algebra) -> list[str]:

@@ -22,7 +22,7 @@ def to_text(query: Query, dialect: str) -> str:
     if dialect not in STYLES:
         raise QueryError(f"unknown dialect {dialect!r}{nearest(dialect, STYLES)}; there are {', '.join(STYLES)}", file=query.file)
     style = STYLES[dialect]
-    writing = Writing(query, dialect, DefaultGraph(), style.opened, inside)
+    writing = Writing(query, dialect, DefaultGraph(), style.opened, style.ending, inside)
     style.check(writing)
     writing.default = style.default(query) if query.windows else DefaultGraph()
     several = next(iter(found_in(query.body, GraphsMerged)), None)
@@ -35,8 +35,12 @@ def to_text(query: Query, dialect: str) -> str:
         writing.default = several
     default = writing.default.default if isinstance(writing.default, Merged) else None
     clauses = f"\nFROM {writing.node(default.name)}" if isinstance(default, NamedGraph) else ""
-    clauses += "".join(f"\nFROM {name}" for name in several.names) if several is not None else ""
-    clauses += "".join(f"\n{style.window(writing, window)}" for window in query.windows)
+    if query.dataset is not None:
+        clauses += "".join(f"\nFROM {name}" for name in query.dataset.default)
+        clauses += "".join(f"\nFROM NAMED {name}" for name in query.dataset.named)
+    elif several is not None:
+        clauses += "".join(f"\nFROM {name}" for name in several.names)
+    clauses += "".join(f"\n{clause}" for window in query.windows if (clause := style.window(writing, window)))
     lines.append(select(writing, query.body, _head(writing, style), f"{clauses}\n" if clauses else "", style.operator(writing)))
     return "\n".join(lines) + "\n"
 

@@ -6,17 +6,21 @@ from dataclasses import dataclass, field, replace
 
 from cqels_opt.query.algebra import (
     Algebra,
+    Bgp,
+    Call,
     Distinct,
     Expression,
     Extend,
     Filter,
     Group,
     Join,
+    LeftJoin,
     OrderBy,
     Project,
     Slice,
     Values,
     Variable,
+    graph_in,
 )
 from cqels_opt.query.printing.formulas import constraint, expression
 from cqels_opt.query.printing.writing import Writing
@@ -49,32 +53,67 @@ def parts_of(node: Algebra) -> Parts:
     if isinstance(found.body, OrderBy):
         found.order, found.body = found.body.keys, found.body.input
     below, made = found.body, dict[Variable, Expression]()
-    while isinstance(below, Extend):
+    while isinstance(below, Extend) and one_group(below) is None:
         made[below.variable] = below.expression
         below = below.input
     values = below.right if isinstance(below, Join) and isinstance(below.right, Values) else None
     grouped = below.left if isinstance(below, Join) and values is not None else below
     having = grouped.condition if isinstance(grouped, Filter) else None
     grouped = grouped.input if isinstance(grouped, Filter) else grouped
-    if isinstance(grouped, Group):
-        return replace(found, body=grouped.input, made=made, group=grouped, having=having, values=values)
+    one = one_group(grouped)
+    group = one[0] if one is not None else grouped
+    if isinstance(group, Group):
+        return replace(found, body=group.input, made=made, group=group, having=having, values=values)
     return found
+
+
+def one_group(node: Algebra) -> tuple[Group, Variable] | None:
+    """The group of all, and its graph, that ``query.graphs.one_group_a_graph`` has read within GRAPH ?g as one of each graph."""
+    named: list[tuple[Variable, Variable]] = []
+    while isinstance(node, Extend) and isinstance(node.expression, Call) and node.expression.function == "IF":
+        inner = node.expression.arguments[1]
+        if not isinstance(inner, Variable):
+            return None
+        named.append((node.variable, inner))
+        node = node.input
+    match node:
+        case LeftJoin(Bgp((), source), Group(body, (graph,), made)) if named and graph == graph_in(source):
+            of = dict(made)
+            if any(inner not in of for _, inner in named):  # the outermost is one that the query itself has written
+                return None
+            return Group(body, (), tuple((name, of[inner]) for name, inner in reversed(named)), implicit=True), graph
+    return None
+
+
+def graph_of(node: Algebra) -> Variable | None:
+    """The variable of the GRAPH in each of whose graphs a sub-select is evaluated by itself, where that can be told."""
+    while not isinstance(node, Project):
+        if isinstance(node, Slice) and node.each:
+            return node.each[0]
+        if not isinstance(node, Slice | Distinct):
+            return None
+        node = node.input
+    below = node.input
+    while isinstance(below, OrderBy | Extend | Filter) or (isinstance(below, Join) and isinstance(below.right, Values)):
+        if (one := one_group(below)) is not None:
+            return one[1]
+        below = below.left if isinstance(below, Join) else below.input
+    return None
 
 
 def select(writing: Writing, node: Algebra, head: str | None = None, clauses: str = "", operator: str = "") -> str:
     """The text of a query or sub-select. ``head`` stands instead of ``SELECT …``, ``clauses`` before WHERE, ``operator`` behind SELECT."""
     parts = parts_of(node)
-    if parts.slice is not None and parts.slice.each:
-        writing.fail("a sub-select within GRAPH ?g whose LIMIT is that of each graph")
+    named = [variable for variable in parts.variables if variable != writing.graph]  # which the graph adds by itself
     aggregates = {v.name: spec for v, spec in parts.group.aggregates} if parts.group is not None else {}
     within = replace(writing, aggregates=aggregates)
-    items = " ".join(_item(within, variable, parts.made) for variable in parts.variables) or "*"
+    items = " ".join(_item(within, variable, parts.made) for variable in named) or "*"
     text = [head if head is not None else f"SELECT{operator} {'DISTINCT ' * parts.distinct}{items}", clauses]
     body = replace(writing, aggregates={})
     text.append(f"WHERE {{ {writing.pattern(body, parts.body)} }}")
     if parts.group is not None:
-        if not parts.group.implicit:
-            text.append(f"GROUP BY {' '.join(map(writing.node, parts.group.keys))}")
+        if keys := [key for key in parts.group.keys if key != writing.graph]:
+            text.append(f"GROUP BY {' '.join(map(writing.node, keys))}")
         if parts.having is not None:
             text.append(f"HAVING {constraint(within, parts.having)}")
     if parts.order:

@@ -9,7 +9,20 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, NoReturn, TypeVar
 
 from cqels_opt.errors import QueryError
-from cqels_opt.query.algebra import Aggregate, Algebra, Bgp, Call, Closure, Node, Query, Source, TriplePattern, Variable
+from cqels_opt.query.algebra import (
+    Aggregate,
+    Algebra,
+    Bgp,
+    Call,
+    Closure,
+    DefaultGraph,
+    Node,
+    Query,
+    Source,
+    TriplePattern,
+    Variable,
+    graph_in,
+)
 from cqels_opt.query.names import RDF_TYPE
 from cqels_opt.rdf.terms import XSD
 
@@ -20,12 +33,15 @@ _TRUTH = re.compile(rf'"(true|false)"\^\^<{re.escape(XSD)}boolean>')
 
 @dataclass
 class Writing:
-    """The state of one printing. ``default`` is where patterns outside GRAPH are matched; ``opened`` says what stands before a group."""
+    """The state of one printing. ``default`` is where the patterns of the group in hand are matched; ``opened`` says what stands before
+    a group that is matched elsewhere, and ``ending`` what at its end (both of a source).
+    """
 
     query: Query
     dialect: str
     default: Source
     opened: Callable[[Writing, Source], str]
+    ending: Callable[[Writing, Source], str]
     pattern: Callable[[Writing, Algebra], str]
     aggregates: Mapping[str, Aggregate] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
@@ -49,6 +65,12 @@ class Writing:
     def fail(self, message: str) -> NoReturn:
         """QueryError: the dialect cannot say this."""
         raise QueryError(f"{self.dialect} cannot say this query: {message}", self.query.text, 1, 1, self.query.file)
+
+    @property
+    def graph(self) -> Variable | None:
+        """The variable of the GRAPH that the group in hand stands in."""
+        found = graph_in(self.default)
+        return found if isinstance(found, Variable) else None
 
     def node(self, node: Node) -> str:
         """A variable, a blank node or a term."""
@@ -82,6 +104,13 @@ def _shared(body: Any) -> set[str]:
 def _made(name: str) -> bool:
     """Whether the parser has made a name that no query can write."""
     return name.startswith((".", "_:."))
+
+
+def only_source(node: Any) -> Source | None:
+    """Where a part of the algebra is matched, if that is one source for all of it."""
+    bgps = {bgp.source for bgp in found_in(node, Bgp) if bgp.patterns or bgp.source != DefaultGraph()}
+    found = bgps | {closure.source for closure in found_in(node, Closure)}
+    return found.pop() if len(found) == 1 else None
 
 
 def _free(name: str, blank: bool, taken: set[str]) -> bool:

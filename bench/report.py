@@ -1,24 +1,17 @@
-"""The scenarios: data, queries, rates and contenders, each declared in one place."""
+"""The report's world on Spark, as the studies of latency, throughput and profiles use it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as parquet
-
-from cqels_opt.bench.social import PLACES_GRAPH, START, STEADY, STREAM, Phase, social
+from cqels_opt.bench.scenarios import QUERIES, SECOND, WARM_UP
+from cqels_opt.bench.social import PLACES_GRAPH, STEADY, STREAM, Phase, fill_first, social
 from cqels_opt.rdf.static import StaticSource
 from cqels_opt.spark.load import load
 from cqels_opt.spark.session import SparkSession
 from cqels_opt.windows.replay import BatchSize
-
-SECOND = 1000  # milliseconds: a batch
-WARM_UP = 3  # batches that do not count, the filling one among them
-QUERIES = Path(__file__).resolve().parents[1] / "docs" / "queries"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,17 +27,14 @@ class World:
 
 
 @dataclass(frozen=True, slots=True)
-class Scenario:
+class ReportWorld:
     """The report's world at a scale.
 
     The first batch brings as many elements as the largest window, of ``window`` seconds, holds at ``rate`` elements a second, all in one
     second, so that the window is full from then on; each batch after it brings one second of the stream at its rate.
     """
 
-    name: str
-    title: str
     queries: Mapping[str, Path]
-    contenders: Sequence[str]
     authors: int
     coauthor_pairs: int
     places: int
@@ -75,7 +65,7 @@ class Scenario:
             phases=self.phases,
             stream_format="parquet",
         )
-        _fill_first(files.stream, filling, rate)
+        fill_first(files.stream, filling, rate)
         load(spark, [StaticSource(files.static, None), StaticSource(files.places, PLACES_GRAPH)], folder / "store", durable=False)
         described = (
             f"{self.authors // part:,} authors, {files.coauthor_pairs:,} co-author pairs, {files.triples:,} triples, "
@@ -84,35 +74,11 @@ class Scenario:
         return World(((STREAM, files.stream),), folder, folder / "store", BatchSize(duration=SECOND), WARM_UP, described)
 
 
-def _fill_first(stream: Path, filling: int, rate: int) -> None:
-    """Moves the first elements into the first second, and lets the others follow at the stream's rate."""
-    table = parquet.read_table(stream)
-    number = np.arange(table.num_rows)
-    later = START + SECOND + (number - filling) * SECOND // rate
-    t = np.where(number < filling, START + number * SECOND // filling, later)
-    parquet.write_table(table.set_column(table.schema.get_field_index("t"), "t", pa.array(t, pa.int64())), stream)
-
-
-_REPORT = {name: QUERIES / f"{name.lower()}.rq" for name in ("Q1", "Q2", "Q3", "Q4")}
-
-_REPORT_SCENARIO = Scenario(
-    name="report",
-    title="Q1–Q4 of the CQELS report, batches of a second at 5,000 elements/s",
-    queries=_REPORT,
-    contenders=("adaptive", "static", "spark", "as written", "tuned", "noop"),
+REPORT = ReportWorld(
+    queries={name: QUERIES / f"{name.lower()}.rq" for name in ("Q1", "Q2", "Q3", "Q4")},
     authors=100_000,
     coauthor_pairs=1_000_000,
     places=2_000,
     rate=5_000,
     counted=6,
 )
-
-SCENARIOS: dict[str, Scenario] = {
-    "report": _REPORT_SCENARIO,
-    "report-1000": replace(
-        _REPORT_SCENARIO,
-        name="report-1000",
-        title="Q1–Q4 of the CQELS report, batches of a second at 1,000 elements/s",
-        rate=1_000,
-    ),
-}

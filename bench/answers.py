@@ -1,0 +1,89 @@
+"""Answers as bags, so that contenders of different kinds can be compared: digests of files, and :class:`Bag`, by time."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeAlias
+
+Answer: TypeAlias = "tuple[int, Mapping[str, object]]"
+"""An answer's time, and the value of each variable that is bound: an IRI without brackets, the text of a literal."""
+
+_MODULUS = 1 << 128
+
+
+@dataclass(slots=True)
+class Bag:
+    """Answers, counted and digested by their time; so that of one who has not come to the end what is there can be compared."""
+
+    counts: dict[int, int] = field(default_factory=dict)
+    digests: dict[int, int] = field(default_factory=dict)
+
+    def add(self, answers: Iterable[Answer]) -> None:
+        """Takes answers, in any order."""
+        for time, values in answers:
+            self.counts[time] = self.counts.get(time, 0) + 1
+            self.digests[time] = (self.digests.get(time, 0) + _number(_row(time, values))) % _MODULUS
+
+    @property
+    def total(self) -> int:
+        """How many answers there are."""
+        return sum(self.counts.values())
+
+    def difference(self, other: Bag, upto: int | None = None) -> str | None:
+        """The first time, of those up to ``upto``, at which both differ, in words; None where they are the same."""
+        for time in sorted(self.counts.keys() | other.counts.keys()):
+            if upto is not None and time > upto:
+                return None
+            if self.digests.get(time) != other.digests.get(time):
+                mine, theirs = self.counts.get(time, 0), other.counts.get(time, 0)
+                return f"at {time}: {mine} answers, and {theirs}" + (" others" if mine == theirs else "")
+        return None
+
+
+def answers_of_lines(lines: Iterable[str]) -> Iterator[Answer]:
+    """The engine's lines of JSON as answers."""
+    for row in map(json.loads, lines):
+        yield row["time"], {name: term["value"] for name, term in row["bindings"].items()}
+
+
+def answers_of_folders(answers: Path) -> Iterator[Answer]:
+    """The answers in the JSON files of a rival's job, a folder a micro-batch."""
+    for file in sorted(answers.glob("batch=*/*.json")):
+        with file.open(encoding="utf-8") as lines:
+            for row in map(json.loads, lines):
+                yield row.pop("time"), row
+
+
+def digest_of_answers(path: Path) -> str:
+    """The digest of the engine's answers, as rivals write them: the time and the value of each variable."""
+    with path.open(encoding="utf-8") as lines:
+        return _digest(_row(time, values) for time, values in answers_of_lines(lines))
+
+
+def digest_of_lines(path: Path) -> str:
+    """The digest of the engine's answers as they are written: for runs of the engine next to each other, and many answers."""
+    with path.open("rb") as lines:
+        return _digest(lines)
+
+
+def digest_of_folders(answers: Path) -> tuple[int, str]:
+    """How many answers there are in the JSON files of a rival, and their digest."""
+    bag = Bag()
+    bag.add(answers_of_folders(answers))
+    return bag.total, f"{sum(bag.digests.values()) % _MODULUS:032x}"
+
+
+def _row(time: int, values: Mapping[str, object]) -> bytes:
+    return json.dumps([time, {name: str(value) for name, value in values.items()}], sort_keys=True).encode()
+
+
+def _number(row: bytes) -> int:
+    return int.from_bytes(hashlib.blake2b(row, digest_size=16).digest())
+
+
+def _digest(rows: Iterable[bytes]) -> str:
+    return f"{sum(map(_number, rows)) % _MODULUS:032x}"

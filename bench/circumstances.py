@@ -1,0 +1,69 @@
+"""What figures hang on beside the code: the machine, and the versions of what runs."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import subprocess
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from cqels_opt.java import major_version
+
+PACKAGES = ("cqels-opt", "pyspark", "pyarrow", "numpy", "pandas", "duckdb", "pyoxigraph", "hdrhistogram")
+
+
+def circumstances(*packages: str) -> dict[str, Any]:
+    """The machine, and the versions of packages (without names: of all that contenders use), for the JSON of a study."""
+    return {"machine": machine(), "versions": versions(packages or PACKAGES)}
+
+
+def machine() -> dict[str, Any]:
+    """Processor, cores, memory, load, system, Python and Java."""
+    return {
+        "processor": _processor(),
+        "cores": os.cpu_count(),
+        "memory_gb": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
+        "load": round(os.getloadavg()[0], 2),
+        "system": f"{platform.system()} {platform.release()}",
+        "python": platform.python_version(),
+        "java": _java(),
+    }
+
+
+def versions(packages: tuple[str, ...]) -> dict[str, str | None]:
+    """Versions by package; None for one that is not installed. With ``commit``, where the code lies in a git repository."""
+    found: dict[str, str | None] = {}
+    for name in packages:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            found[name] = None
+    found["commit"] = _said("git", "-C", str(Path(__file__).resolve().parent), "describe", "--always", "--dirty")
+    return found
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()
+
+
+def _java() -> int | None:
+    home = os.environ.get("JAVA_HOME")
+    command = str(Path(home) / "bin" / "java") if home else "java"
+    return major_version(_said(command, "-version") or "")
+
+
+def _said(command: str, *words: str) -> str | None:
+    """What a program prints; None where it is not there or fails."""
+    found = shutil.which(command)
+    if found is None:
+        return None
+    done = subprocess.run([found, *words], capture_output=True, text=True, check=False)
+    return (done.stdout or done.stderr).strip() if done.returncode == 0 else None

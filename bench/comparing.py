@@ -1,0 +1,241 @@
+"""Runs a declared scenario: its data, its tasks, who is compared on them; and what came of it as JSON."""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean, median, quantiles
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from cqels_opt.bench import latency
+from cqels_opt.bench.circumstances import circumstances
+from cqels_opt.bench.contenders import Contender, Task, find
+from cqels_opt.bench.declared import Case, Scenario
+from cqels_opt.bench.generators import Data, Request, generate
+from cqels_opt.bench.local import load
+from cqels_opt.bench.measure import Ran, by_itself, check, check_names, in_turns, spans
+from cqels_opt.errors import InputError
+from cqels_opt.query.parser import parse
+from cqels_opt.rdf.static import StaticSource
+from cqels_opt.windows.replay import ReplaySource, cut
+
+__all__ = ["compare"]
+
+
+@dataclass(frozen=True, slots=True)
+class Passes:
+    """All passes of one contender over one task."""
+
+    case: Case
+    query: str
+    task: Task
+    runs: tuple[Ran, ...]
+
+
+def compare(scenario: Scenario, files: Sequence[Path] = (), quick: bool = False, spark: bool = True) -> dict[str, Any]:
+    """Runs everything, and gives the report. RunError where contenders do not agree; nothing is reported then.
+
+    Without ``spark`` those that need it are left out.
+    """
+    contenders = [c for c in find(scenario.contenders, files) if spark or not c.spark]
+    check_names(contenders)
+    with tempfile.TemporaryDirectory(prefix="cqels-opt-bench-") as scratch, _progress(scenario, contenders) as step:
+        worlds = _Worlds(scenario, Path(scratch))
+        descriptions, found = {}, list[Passes]()
+        for case in scenario.cases():
+            step(f"data {_said(case)}".strip())
+            data, tasks = worlds.tasks(case)
+            descriptions[_said(case)] = data.description
+            for name, task in tasks.items():
+                runs = []
+                for turn in range(scenario.repetitions):
+                    step(f"{name} {_said(case)}, all that take turns")
+                    own = [contender for contender in contenders if not contender.apart]
+                    runs.append(in_turns(own, task, Path(scratch) / "runs", scenario.limit, turn))
+                found += [Passes(case, name, task, same) for same in zip(*runs)]
+        for contender in (contender for contender in contenders if contender.apart):
+            step(f"{contender.name}, in a process of its own")
+            todo = [(case, name, worlds.tasks(case)[1][name]) for name in scenario.queries for case in scenario.cases()]
+            runs_apart = by_itself(contender, files, [task for *_, task in todo], Path(scratch) / "runs")
+            found += [Passes(case, name, task, (run,)) for (case, name, task), run in zip(todo, runs_apart)]
+        return _report(scenario, contenders, found, descriptions, quick)
+
+
+class _Worlds:
+    """The data and tasks of each case, made once; static data that are the same are loaded once."""
+
+    def __init__(self, scenario: Scenario, folder: Path) -> None:
+        self.scenario, self.folder = scenario, folder
+        self._made: dict[str, tuple[Data, dict[str, Task]]] = {}
+        self._stores: dict[str, Path] = {}
+
+    def tasks(self, case: Case) -> tuple[Data, dict[str, Task]]:
+        """The data of a case, and a task a query."""
+        key = _said(case)
+        if key not in self._made:
+            place = self.folder / f"case-{len(self._made)}"
+            stream = self.scenario.stream
+            request = Request(self.scenario.seed, case.rate, stream.seconds, stream.window, self.scenario.folder)
+            data = generate(place / "data", request, {**self.scenario.data, **case.varied})
+            shared = self._static(data)
+            self._made[key] = (
+                data,
+                {name: self._task(name, path, data, shared, place) for name, path in self.scenario.queries.items()},
+            )
+        return self._made[key]
+
+    def _static(self, data: Data) -> Path:
+        """The folder of what is made of the static data, with their store in it."""
+        digest = hashlib.sha256()
+        for name, path in [*(("", path) for path in data.static), *sorted(data.graphs.items())]:
+            digest.update(name.encode())
+            with path.open("rb") as file:
+                digest.update(hashlib.file_digest(file, "sha256").digest())
+        key = digest.hexdigest()[:16]
+        if key not in self._stores:
+            folder = self.folder / f"static-{key}"
+            folder.mkdir()
+            sources = [*map(StaticSource, data.static), *(StaticSource(path, graph) for graph, path in data.graphs.items())]
+            load(folder / "store", sources)
+            self._stores[key] = folder
+        return self._stores[key]
+
+    def _task(self, name: str, path: Path, data: Data, shared: Path, place: Path) -> Task:
+        text = path.read_text(encoding="utf-8")
+        query = parse(text, file=str(path))
+        sources = []
+        for stream in dict.fromkeys(window.stream for window in query.windows):
+            if stream.strip("<>") not in data.streams:
+                raise InputError(f"{path}: reads the stream {stream}, and the data have {', '.join(data.streams)}")
+            sources.append(ReplaySource(stream, (data.streams[stream.strip("<>")],)))
+        replay = cut(sources, place / "replay" / name, self.scenario.stream.batch)
+        streams = {iri: data.streams[iri] for iri in (source.stream.strip("<>") for source in sources)}
+        return Task(
+            name,
+            text,
+            streams,
+            data.static,
+            data.graphs,
+            shared / "store",
+            replay,
+            self.scenario.stream.batch,
+            shared,
+            self.scenario.sql,
+            {f"{contender}.{key}": v for contender, table in self.scenario.options.items() for key, v in table.items()},
+        )
+
+
+def _said(case: Case) -> str:
+    """A case in words."""
+    parts = [f"at {case.rate:,g}/s"] if case.rate is not None else []
+    return ", ".join([*parts, *(f"{key} {value}" for key, value in case.varied.items())])
+
+
+@contextmanager
+def _progress(scenario: Scenario, contenders: Sequence[Contender]) -> Iterator[Any]:
+    """Tells what is being done, to a terminal alone. Yields what is called with each step."""
+    cases, turns = len(list(scenario.cases())), scenario.repetitions * len(scenario.queries)
+    apart = sum(contender.apart for contender in contenders)
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
+        bar = progress.add_task(scenario.name, total=cases * (1 + turns) + apart)
+
+        def step(what: str) -> None:
+            progress.update(bar, description=f"{scenario.name}: {what}")
+            progress.advance(bar)
+
+        yield step
+
+
+# ------------------------------------------------------------------ what came of it
+def _report(
+    scenario: Scenario, contenders: Sequence[Contender], found: Sequence[Passes], descriptions: Mapping[str, str], quick: bool
+) -> dict[str, Any]:
+    by_task: dict[tuple[str, str], list[Passes]] = {}
+    for one in found:
+        by_task.setdefault((one.query, _said(one.case)), []).append(one)
+    results, failed = [], []
+    for (query, case), passes in by_task.items():
+        check(f"{query} {case}".strip(), [run for one in passes for run in one.runs])
+        for one in passes:
+            result = _result(one, scenario, quick)
+            why = next((run.why for run in one.runs if run.why is not None), None)
+            if result is not None:
+                results.append(result)
+            if why is not None:
+                name = one.runs[0].contender
+                failed.append({"query": query, "contender": name, "parameters": one.case.parameters, "why": why})
+    return {
+        **circumstances(),
+        "seed": scenario.seed,
+        "scenario": scenario.name,
+        "title": scenario.title,
+        "about": scenario.about,
+        "parameters": {"quick": quick, "repetitions": scenario.repetitions, "warm_up": scenario.stream.warm_up},
+        "data": {"generator": scenario.data["generator"], **descriptions},
+        "contenders": {contender.name: contender.about for contender in contenders},
+        "results": results,
+        "failed": failed,
+    }
+
+
+def _result(one: Passes, scenario: Scenario, quick: bool) -> dict[str, Any] | None:
+    """The figures of a contender and a task; None where no batch counts."""
+    warm = scenario.stream.warm_up
+    counted = [ms for run in one.runs for ms in run.milliseconds[warm:]]
+    if not counted:
+        return None
+    times = spans(one.task)
+    sizes = [len(t) for run in one.runs for t in times[warm : len(run.milliseconds)]]
+    run = one.runs[0]
+    phases = [phase for run in one.runs for phase in run.phases[warm:] if phase]
+    typical = median(counted)
+    found: dict[str, Any] = {
+        "contender": run.contender,
+        "parameters": {"query": one.query, **one.case.parameters, "quick": quick},
+        "milliseconds": spread(counted),
+        "elements_per_second": 1000 * median(sizes) / typical if typical else None,
+        "answers": run.bag.total if run.answers else None,
+        "verified": run.answers,
+        "prepared_seconds": min(run.prepared for run in one.runs),
+    }
+    if phases:
+        found["phases"] = {name: median(p.get(name, 0.0) for p in phases) for name in phases[0]}
+    if one.case.rate is not None and run.whole:
+        late = [ms for run in one.runs for ms in latency.open_loop(run.milliseconds[warm:], times[warm:])]
+        found["latency"] = latency.as_json(np.concatenate(late))
+        found["keeps_up"] = sum(counted) <= _duration(times, warm) * len(one.runs)
+    return found
+
+
+def _duration(times: Sequence[Any], warm: int) -> float:
+    """Milliseconds of the stream that the counted batches hold."""
+    there = [t for t in times[max(0, warm - 1) :] if len(t)]
+    return float(there[-1].max() - there[0].max()) if len(there) > 1 else float("inf")
+
+
+def spread(values: Sequence[float]) -> dict[str, Any]:
+    """The median and how far the values spread, with their histogram."""
+    ordered = sorted(values)
+    quarters = quantiles(ordered, n=4, method="inclusive") if len(ordered) > 1 else [ordered[0]] * 3
+    at95 = ordered[min(len(ordered) - 1, int(0.95 * len(ordered)))]
+    return {
+        "median": quarters[1],
+        "mean": fmean(ordered),
+        "p25": quarters[0],
+        "p75": quarters[2],
+        "p95": at95,
+        "least": ordered[0],
+        "most": ordered[-1],
+        "batches": len(ordered),
+        "hdr": latency.as_json(values)["hdr"],
+    }

@@ -1,0 +1,135 @@
+"""Who is compared: one small interface, and a file for each kind of contender. docs/benchmarking.md shows how to add one.
+
+A contender is a name and a generator function. The generator prepares (tables, indexes: nothing of that counts), yields None, and then
+yields a :class:`Done` for each micro-batch of the task, in order. The harness measures how long it takes to get the next one, and
+reads the answers after its clock has stopped. As they are generators, several contenders take turns batch by batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from typing import TypeAlias
+
+import pyarrow as pa
+import pyarrow.parquet as parquet
+
+from cqels_opt.bench.answers import Answer
+from cqels_opt.errors import CqelsOptError, InputError
+from cqels_opt.windows.replay import BatchSize, ReplayPlan
+
+__all__ = ["Answer", "Contender", "Done", "Run", "Task", "UnsupportedError", "built_in", "find", "from_file"]
+
+FILES = ("engine", "clairvoyant", "system_x", "oxigraph", "duck", "on_spark")
+"""The modules beside this one, each with a tuple ``CONTENDERS``."""
+
+
+class UnsupportedError(CqelsOptError):
+    """What a contender cannot do: it is left out for this query, with the reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A query over a replay that has been cut into micro-batches, and static data; everything lies in files.
+
+    ``streams`` and ``graphs`` are by IRI without brackets. ``store`` has the same static data as ``static`` and ``graphs``, loaded for
+    the engine. ``sql`` is the folder of the query as SQL, ``<query>.sql``, for rivals that speak it. ``shared`` is a folder in which a
+    contender may keep what it makes of the static data, for the next task over the same.
+    """
+
+    query: str
+    text: str
+    streams: Mapping[str, Path]
+    static: tuple[Path, ...]
+    graphs: Mapping[str, Path]
+    store: Path
+    replay: ReplayPlan
+    batch: BatchSize
+    shared: Path
+    sql: Path | None = None
+    options: Mapping[str, object] = field(default_factory=dict)
+
+    @property
+    def chunks(self) -> Sequence[Path]:
+        """The micro-batches: Parquet with the columns ``stream s p o g t`` (and more); ``stream`` numbers :attr:`stream_names`."""
+        return [self.replay.path(number) for number in range(len(self.replay.chunks))]
+
+    @property
+    def stream_names(self) -> tuple[str, ...]:
+        """The streams by their number in the chunks, IRIs without brackets."""
+        return tuple(name.strip("<>") for name in self.replay.streams)
+
+
+def elements(chunk: Path) -> pa.Table:
+    """The elements of a micro-batch that are not late: columns ``stream s p o g t``, terms as N-Triples, ``t`` in milliseconds."""
+    rows = parquet.read_table(chunk)
+    if any(rows["late"].to_pylist()):
+        rows = rows.filter([not late for late in rows["late"].to_pylist()])
+    return rows.select(["stream", "s", "p", "o", "g", "t"])
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What came of a micro-batch.
+
+    ``answers`` are read when the clock has stopped, so that they may be turned into text lazily. ``milliseconds`` is a contender's own
+    clock, where the harness's is not the right one (a streaming query of Spark runs by itself); ``phases`` is what of it went into
+    which phase (``optimize`` is shown as the optimizer's share).
+    """
+
+    answers: Iterable[Answer] = ()
+    milliseconds: float | None = None
+    phases: Mapping[str, float] = field(default_factory=dict)
+
+
+Run: TypeAlias = "Callable[[Task, Path], Iterator[Done | None]]"
+"""A task and an empty folder -> None when prepared, then what came of each micro-batch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Contender:
+    """A name, one sentence about it, and its run.
+
+    ``apart``: it has a process of its own (a JVM), and does not take turns. ``answers``: False for what answers nothing and is there
+    for comparison alone. ``spark``: it needs Spark, and so Java.
+    """
+
+    name: str
+    about: str
+    run: Run
+    apart: bool = False
+    answers: bool = True
+    spark: bool = False
+
+
+def built_in() -> dict[str, Contender]:
+    """All contenders that come with the project, by name."""
+    found = [c for name in FILES for c in import_module(f"{__name__}.{name}").CONTENDERS]
+    return {contender.name: contender for contender in found}
+
+
+def from_file(path: Path) -> dict[str, Contender]:
+    """The contenders of a user's file: ``CONTENDERS`` of a Python module, or an external engine of a TOML file."""
+    if path.suffix == ".toml":
+        from cqels_opt.bench.contenders.process import described
+
+        one = described(path)
+        return {one.name: one}
+    from cqels_opt.bench.loading import module_of
+
+    found = getattr(module_of(path), "CONTENDERS", None)
+    if not isinstance(found, tuple | list) or not found or not all(isinstance(c, Contender) for c in found):
+        raise InputError(f"{path}: a file of contenders has CONTENDERS = (Contender(…), …)")
+    return {contender.name: contender for contender in found}
+
+
+def find(names: Iterable[str], files: Sequence[Path] = ()) -> list[Contender]:
+    """The contenders of these names, and all of the files."""
+    given = {name: contender for path in files for name, contender in from_file(path).items()}
+    known = {**built_in(), **given}
+    for name in names:
+        if name not in known:
+            raise InputError(f"there is no contender {name!r}; there are {', '.join(known)}")
+    return [known[name] for name in dict.fromkeys((*names, *given))]

@@ -1,0 +1,44 @@
+"""The engine with hindsight: in each batch the plans that make the fewest rows in just that batch, and no time spent on choosing them.
+
+What every plan would have made is measured before the run (:mod:`cqels_opt.bench.drift`): exact over all left-deep plans without
+cross products, and over the bushy plans that the adaptive run took. Rows, not milliseconds: those of a batch differ from run to run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from cqels_opt.bench.contenders import Contender, Done, Task, UnsupportedError
+from cqels_opt.bench.contenders.engine import prepared, steps
+from cqels_opt.bench.drift import measure
+from cqels_opt.operators.driver import Driver
+from cqels_opt.operators.planner import PlanMode, Planner
+from cqels_opt.plans.plan_text import parse_plan
+
+MOST = 10
+"""Relations of a block beyond which measuring every connected set takes too long."""
+
+
+def run(task: Task, folder: Path) -> Iterator[Done | None]:
+    """Measures, and then runs with the best plans of each batch."""
+    query = prepared(task)
+    blocks = Planner(query.program, PlanMode()).blocks.values()
+    if any(len(block.optimizer.graph.relations) > MOST for block in blocks):
+        raise UnsupportedError(f"a block has more than {MOST} relations: hindsight would take too long")
+    adaptive = query.run("adaptive", PlanMode(designs=False))
+    deltas = [delta for record in adaptive.records for delta in record.deltas]
+    measured = measure(query, {d.source: list(dict.fromkeys(o.plan for o in deltas if o.source == d.source)) for d in deltas})
+
+    def take(driver: Driver, number: int) -> None:
+        best = {source: parse_plan(text) for source, text in measured.hindsight(slice(number, number + 1)).items()}
+        for planner in driver.planners.values():
+            for block in planner.blocks.values():
+                block.optimizer = block.optimizer_of(block.block, {source: best[source] for source in block.sources})
+
+    yield from steps(task, folder, PlanMode("first", split=False, designs=False), before=take, decides=False)
+
+
+CONTENDERS = (
+    Contender("clairvoyant", "the engine with the plans that make the fewest rows in each batch, known beforehand", run),
+)

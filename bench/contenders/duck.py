@@ -1,0 +1,74 @@
+"""Re-evaluation by DuckDB: the query as SQL (`Task.sql`), over all elements that the window holds, once a micro-batch.
+
+The folder of the SQL has a file a query, and ``views.sql``: views over the tables ``triples(s, p, o, g)`` of the static data,
+``now_elements`` and ``recent_elements(stream, s, p, o, g, t)``; terms are N-Triples texts. ``recent`` are the elements that a window
+may still hold. A query gives the columns ``time`` and one for each variable: what is new with this micro-batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+
+from cqels_opt.bench.contenders import Answer, Contender, Done, Task, UnsupportedError, elements
+from cqels_opt.errors import InputError
+from cqels_opt.query.parser import parse
+from cqels_opt.rdf.static import Failures, StaticSource, read_all
+
+VIEWS = "views.sql"
+
+
+def run(task: Task, folder: Path) -> Iterator[Done | None]:
+    """Loads the static triples and declares the views; then a micro-batch is an insertion, a deletion and the query."""
+    try:
+        import duckdb
+    except ImportError as error:
+        raise InputError("the contender duckdb needs DuckDB: pip install 'cqels-opt[bench]'") from error
+    text = sql(task)
+    reach = max((window.width or 1 for window in parse(task.text).windows), default=0)
+    with duckdb.connect() as connection:
+        connection.execute("CREATE TABLE triples(s VARCHAR, p VARCHAR, o VARCHAR, g VARCHAR)")
+        for block in read_all(
+            [*(StaticSource(p) for p in task.static), *(StaticSource(p, g) for g, p in task.graphs.items())], Failures(False)
+        ):
+            rows = pa.table({"s": block.s, "p": block.p, "o": block.o, "g": block.g}, schema=_TRIPLES)
+            connection.register("block", rows)
+            connection.execute("INSERT INTO triples SELECT * FROM block")
+        for table in ("now_elements", "recent_elements"):
+            connection.execute(f"CREATE TABLE {table}(stream INTEGER, s VARCHAR, p VARCHAR, o VARCHAR, g VARCHAR, t BIGINT)")
+        connection.execute((_folder(task) / VIEWS).read_text(encoding="utf-8"))
+        for chunk in task.chunks:
+            yield None
+            connection.register("chunk", elements(chunk))
+            connection.execute("DELETE FROM now_elements; INSERT INTO now_elements SELECT * FROM chunk")
+            connection.execute("INSERT INTO recent_elements SELECT * FROM chunk")
+            connection.execute(f"DELETE FROM recent_elements WHERE t <= (SELECT min(t) FROM now_elements) - {reach}")
+            found = connection.execute(text).to_arrow_table()
+            yield Done(_answers(found))
+
+
+_TRIPLES = pa.schema([(name, pa.string()) for name in "spog"])
+
+
+def _folder(task: Task) -> Path:
+    if task.sql is None or not (task.sql / VIEWS).is_file():
+        raise UnsupportedError(f"the scenario has no folder of SQL with a {VIEWS}")
+    return task.sql
+
+
+def sql(task: Task) -> str:
+    """The query's SQL."""
+    file = _folder(task) / f"{task.query.lower()}.sql"
+    if not file.is_file():
+        raise UnsupportedError(f"there is no {file.name} in {file.parent}")
+    return file.read_text(encoding="utf-8")
+
+
+def _answers(found: pa.Table) -> Iterator[Answer]:
+    for row in found.to_pylist():
+        yield row.pop("time"), row
+
+
+CONTENDERS = (Contender("duckdb", "the query as SQL, re-evaluated by DuckDB with every micro-batch", run),)

@@ -1,0 +1,145 @@
+"""Contenders on Spark: the engine, and the same queries as Spark jobs that a user would write (:mod:`cqels_opt.bench.rivals`).
+
+Each has a process and a JVM of its own, with the same memory, which runs some batches into ``noop`` before (docs/decisions/018). Times are
+Spark's own for the whole trigger (``triggerExecution`` of its progress reports), so that no contender's overhead hides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cqels_opt.bench.answers import answers_of_folders, answers_of_lines
+from cqels_opt.bench.apart import empty_folder
+from cqels_opt.bench.contenders import Answer, Contender, Done, Run, Task, UnsupportedError
+from cqels_opt.bench.contenders.engine import phases
+
+if TYPE_CHECKING:
+    from cqels_opt.bench.rivals.jobs import Job, StreamingQuery
+    from cqels_opt.spark.session import SparkSession
+
+MEMORY = "6g"  # of the JVM, for every contender alike
+_WARM: list[str] = []  # the sessions' folders of this process: its JVM has run before
+
+
+def _session(task: Task, folder: Path) -> SparkSession:
+    """A session in this process's JVM, which has run the task's batches once without doing anything."""
+    from cqels_opt.spark.floor import noop_milliseconds
+    from cqels_opt.spark.session import SETTINGS, make_session
+
+    SETTINGS["spark.driver.memory"] = MEMORY  # before the JVM starts
+    spark = make_session(None, folder)
+    if not _WARM:
+        noop_milliseconds(spark, list(task.streams.items()), task.batch, empty_folder(folder / "warm"))
+        _WARM.append(str(folder))
+    return spark
+
+
+def _put(milliseconds: Sequence[float], answers: Iterable[Answer], parts: Sequence[Mapping[str, float]] = ()) -> Iterator[Done]:
+    """What Spark says of each batch; all answers come with the last one, as a job writes them by itself."""
+    for number, took in enumerate(milliseconds):
+        last = number == len(milliseconds) - 1
+        yield Done(answers if last else (), took, parts[number] if number < len(parts) else {})
+
+
+def engine(task: Task, folder: Path, plan: str) -> Iterator[Done | None]:
+    """The engine with one of its plan modes."""
+    from cqels_opt.commands import in_session
+    from cqels_opt.options import Batch, RunOptions
+    from cqels_opt.trace.records import read_trace
+
+    spark = _session(task, folder)
+    out, query = folder / "answers.jsonl", folder / f"{task.query}.rq"
+    query.write_text(task.text, encoding="utf-8")
+    size = task.batch
+    options = RunOptions(
+        query=query,
+        streams=tuple(task.streams.items()),
+        store=task.store,
+        plan=plan,  # type: ignore[arg-type]
+        batch=Batch(size.count or None, size.duration or None),
+        out=out,
+        trace=folder / "trace.jsonl",
+    )
+    yield None
+    done = in_session(spark, options, folder)
+    with out.open(encoding="utf-8") as lines:
+        yield from _put(done.milliseconds, answers_of_lines(lines), [phases([r]) for r in read_trace(folder / "trace.jsonl")])
+    spark.stop()
+
+
+def noop(task: Task, folder: Path) -> Iterator[Done | None]:
+    """A batch of the same elements that is written to Spark's ``noop`` sink: what streaming itself costs."""
+    from cqels_opt.spark.floor import noop_milliseconds
+
+    spark = _session(task, folder)
+    yield None
+    yield from _put(noop_milliseconds(spark, list(task.streams.items()), task.batch, empty_folder(folder / "noop")), ())
+    spark.stop()
+
+
+def rival(task: Task, folder: Path, module: str) -> Iterator[Done | None]:
+    """A job of Spark's own, over the same chunks. What it prepares does not count."""
+    from importlib import import_module
+
+    from cqels_opt.bench.rivals.jobs import PLANNER, Job, settings_kept
+    from cqels_opt.spark.stream import chunk_stream, trigger_milliseconds
+
+    name, job_module = task.query.lower(), import_module(f"cqels_opt.bench.rivals.{module}")
+    if not (job_module.SQL / f"{name}.sql").is_file() or not _is_report_world(task):
+        raise UnsupportedError("Spark jobs are written for Q1 to Q4 over the report's world alone")
+    start: Callable[[SparkSession, Job], StreamingQuery] = job_module.start
+    spark = _session(task, folder)
+    yield None
+    with settings_kept(spark, PLANNER):
+        job = Job(name, chunk_stream(spark, task.replay.chunk_folder), task.static[0].parent, folder)
+        query = start(spark, job)
+        query.awaitTermination()
+        spark.catalog.clearCache()
+    yield from _put(trigger_milliseconds(query), answers_of_folders(job.answers))
+    spark.stop()
+
+
+def _is_report_world(task: Task) -> bool:
+    return len(task.static) == 1 and [path.name for path in chain(task.static, task.graphs.values())] == [
+        "static.nt",
+        "places.nt",
+    ]
+
+
+def _plan(name: str) -> Run:
+    return partial(engine, plan=name)
+
+
+CONTENDERS = (
+    Contender("spark-adaptive", "the engine on Spark, as cqels-opt run starts it", _plan("adaptive"), apart=True, spark=True),
+    Contender("spark-static", "the same with a plan chosen once", _plan("static"), apart=True, spark=True),
+    Contender(
+        "spark-plan", "--plan spark: our slots and static relations, joined by Spark SQL", _plan("spark"), apart=True, spark=True
+    ),
+    Contender(
+        "spark-as-written",
+        "the query as SQL in foreachBatch, as one writes it first",
+        partial(rival, module="as_written"),
+        apart=True,
+        spark=True,
+    ),
+    Contender(
+        "spark-tuned",
+        "the same after some work: static joins made beforehand, analysed, cached, broadcasts; AQE and CBO really on",
+        partial(rival, module="tuned"),
+        apart=True,
+        spark=True,
+    ),
+    Contender(
+        "noop",
+        "the same batches into Spark's noop sink: what streaming itself costs",
+        noop,
+        apart=True,
+        spark=True,
+        answers=False,
+    ),
+)

@@ -1,0 +1,189 @@
+"""An external engine as a contender: a process that is told micro-batches on its standard input and answers on its standard output.
+
+A TOML file describes it::
+
+    name = "my-engine"
+    about = "one sentence"
+    command = ["python3", "engine.py"]      # started in the folder of the file
+
+Every message is one JSON object a line, in UTF-8. First the engine is told what to do, and says when it is ready; then, for each
+micro-batch, it is told the elements and ``end``, and puts out its answers and ``done``::
+
+    -> {"query": "SELECT …", "streams": ["http://…"], "static": ["/…/static.nt"], "graphs": {"http://…": "/…/places.nt"}}
+    <- {"ready": true}
+    -> {"stream": "http://…", "s": "<http://…>", "p": "<…>", "o": "\\"Ann\\"", "t": 1198800000000}      (and "g" where it has one)
+    -> {"end": 0, "last": false}
+    <- {"time": 1198800000000, "bindings": {"name": {"type": "literal", "value": "Ann"}}}
+    <- {"done": 0}
+
+The clock runs from the first element of a micro-batch to its ``done``. Instants may be answered later than their batch, up to the
+``done`` of the last one. At the end standard input is closed; who does not end within ten seconds is killed.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import threading
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import IO, Any
+
+from cqels_opt.bench.answers import Answer
+from cqels_opt.bench.contenders import Contender, Done, Task, elements
+from cqels_opt.errors import InputError, RunError
+
+PATIENCE = 10
+"""Seconds that an engine may take to end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """An external engine: its name, how it is started, and where."""
+
+    name: str
+    command: tuple[str, ...]
+    folder: Path
+
+
+def described(path: Path) -> Contender:
+    """The engine of a TOML file; InputError where it does not say what is needed."""
+    try:
+        found = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: {error}") from error
+    name, command = found.get("name"), found.get("command")
+    if not isinstance(name, str) or not name:
+        raise InputError(f'{path}: name: an external engine has one: name = "my-engine"')
+    if not isinstance(command, list) or not command or not all(isinstance(word, str) for word in command):
+        raise InputError(f'{path}: command: must be a list of words: command = ["python3", "engine.py"]')
+    engine = Engine(name, tuple(command), path.resolve().parent)
+    return Contender(name, str(found.get("about", "an external engine")), partial(run, engine=engine))
+
+
+def run(task: Task, folder: Path, engine: Engine) -> Iterator[Done | None]:
+    """Starts the engine, and speaks with it."""
+    with (folder / "stderr").open("wb") as errors:
+        try:
+            process = subprocess.Popen(
+                engine.command,
+                cwd=engine.folder,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+                encoding="utf-8",
+            )
+        except OSError as error:
+            raise InputError(f"{engine.name}: {' '.join(engine.command)} cannot be started: {error.strerror}") from error
+    talk = _Talk(engine.name, process, folder / "stderr")
+    try:
+        graphs = {iri: str(path) for iri, path in task.graphs.items()}
+        asked = {
+            "query": task.text,
+            "streams": task.stream_names,
+            "static": [str(path) for path in task.static],
+            "graphs": graphs,
+        }
+        talk.say(json.dumps(asked) + "\n")
+        if "ready" not in (said := talk.hear()):
+            raise talk.broken(f'{{"ready": true}} is expected, not {json.dumps(said)[:80]}')
+        last = len(task.chunks) - 1
+        for number, chunk in enumerate(task.chunks):
+            text = _batch(task, chunk, number, number == last)
+            yield None
+            talk.say(text)
+            lines = []
+            while "done" not in (said := talk.hear()):
+                lines.append(said)
+            yield Done(_answers(talk, lines))
+    finally:
+        talk.end()
+
+
+def _batch(task: Task, chunk: Path, number: int, last: bool) -> str:
+    """The messages of a micro-batch."""
+    names = task.stream_names
+    rows = (
+        {"stream": names[row.pop("stream")], **{name: value for name, value in row.items() if value is not None}}
+        for row in elements(chunk).to_pylist()
+    )
+    return "".join(json.dumps(row) + "\n" for row in (*rows, {"end": number, "last": last}))
+
+
+def _answers(talk: _Talk, lines: list[dict[str, Any]]) -> Iterator[Answer]:
+    for line in lines:
+        try:
+            yield line["time"], {name: term["value"] for name, term in line["bindings"].items()}
+        except (KeyError, TypeError, AttributeError) as error:
+            raise talk.broken(f"no answer: {json.dumps(line)[:80]}") from error
+
+
+class _Talk:
+    """What is said to an engine and heard from it. It may answer while it is still being told: writing has a thread of its own."""
+
+    def __init__(self, name: str, process: subprocess.Popen[str], errors: Path) -> None:
+        assert process.stdin is not None and process.stdout is not None
+        self.name, self.process, self.errors = name, process, errors
+        self.stdin: IO[str] = process.stdin
+        self.stdout: IO[str] = process.stdout
+        self._writing: threading.Thread | None = None
+
+    def say(self, text: str) -> None:
+        """Writes messages."""
+        self._wait()
+        self._writing = threading.Thread(target=self._write, args=(text,), daemon=True)
+        self._writing.start()
+
+    def _write(self, text: str) -> None:
+        try:
+            self.stdin.write(text)
+            self.stdin.flush()
+        except (BrokenPipeError, ValueError):  # it has ended, which whoever listens to it will see
+            return
+
+    def _wait(self) -> None:
+        if self._writing is not None:
+            self._writing.join()
+
+    def hear(self) -> dict[str, Any]:
+        """The next message; RunError where there is none, or it is no JSON object."""
+        line = self.stdout.readline()
+        if not line:
+            raise self.broken(f"ended (exit code {self.process.wait(PATIENCE)})")
+        try:
+            said = json.loads(line)
+        except ValueError:
+            said = None
+        if not isinstance(said, dict):
+            raise self.broken(f"no JSON object: {line.strip()[:80]}")
+        return said
+
+    def broken(self, what: str) -> RunError:
+        """The engine does not keep to the protocol; with the end of what it has written to standard error."""
+        lines = self.errors.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+        return RunError(f"the engine {self.name}: {what}" + (f"; it says: {lines[-1][:200]}" if lines else ""))
+
+    def end(self) -> None:
+        """Closes its input, and waits; kills who does not end."""
+        self._write_end()
+        try:
+            self.process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        self.stdout.close()
+
+    def _write_end(self) -> None:
+        if self.process.poll() is None and self._writing is not None and self._writing.is_alive():
+            self.process.kill()  # it does not read what it is told
+        self._wait()
+        try:
+            self.stdin.close()
+        except BrokenPipeError:
+            return

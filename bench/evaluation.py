@@ -1,0 +1,167 @@
+"""``cqels-opt bench evaluation``: the report's §6 again, and the project's aims, as a page (docs/evaluation.md) and as data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from cqels_opt.bench import tables
+from cqels_opt.bench.circumstances import circumstances
+from cqels_opt.bench.claims import FIGURE_5, PHASES, claims
+from cqels_opt.bench.comparing import compare
+from cqels_opt.bench.concurrent_tables import beside
+from cqels_opt.bench.declared import read, shipped
+from cqels_opt.bench.screen import console, table
+from cqels_opt.bench.study import Study
+
+TITLE = "The evaluation of the CQELS report (§6), and the project's aims: all of it, with a page"
+STUDIES = ("drift", "concurrent")
+"""Studies that belong to it, where they are there."""
+
+
+def evaluate(
+    quick: bool, page: Path | None, studies: Mapping[str, Study], files: Sequence[Path] = (), spark: bool = True
+) -> dict[str, Any]:
+    """Runs the scenarios and studies, without ``spark`` what needs none; ``page`` is where the page goes, in Markdown."""
+    told = Console(stderr=True)
+    sections: list[dict[str, Any]] = []
+    for name in (FIGURE_5, PHASES):
+        told.print(f"evaluation: {name}")
+        sections.append(compare(read(shipped()[name], quick), files, quick, spark))
+        tables.show(sections[-1])
+    for name in STUDIES:
+        if name in studies:
+            told.print(f"evaluation: {name}")
+            found = studies[name].study(quick)
+            studies[name].show(found)
+            sections.append({"scenario": name, "title": studies[name].title, **found})
+    report = {
+        **circumstances(),
+        "scenario": "evaluation",
+        "title": "Evaluation",
+        "taken": datetime.now(UTC).isoformat(timespec="minutes"),
+        "parameters": {"quick": quick, "spark": spark},
+        "sections": sections,
+    }
+    _show(report)
+    if page is not None:
+        page.write_text(markdown(report), encoding="utf-8")
+    return report
+
+
+def _show(report: Mapping[str, Any]) -> None:
+    shown = table("", "report, or aim", "here", "holds", title="Next to what the report says")
+    for claim in claims(report):
+        shown.add_row(claim.text, claim.published, claim.ours, "yes" if claim.holds else "no")
+    console().print(shown)
+
+
+# ------------------------------------------------------------------ the page
+def markdown(report: Mapping[str, Any]) -> str:
+    """The page of the docs."""
+    quick = report["parameters"]["quick"]
+    options = " --quick" * quick + " --no-spark" * (not report["parameters"]["spark"])
+    command = f"cqels-opt bench evaluation{options} --page docs/evaluation.md --html evaluation.html --json evaluation.json"
+    parts = [
+        "# Evaluation",
+        "The CQELS report's evaluation (§6), run again, and the project's aims. This page is written by the harness, figures and all:",
+        f"```\n{command}\n```",
+        _quick() if quick else "",
+        _facts(report),
+        "Answers of all contenders were compared, as bags, before any time was taken over. Machines differ, so **ratios** are what "
+        "to look at. What falls short is shown as it is, with the reason.",
+        "## Next to what the report says",
+        _claims(report),
+        *(part for section in report["sections"] for part in _section(section)),
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _quick() -> str:
+    return "**A quick run**: small data, low rates, one machine that did other things too. The page of a full run replaces it."
+
+
+def _facts(report: Mapping[str, Any]) -> str:
+    machine, versions = report["machine"], report["versions"]
+    what = ", ".join(f"{name} {text}" for name, text in versions.items() if text and name != "commit")
+    return (
+        f"Taken {report['taken']} on {machine['cores']} cores ({machine['processor']}), {machine['memory_gb']:g} GB, {machine['system']}, "
+        f"Python {machine['python']}, Java {machine['java']}; load {machine['load']:g} at the end. {what}; commit {versions['commit']}."
+    )
+
+
+def _claims(report: Mapping[str, Any]) -> str:
+    found = claims(report)
+    rows = [[c.text, c.published, c.ours, "yes" if c.holds else f"no ({_reasons(report).index(c.reason) + 1})"] for c in found]
+    notes = "\n".join(f"{number}. {reason}" for number, reason in enumerate(_reasons(report), 1))
+    return _table(["", "report, or aim", "here", "holds"], rows) + (f"\n\nWhy not:\n\n{notes}" if notes else "")
+
+
+def _reasons(report: Mapping[str, Any]) -> list[str]:
+    return list(dict.fromkeys(claim.reason for claim in claims(report) if not claim.holds))
+
+
+def _section(section: Mapping[str, Any]) -> list[str]:
+    if "concurrent" in section:
+        return _concurrent(section)
+    if "contenders" in section:
+        return _scenario(section)
+    return _rows(section)
+
+
+def _scenario(section: Mapping[str, Any]) -> list[str]:
+    who = tables.names(section)
+    described = list(dict.fromkeys(str(text) for key, text in section["data"].items() if key != "generator"))
+    lines = tables.by_line(section)
+    heads = list(dict.fromkeys(key for line in lines for key, _ in line))
+    rows = []
+    for line, mine in lines.items():
+        base = mine.get(who[0])
+        part = tables.share(base) if base else None
+        where = [str(dict(line).get(head, "–")) for head in heads]
+        rows.append([*where, *(tables.cell(mine.get(name), base) for name in who), "–" if part is None else f"{part:.0%}"])
+    failed = [f"- {f['contender']}, {f['query']}, {f['parameters']}: {f['why']}" for f in section["failed"]]
+    return [
+        f"## {section['title']}",
+        section["about"],
+        f"{'; '.join(described)}. Median milliseconds a batch, and times those of `{who[0]}`.",
+        _table([*heads, *who, "optimizer's share"], rows),
+        "\n".join(f"- `{name}`: {section['contenders'][name]}" for name in who),
+        "\n".join(["Not to the end:", "", *failed]) if failed else "",
+    ]
+
+
+def _rows(section: Mapping[str, Any]) -> list[str]:
+    """The study of drift in rows."""
+    kinds = list(section["results"][0]["rows"])
+    rows = [
+        [
+            one["query"],
+            one["workload"],
+            *(f"{one['rows'][kind]:,}" for kind in kinds),
+            *(f"{r:.2f}×" for r in one["ratios"].values()),
+        ]
+        for one in section["results"]
+    ]
+    heads = ["query", "workload", *kinds, *section["results"][0]["ratios"]]
+    size = f"{section['elements']:,} elements in batches of {section['batch']:,}"
+    text = f"Rows that all operators make, {size}: they do not hang on the machine."
+    return [f"## {section['title']}", text, _table(heads, rows)]
+
+
+def _concurrent(section: Mapping[str, Any]) -> list[str]:
+    parts = [f"## {section['title']}", "Beside the report's Tables 2 and 3. `× 10` is over what 10 instances cost."]
+    for query in dict.fromkeys(row["query"] for row in section["concurrent"]):
+        heads, lines, _ = beside(query, section["concurrent"])
+        parts += [f"### {query}", _table(heads, lines, 0)]
+    return parts
+
+
+def _table(heads: Sequence[str], rows: Sequence[Sequence[str]], words: int = 2) -> str:
+    """A table in Markdown; after the first columns they are numbers."""
+    marks = ["---" if place < words else "---:" for place in range(len(heads))]
+    return "\n".join(f"| {' | '.join(line)} |" for line in (heads, marks, *rows))

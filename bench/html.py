@@ -1,0 +1,125 @@
+"""Reports as one page that needs nothing else: tables, pictures as SVG, and the data as a JSON block. Light and dark, printable."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from cqels_opt.bench import charts
+from cqels_opt.bench.claims import Claim, claims
+from cqels_opt.bench.concurrent_tables import beside
+from cqels_opt.bench.tables import by_line, cell, names, number, share
+
+STYLE = Path(__file__).with_name("page.css")
+
+
+def page(reports: Sequence[Mapping[str, Any]]) -> str:
+    """The page of some reports, one after the other."""
+    title = " · ".join(str(report.get("title", report["scenario"])) for report in reports)
+    body = "".join(_report(report) for report in reports)
+    data = json.dumps(list(reports), ensure_ascii=False).replace("<", "\\u003c")
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{escape(title)}</title>\n<style>\n{STYLE.read_text(encoding='utf-8')}</style>\n</head>\n<body>\n<main>\n{body}"
+        f'</main>\n<script type="application/json" id="data">{data}</script>\n</body>\n</html>\n'
+    )
+
+
+def _report(report: Mapping[str, Any]) -> str:
+    head = f"<h1>{escape(str(report.get('title', report['scenario'])))}</h1>{_circumstances(report)}"
+    if "sections" in report:
+        return head + _claims(claims(report)) + "".join(_section(section) for section in report["sections"])
+    return head + _section(report, titled=False)
+
+
+def _section(report: Mapping[str, Any], titled: bool = True) -> str:
+    """A scenario with its pictures; of a study what it found as it is."""
+    title = f"<h2>{escape(str(report['title']))}</h2>" if titled else ""
+    if "concurrent" in report:
+        return title + _concurrent(report["concurrent"])
+    if "contenders" not in report:
+        found = {
+            key: value for key, value in report.items() if key not in ("machine", "versions", "scenario", "title", "parameters")
+        }
+        return f"{title}<details><summary>what was found, as JSON</summary><pre>{escape(json.dumps(found, indent=1))}</pre></details>"
+    about = f"<p>{escape(report['about'])}</p>" if report["about"] else ""
+    who = names(report)
+    figures = "".join(_figure(report, query, who) for query in dict.fromkeys(r["parameters"]["query"] for r in report["results"]))
+    shaded = "<p>The scales are logarithmic. The shaded foot of a bar is the optimizer's time: statistics, costs and choice.</p>"
+    listed = "".join(f"<dt>{escape(name)}</dt><dd>{escape(report['contenders'][name])}</dd>" for name in who)
+    pictures = f'{charts.legend(who)}<div class="figures">{figures}</div>{shaded}'
+    return f"{title}{about}{pictures}{_table(report, who)}<dl>{listed}</dl>{_failed(report)}"
+
+
+def _figure(report: Mapping[str, Any], query: str, who: Sequence[str]) -> str:
+    groups: dict[str, dict[str, charts.Bar]] = {}
+    for line, mine in by_line(report).items():
+        if dict(line)["query"] == query:
+            label = ", ".join(f"{value:,g}/s" if key == "rate" else f"{key} {value}" for key, value in line if key != "query")
+            groups[label or query] = {name: _bar(query, label, result) for name, result in mine.items()}
+    chart = charts.bars(groups, who, "ms a batch", f"{query}: median milliseconds a batch")
+    return f"<figure>{chart}<figcaption>{escape(query)}</figcaption></figure>"
+
+
+def _bar(query: str, label: str, result: Mapping[str, Any]) -> charts.Bar:
+    ms, part = result["milliseconds"], share(result)
+    said = f"{result['contender']}, {query}, {label}: {number(ms['median'])} ms ({number(ms['p25'])} to {number(ms['p75'])})"
+    said += "" if part is None else f", optimizer {part:.0%}"
+    return charts.Bar(ms["median"], None if not part else part * ms["median"], said)
+
+
+def _table(report: Mapping[str, Any], who: Sequence[str]) -> str:
+    lines = by_line(report)
+    heads = list(dict.fromkeys(key for line in lines for key, _ in line))
+    rows = []
+    for line, mine in lines.items():
+        base = mine.get(who[0])
+        where = [_text(dict(line).get(head)) for head in heads]
+        rows.append(
+            [*where, *(cell(mine.get(name), base) for name in who), f"{(base or next(iter(mine.values())))['answers'] or 0:,}"]
+        )
+    return table([*heads, *who, "answers"], rows, len(heads))
+
+
+def _text(value: object) -> str:
+    return "–" if value is None else f"{value:,g}" if isinstance(value, int | float) else str(value)
+
+
+def table(heads: Iterable[str], rows: Iterable[Sequence[str]], words: int = 1) -> str:
+    """A table; after the first ``words`` columns they are numbers."""
+    top = "".join(f'<th scope="col"{" class=n" * (i >= words)}>{escape(head)}</th>' for i, head in enumerate(heads))
+    lines = ("".join(f"<td{' class=n' if i >= words else ''}>{escape(text)}</td>" for i, text in enumerate(row)) for row in rows)
+    body = "".join(f"<tr>{line}</tr>" for line in lines)
+    return f'<div class="wide"><table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table></div>'
+
+
+def _claims(found: Sequence[Claim]) -> str:
+    rows = [[c.text, c.published, c.ours, "yes" if c.holds else "no", "" if c.holds else c.reason] for c in found]
+    return "<h2>Next to what the report says</h2>" + table(["", "report, or aim", "here", "holds", "why not"], rows, 5)
+
+
+def _concurrent(rows: Sequence[Mapping[str, Any]]) -> str:
+    parts = []
+    for query in dict.fromkeys(row["query"] for row in rows):
+        heads, lines, series = beside(query, rows)
+        chart = charts.lines(series, "times 10 instances", f"{query}: milliseconds, over those of 10 instances", "instances")
+        parts.append(f"<h3>{escape(query)}</h3>{charts.legend(list(series))}<figure>{chart}</figure>{table(heads, lines)}")
+    return "".join(parts)
+
+
+def _failed(report: Mapping[str, Any]) -> str:
+    rows = [
+        [f["contender"], f["query"], ", ".join(f"{k} {v}" for k, v in f["parameters"].items()), f["why"]]
+        for f in report["failed"]
+    ]
+    return "" if not rows else "<h3>Not to the end</h3>" + table(["contender", "query", "", "why"], rows, 4)
+
+
+def _circumstances(report: Mapping[str, Any]) -> str:
+    machine, versions = report.get("machine", {}), report.get("versions", {})
+    facts = [*machine.items(), *versions.items(), *([("seed", report["seed"])] if "seed" in report else [])]
+    return '<p class="facts">' + " · ".join(f"{escape(str(k))} {escape(str(v))}" for k, v in facts if v is not None) + "</p>"

@@ -1,0 +1,29 @@
+"""A user's own Python file as a module: a contender, or a generator of data."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+from cqels_opt.errors import InputError
+
+
+def module_of(path: Path) -> ModuleType:
+    """The module of a file, loaded once; InputError where it is not there or does not run."""
+    path = path.resolve()
+    name = f"cqels_opt_bench_user.{path.stem}_{abs(hash(str(path))):x}"
+    if name in sys.modules:
+        return sys.modules[name]
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None or not path.is_file():
+        raise InputError(f"{path}: there is no such Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        del sys.modules[name]
+        raise InputError(f"{path}: cannot be loaded: {type(error).__name__}: {error}") from error
+    return module

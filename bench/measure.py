@@ -1,0 +1,147 @@
+"""Contenders take turns over one task, batch by batch; their answers are compared before anything is reported of their times."""
+
+from __future__ import annotations
+
+import math
+import pickle
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as parquet
+from numpy.typing import NDArray
+
+from cqels_opt.bench import apart
+from cqels_opt.bench.answers import Bag
+from cqels_opt.bench.apart import empty_folder
+from cqels_opt.bench.contenders import Contender, Done, Task, UnsupportedError, find
+from cqels_opt.errors import InputError, RunError
+
+
+@dataclass(slots=True)
+class Ran:
+    """What a contender did with a task: milliseconds and phases of each batch, its answers, and the seconds of all of it.
+
+    ``why`` says why it did not come to the end; then ``upto`` is the time up to which its answers are whole (None: it has none).
+    """
+
+    contender: str
+    milliseconds: list[float] = field(default_factory=list)
+    phases: list[dict[str, float]] = field(default_factory=list)
+    bag: Bag = field(default_factory=Bag)
+    prepared: float = 0.0
+    seconds: float = 0.0
+    why: str | None = None
+    upto: int | None = None
+    answers: bool = True
+
+    @property
+    def whole(self) -> bool:
+        """Whether it came to the end."""
+        return self.why is None
+
+    def take(self, done: Done, took: float) -> None:
+        """A batch, and the milliseconds that the harness's clock says."""
+        self.milliseconds.append(took if done.milliseconds is None else done.milliseconds)
+        self.phases.append(dict(done.phases))
+        self.bag.add(done.answers)
+
+
+def spans(task: Task) -> list[NDArray[np.int64]]:
+    """The times of each micro-batch's elements."""
+    return [parquet.read_table(chunk, columns=["t"]).column("t").to_numpy() for chunk in task.chunks]
+
+
+def in_turns(contenders: Sequence[Contender], task: Task, folder: Path, limit: float, turn: int = 0) -> list[Ran]:
+    """One pass over the task. Before each batch another contender is first; who takes longer than ``limit`` seconds in all is stopped."""
+    runs = {c.name: Ran(c.name, answers=c.answers) for c in contenders}
+    live = {c.name: c.run(task, empty_folder(folder / c.name)) for c in contenders}
+    greatest = [int(t.max()) if len(t) else None for t in spans(task)]
+    for number in range(len(greatest)):
+        order = list(live)
+        for name in order[(number + turn) % len(order) :] + order[: (number + turn) % len(order)] if order else ():
+            run, began = runs[name], time.perf_counter()
+            try:
+                done, took = _next(live[name])
+                run.seconds += time.perf_counter() - began
+                run.take(done, took)
+            except UnsupportedError as error:
+                run.why = str(error)
+                del live[name]
+                continue
+            except StopIteration:
+                raise RunError(f"{name} ended after {number} of {len(greatest)} micro-batches") from None
+            except Exception as error:  # noqa: BLE001 - a rival that fails is reported as such, and the others go on
+                run.why = f"failed: {type(error).__name__}: {error}"
+                del live[name]
+                continue
+            if not number:
+                run.prepared = run.seconds - took / 1000
+            if run.seconds > limit and number < len(greatest) - 1:
+                run.why, run.upto = (
+                    f"stopped after {number + 1} of {len(greatest)} batches: over {limit:g} s",
+                    _before(greatest[: number + 1]),
+                )
+                live.pop(name).close()  # type: ignore[attr-defined]
+    for generator in live.values():
+        if any(done is not None for done in generator):
+            raise RunError("a contender gives more than one result for a micro-batch")
+    return list(runs.values())
+
+
+def _before(greatest: Sequence[int | None]) -> int | None:
+    """Instants before this time are final."""
+    return max((t for t in greatest if t is not None), default=0) - 1
+
+
+def _next(run: Iterator[Done | None]) -> tuple[Done, float]:
+    """What comes of the next batch, and the milliseconds since the contender was last ready."""
+    began = time.perf_counter()
+    while (found := next(run)) is None:
+        began = time.perf_counter()
+    return found, 1000 * (time.perf_counter() - began)
+
+
+def by_itself(contender: Contender, files: Sequence[Path], tasks: Sequence[Task], folder: Path) -> list[Ran]:
+    """A contender that has a process of its own, over several tasks. Where it ends, another one goes on with the next task."""
+    place = empty_folder(folder / contender.name)
+    found: list[Ran] = []
+    while len(found) < len(tasks):
+        failure = None
+        try:
+            apart.wait(apart.start(_drain, contender.name, list(files), list(tasks), place, len(found)))
+        except RunError as error:  # its JVM may have no room for what it makes
+            failure = Ran(contender.name, why=str(error), answers=contender.answers)
+        while (kept := place / f"{len(found)}.pickle").exists():
+            found.append(pickle.loads(kept.read_bytes()))
+        if failure is not None and len(found) < len(tasks):
+            found.append(failure)  # of the task that was under way; another process does the others
+    return found
+
+
+def _drain(name: str, files: list[Path], tasks: list[Task], folder: Path, first: int) -> None:
+    """Runs one contender in this process from a task on, and leaves what it did."""
+    (contender,) = (c for c in find((name,), files) if c.name == name)
+    for number, task in list(enumerate(tasks))[first:]:
+        (run,) = in_turns([contender], task, folder / f"run-{number}", math.inf)
+        (folder / f"{number}.tmp").write_bytes(pickle.dumps(run))
+        (folder / f"{number}.tmp").rename(folder / f"{number}.pickle")
+
+
+def check(query: str, runs: Sequence[Ran]) -> None:
+    """RunError where contenders give other answers than the first that came to the end; of others what they have is compared."""
+    answering = [run for run in runs if run.answers and (run.whole or run.upto is not None)]
+    base = next((run for run in answering if run.whole), None)
+    if base is None:
+        raise RunError(f"{query}: no contender came to the end: " + "; ".join(f"{run.contender}: {run.why}" for run in runs))
+    for run in answering:
+        if run is not base and (differs := run.bag.difference(base.bag, run.upto)) is not None:
+            raise RunError(f"{query}: {run.contender} gives other answers than {base.contender}: {differs}")
+
+
+def check_names(contenders: Sequence[Contender]) -> None:
+    """A run compares somebody who answers."""
+    if not any(contender.answers for contender in contenders):
+        raise InputError("a scenario needs a contender that answers")

@@ -1,0 +1,102 @@
+"""The report of a scenario as tables in the terminal; into a file or a pipe as Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+from cqels_opt.bench.screen import console, table
+
+Report: TypeAlias = "Mapping[str, Any]"
+Line: TypeAlias = "tuple[tuple[str, Any], ...]"
+"""The parameters of a line of a table: query, rate and what varies, by name."""
+
+
+def line_of(result: Mapping[str, Any]) -> Line:
+    """The line to which a result belongs."""
+    return tuple((key, value) for key, value in result["parameters"].items() if key != "quick")
+
+
+def by_line(report: Report) -> dict[Line, dict[str, Mapping[str, Any]]]:
+    """The results of a report by line and contender; lines in order of query and rate."""
+    found: dict[Line, dict[str, Mapping[str, Any]]] = {}
+    for result in report["results"]:
+        found.setdefault(line_of(result), {})[result["contender"]] = result
+    queries = list(dict.fromkeys(dict(line)["query"] for line in found))
+    return dict(sorted(found.items(), key=lambda item: queries.index(dict(item[0])["query"])))
+
+
+def names(report: Report) -> list[str]:
+    """The contenders of a report that have results, in its order."""
+    there = {result["contender"] for result in report["results"]}
+    return [name for name in report["contenders"] if name in there]
+
+
+def cell(result: Mapping[str, Any] | None, base: Mapping[str, Any] | None) -> str:
+    """Milliseconds, and how many times those of the base."""
+    if result is None:
+        return "–"
+    ms = result["milliseconds"]["median"]
+    return number(ms) if base is None else f"{number(ms)} ({ms / base['milliseconds']['median']:.2f}×)"
+
+
+def number(ms: float) -> str:
+    """A number with as many digits as one looks at."""
+    return f"{ms:,.0f}" if ms >= 100 else f"{ms:,.1f}" if ms >= 1 else f"{ms:,.2f}"
+
+
+def share(result: Mapping[str, Any]) -> float | None:
+    """The optimizer's share of a result's time; None where there is no optimizer."""
+    phases = result.get("phases", {})
+    total = sum(phases.values())
+    return phases["optimize"] / total if total and "optimize" in phases else None
+
+
+def show(report: Report) -> None:
+    """Medians and ratios, spread, latencies, and what failed."""
+    columns = names(report)
+    described = "; ".join(dict.fromkeys(str(text) for key, text in report["data"].items() if key != "generator" and text))
+    heads = list(dict.fromkeys(key for line in by_line(report) for key, _ in line))
+    shown = table(title=f"{report['title']}\n{described}\nmedian milliseconds a batch (and relative to {columns[0]})")
+    for head in heads:
+        shown.add_column(head)
+    for name in columns:
+        shown.add_column(name, justify="right")
+    shown.add_column("optimizer", justify="right")
+    shown.add_column("answers", justify="right")
+    for line, mine in by_line(report).items():
+        base = mine.get(columns[0])
+        first = base or next(iter(mine.values()))
+        part = share(first)
+        shown.add_row(
+            *(_text(dict(line).get(head)) for head in heads),
+            *(cell(mine.get(name), base) for name in columns),
+            "–" if part is None else f"{part:.0%}",
+            f"{first['answers'] or 0:,}",
+        )
+    screen = console()
+    screen.print(shown)
+    _spreads(report, heads)
+    for failed in report["failed"]:
+        where = ", ".join([failed["query"], *(f"{k} {v}" for k, v in failed["parameters"].items())])
+        screen.print(f"{failed['contender']}, {where}: {failed['why']}", markup=False, highlight=False)
+
+
+def _spreads(report: Report, heads: Sequence[str]) -> None:
+    shown = table(
+        *heads, "contender", title="Quartiles of milliseconds a batch; latency from an element's own time, in an open loop"
+    )
+    for head in ("25 %", "median", "75 %", "most", "batches", "latency p50", "p99", "max", "keeps up"):
+        shown.add_column(head, justify="right")
+    for line, mine in by_line(report).items():
+        for name, result in mine.items():
+            ms, late = result["milliseconds"], result.get("latency")
+            cells = [number(ms[key]) for key in ("p25", "median", "p75", "most")]
+            waits = [number(late[key]) for key in ("p50", "p99", "max")] if late else ["–"] * 3
+            keeps = "–" if late is None else "yes" if result["keeps_up"] else "no"
+            shown.add_row(*(_text(dict(line).get(head)) for head in heads), name, *cells, str(ms["batches"]), *waits, keeps)
+    console().print(shown)
+
+
+def _text(value: object) -> str:
+    return "–" if value is None else f"{value:,g}" if isinstance(value, int | float) else str(value)

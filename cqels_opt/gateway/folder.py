@@ -1,0 +1,101 @@
+"""A live folder as its writer sees it: files appear whole, once they are on the disk, and no name is ever used twice."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cqels_opt.errors import InputError
+from cqels_opt.rdf.payloads import Decoded, Payload, decode
+
+ELEMENT = "urn:cqels-opt:element:"
+POSITION = ".position.json"
+
+
+class LiveFolder:
+    """Writes messages into a folder as elements, a file at a time, and those that cannot be read into ``refused``, with the reason.
+
+    One process writes to a folder. Files are numbered by the clock, so that a name is new even where old files have been cleared away:
+    Spark does not read a name again that it has seen.
+    """
+
+    def __init__(self, path: Path, payload: Payload, refused: Path | None = None, clock: Callable[[], float] = time.time) -> None:
+        self.path, self.payload, self._clock = path, payload, clock
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+        except FileExistsError as error:
+            raise InputError(f"{path}: not a folder") from error
+        self.refused = refused or path / "_refused.jsonl"
+        for half in path.glob(".*.part"):  # of a process that was killed
+            half.unlink()
+        self._last = max((int(file.name.split(".")[0]) for file in path.glob("[0-9]*.ndjson")), default=0)
+
+    @property
+    def position(self) -> str | None:
+        """What :meth:`write` was told last of where its source stands; None in a new folder."""
+        file = self.path / POSITION
+        if not file.exists():
+            return None
+        try:
+            return str(json.loads(file.read_text(encoding="utf-8"))["position"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise InputError(f"{file}: it is damaged ({error}); remove it to begin where the source now is") from error
+
+    def write(self, values: Sequence[bytes], times: Sequence[int], position: str | None = None) -> tuple[int, int]:
+        """The elements and refusals of messages, which are on the disk when this returns. ``times`` (ms) is when each came."""
+        number = self._last = max(self._last + 1, int(self._clock() * 1_000_000))
+        found = decode(self.payload, values, times, [f"g{number}x{i}" for i in range(len(values))])
+        if found.refused:
+            self._refuse([(times[r.message], r.reason, values[r.message]) for r in found.refused])
+        elements = 0
+        if len(found.t):
+            lines, elements = _lines(found, number)
+            self._replace(f"{number:020}.ndjson", lines)
+        if position is not None:
+            self._replace(POSITION, json.dumps({"position": position}))
+        return elements, len(found.refused)
+
+    def _replace(self, name: str, text: str) -> None:
+        """The file appears whole; it and its name are on the disk."""
+        half = self.path / f".{name.lstrip('.')}.part"
+        with half.open("w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        half.rename(self.path / name)
+        folder = os.open(self.path, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+    def _refuse(self, told: Sequence[tuple[int, str, bytes]]) -> None:
+        with self.refused.open("a", encoding="utf-8") as file:
+            for when, reason, value in told:
+                said = {"received": when, "reason": reason, "value": value.decode(errors="backslashreplace")}
+                file.write(json.dumps(said, ensure_ascii=False) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+
+
+def _lines(found: Decoded, number: int) -> tuple[str, int]:
+    """The rows as lines, those of an element together, and how many elements they are. The triples of an element without a graph share
+    one made up for it, because only lines of equal ``g`` and ``t`` are one element.
+    """
+    keys = np.stack([found.message, found.element])
+    _, of, sizes = np.unique(keys, axis=1, return_inverse=True, return_counts=True)
+    of = of.ravel()
+    lines: list[str] = []
+    columns: list[Any] = [column.to_pylist() for column in (found.s, found.p, found.o, found.g)]
+    s, p, o, g = columns
+    for i in np.argsort(of, kind="stable").tolist():
+        graph = g[i] or (f"<{ELEMENT}{number}-{of[i]}>" if sizes[of[i]] > 1 else None)
+        row = {"s": s[i], "p": p[i], "o": o[i], **({"g": graph} if graph else {}), "t": int(found.t[i])}
+        lines.append(json.dumps(row, ensure_ascii=False) + "\n")
+    return "".join(lines), len(sizes)

@@ -1,0 +1,97 @@
+"""From a source to a folder: what has come is written together, then acknowledged. A kill in between loses none, and brings some again."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from cqels_opt.errors import RunError
+from cqels_opt.gateway.folder import LiveFolder
+from cqels_opt.gateway.sources import Received, Source
+
+WAITING = 10_000
+"""Messages that wait to be written; more wait where they come from. A file has as many at most."""
+
+
+@dataclass(slots=True)
+class Told:
+    """What a gateway has done so far."""
+
+    messages: int = 0
+    elements: int = 0
+    files: int = 0
+    refused: int = 0
+
+
+def gateway(
+    source: Source,
+    folder: LiveFolder,
+    stop: threading.Event,
+    every: float = 1.0,
+    on_write: Callable[[Told], None] | None = None,
+) -> Told:
+    """Moves messages until ``stop`` is set or the source ends; what has come by then is written. ``every`` is in seconds."""
+    waiting: queue.Queue[Received] = queue.Queue(WAITING)
+    told = Told()
+    failed: list[BaseException] = []
+    ended = threading.Event()
+
+    def put(message: Received) -> None:
+        while not stop.is_set():
+            try:
+                return waiting.put(message, timeout=0.5)
+            except queue.Full:
+                continue
+
+    def read() -> None:
+        try:
+            source.read(put, folder.position, stop)
+        except BaseException as error:  # noqa: BLE001 - raised again in the thread that waits for this one
+            failed.append(error)
+        finally:
+            ended.set()
+
+    reader = threading.Thread(target=read, name="gateway", daemon=True)
+    reader.start()
+    while True:
+        last = ended.is_set() or stop.is_set()
+        if batch := _gathered(waiting, 0.0 if last else every, stop):
+            positions = [message.position for message in batch if message.position]
+            elements, refused = folder.write(
+                [message.value for message in batch], [message.time for message in batch], positions[-1] if positions else None
+            )
+            for message in batch:
+                message.done()
+            told.messages += len(batch)
+            told.elements += elements
+            told.files += elements > 0
+            told.refused += refused
+            if on_write:
+                on_write(told)
+        elif last:
+            break
+    stop.set()
+    source.close()
+    reader.join(timeout=1)  # one that waits for the next event hears of it only then, and ends with the process
+    if failed:
+        raise failed[0] if isinstance(failed[0], Exception) else RunError(f"the gateway failed: {failed[0]}")
+    return told
+
+
+def _gathered(waiting: queue.Queue[Received], seconds: float, stop: threading.Event) -> list[Received]:
+    """What comes within some seconds of the first message."""
+    found: list[Received] = []
+    end: float | None = None if seconds else time.monotonic()
+    while len(found) < WAITING:
+        left = 0.2 if end is None else end - time.monotonic()
+        try:
+            found.append(waiting.get(timeout=min(left, 0.2)) if left > 0 else waiting.get_nowait())
+        except queue.Empty:
+            if stop.is_set() or end is None or left <= 0:
+                break
+            continue
+        end = end if end is not None else time.monotonic() + seconds
+    return found

@@ -1,0 +1,251 @@
+"""Where a gateway's messages come from: MQTT, a WebSocket, or Server-Sent Events, each through a library that knows the protocol."""
+
+from __future__ import annotations
+
+import hashlib
+import queue
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+from urllib.parse import unquote, urlsplit
+
+from cqels_opt.errors import InputError
+
+if TYPE_CHECKING:
+    from paho.mqtt.client import Client
+
+SCHEMES = ("mqtt", "mqtts", "ws", "wss", "http", "https")
+AGAIN = 30.0
+"""Seconds between attempts to connect, at most."""
+
+Put = Callable[["Received"], None]
+
+
+def _nothing() -> None:
+    """What is done when a message is written that nobody waits to hear of."""
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """A message and when it came (ms). ``done`` is called once it is written; ``position`` is where its source would go on."""
+
+    value: bytes
+    time: int
+    done: Callable[[], None] = _nothing
+    position: str | None = None
+
+
+class Source(Protocol):
+    """Something that brings messages."""
+
+    def read(self, put: Put, position: str | None, stop: threading.Event) -> None:
+        """Brings messages until ``stop`` is set, through lost connections; ``position`` is where an earlier run came to."""
+
+    def close(self) -> None:
+        """Leaves, once everything is written."""
+
+
+def make_source(url: str, *, client: str = "", send: str | None = None) -> Source:
+    """The source of a URL; ``InputError`` where it is none, or where its library is not installed.
+
+    ``client`` names this client to an MQTT broker, which keeps for it what comes meanwhile; ``send`` is what a WebSocket's server wants to
+    hear first.
+    """
+    parts = urlsplit(url)
+    if parts.scheme not in SCHEMES or not parts.hostname:
+        raise InputError(f"{url!r} is no source of a gateway: write {', '.join(f'{s}://' for s in SCHEMES)}, then host:port/…")
+    try:
+        if parts.scheme in ("mqtt", "mqtts"):
+            return Mqtt(url, client or f"cqels-opt-{hashlib.sha256(url.encode()).hexdigest()[:12]}")
+        return Socket(url, send) if parts.scheme in ("ws", "wss") else Events(url)
+    except ModuleNotFoundError as error:
+        raise InputError(f"{parts.scheme}:// needs the library {error.name}: pip install 'cqels-opt[gateways]'") from error
+
+
+def _say(message: str) -> None:
+    print(f"gateway: {message}", file=sys.stderr, flush=True)
+
+
+def _now() -> int:
+    return int(time.time() * 1000)
+
+
+@dataclass(slots=True)
+class _Patience:
+    """How long to wait before the next attempt: twice as long each time, until one succeeds. The first failure of all is raised."""
+
+    seconds: float = 0.5
+    ever: bool = False
+
+    def succeeded(self) -> None:
+        self.seconds, self.ever = 0.5, True
+
+    def failed(self, url: str, error: Exception, stop: threading.Event) -> None:
+        if not self.ever:
+            raise InputError(f"{url}: {str(error) or type(error).__name__}") from error
+        _say(f"{url}: {str(error) or type(error).__name__}; trying again in {self.seconds:.0f} s")
+        stop.wait(self.seconds)
+        self.seconds = min(AGAIN, 2 * self.seconds)
+
+
+# ------------------------------------------------------------------ MQTT
+@dataclass(slots=True)
+class Mqtt:
+    """``mqtt://[user:password@]host[:port]/filter``, at QoS 1 with a session that lasts: acknowledged when written, so at least once."""
+
+    url: str
+    client: str
+    _session: Client | None = None
+    _connection: int = 0  # messages of an earlier connection are brought again, and are acknowledged then
+
+    def __post_init__(self) -> None:
+        import paho.mqtt.client  # noqa: F401 - said at once if it is not there
+
+        if not self._topic:
+            raise InputError(f"{self.url}: it names no topic: write mqtt://host:port/topic, with + and # as in any filter")
+
+    @property
+    def _topic(self) -> str:
+        """Behind the host, with ``#`` as it stands."""
+        return unquote(self.url.split("://", 1)[1].partition("/")[2])
+
+    def read(self, put: Put, position: str | None, stop: threading.Event) -> None:
+        """See :class:`Source`. The broker keeps the position."""
+        from paho.mqtt.client import Client
+        from paho.mqtt.enums import CallbackAPIVersion
+
+        parts = urlsplit(self.url)
+        session = self._session = Client(CallbackAPIVersion.VERSION2, self.client, clean_session=False, manual_ack=True)
+        if parts.username:
+            session.username_pw_set(unquote(parts.username), unquote(parts.password or ""))
+        if parts.scheme == "mqtts":
+            session.tls_set()
+        session.reconnect_delay_set(1, int(AGAIN))
+        wrong: queue.SimpleQueue[InputError] = queue.SimpleQueue()
+
+        def connected(client: Client, _data: Any, _flags: Any, reason: Any, _properties: Any) -> None:
+            if reason.is_failure:
+                wrong.put(InputError(f"{_bare(self.url)}: the broker refuses the connection: {reason}"))
+                return
+            self._connection += 1
+            client.subscribe(self._topic, qos=1)
+            _say(f"connected to {_bare(self.url)}")
+
+        def lost(_client: Client, _data: Any, _flags: Any, reason: Any, _properties: Any) -> None:
+            if reason.is_failure:
+                _say(f"{_bare(self.url)}: connection lost ({reason}); trying again")
+
+        def came(client: Client, _data: Any, message: Any) -> None:
+            connection = self._connection
+
+            def done() -> None:
+                if connection == self._connection:
+                    client.ack(message.mid, message.qos)
+
+            put(Received(message.payload, _now(), done))
+
+        def answered(_client: Client, _data: Any, _mid: Any, reasons: Any, _properties: Any) -> None:
+            if any(reason.is_failure for reason in reasons):
+                wrong.put(InputError(f"{_bare(self.url)}: the broker refuses the topic {self._topic!r}"))
+
+        session.on_connect, session.on_disconnect, session.on_message, session.on_subscribe = connected, lost, came, answered
+        try:
+            session.connect(parts.hostname or "", parts.port or (8883 if parts.scheme == "mqtts" else 1883))
+        except (OSError, ValueError) as error:
+            raise InputError(f"{_bare(self.url)}: {error}") from error
+        session.loop_start()
+        while not stop.is_set():
+            try:
+                raise wrong.get(timeout=0.2)
+            except queue.Empty:
+                continue
+
+    def close(self) -> None:
+        """See :class:`Source`."""
+        if self._session is not None:
+            self._session.disconnect()
+            self._session.loop_stop()
+
+
+def _bare(url: str) -> str:
+    """A URL without its password."""
+    parts = urlsplit(url)
+    return url.replace(f"{parts.username}:{parts.password}@", "") if parts.password else url
+
+
+# ------------------------------------------------------------------ WebSocket
+@dataclass(slots=True)
+class Socket:
+    """``ws://host:port/path``: what comes is written; what comes while nobody is connected is lost, for the protocol does not go back."""
+
+    url: str
+    send: str | None = None
+    _patience: _Patience = field(default_factory=_Patience)
+
+    def __post_init__(self) -> None:
+        import websockets.sync.client  # noqa: F401 - said at once if it is not there
+
+    def read(self, put: Put, position: str | None, stop: threading.Event) -> None:
+        """See :class:`Source`."""
+        from websockets.exceptions import WebSocketException
+        from websockets.sync.client import connect
+
+        while not stop.is_set():
+            try:
+                with connect(_bare(self.url), max_size=1 << 26) as socket:
+                    self._patience.succeeded()
+                    _say(f"connected to {_bare(self.url)}")
+                    if self.send is not None:
+                        socket.send(self.send)
+                    while not stop.is_set():
+                        try:
+                            message = socket.recv(timeout=0.2)
+                        except TimeoutError:
+                            continue
+                        put(Received(message.encode() if isinstance(message, str) else message, _now()))
+            except (OSError, WebSocketException) as error:
+                self._patience.failed(_bare(self.url), error, stop)
+
+    def close(self) -> None:
+        """See :class:`Source`."""
+
+
+# ------------------------------------------------------------------ Server-Sent Events
+@dataclass(slots=True)
+class Events:
+    """``http://host:port/path``: goes on after the last event that was written, where the server gives ids and keeps events."""
+
+    url: str
+    _patience: _Patience = field(default_factory=_Patience)
+
+    def __post_init__(self) -> None:
+        import httpx_sse  # noqa: F401 - said at once if it is not there
+
+    def read(self, put: Put, position: str | None, stop: threading.Event) -> None:
+        """See :class:`Source`. The position is the id of an event."""
+        import httpx
+        from httpx_sse import SSEError, connect_sse
+
+        last = position
+        with httpx.Client(timeout=httpx.Timeout(10, read=None)) as client:
+            while not stop.is_set():
+                try:
+                    headers = {"Last-Event-ID": last} if last else {}
+                    with connect_sse(client, "GET", self.url, headers=headers) as events:
+                        events.response.raise_for_status()
+                        self._patience.succeeded()
+                        _say(f"connected to {self.url}")
+                        for event in events.iter_sse():
+                            last = event.id or last
+                            put(Received(event.data.encode(), _now(), position=last))
+                            if stop.is_set():
+                                return
+                    raise httpx.RemoteProtocolError("the server has ended the stream")
+                except (httpx.HTTPError, SSEError) as error:
+                    self._patience.failed(self.url, error, stop)
+
+    def close(self) -> None:
+        """See :class:`Source`."""

@@ -1,0 +1,73 @@
+"""Answers as messages for a broker: in order of time, and in an order that is the same when a batch is put out again."""
+
+from __future__ import annotations
+
+import heapq
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import Literal, TypeAlias
+from urllib.parse import quote
+
+from cqels_opt.errors import RunError
+from cqels_opt.query.temporal import from_milliseconds
+from cqels_opt.rdf.graphs import GENERATED_AT
+from cqels_opt.rdf.terms import XSD_DATETIME, literal
+
+Kind: TypeAlias = Literal["answers", "json", "nq"]
+GRAPH = "urn:cqels-opt:"
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerFile:
+    """A file of a query's answers as lines: by instant in turn its time and how many bytes its lines have."""
+
+    query: str
+    path: str
+    times: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A message: the query whose answer it is, its place among that query's of the batch, and what it says."""
+
+    query: str
+    index: int
+    time: int
+    op: str
+    value: bytes
+
+
+def answer_messages(files: Iterable[AnswerFile], kind: Kind) -> Iterator[Message]:
+    """The messages of a batch, by time and query. The lines of one instant are sorted: whatever tasks have written them, a message
+    that is sent again has its old ``index``, by which who reads can tell that it has been there.
+    """
+    index: dict[str, int] = {}
+    instants = heapq.merge(*map(_instants, files), key=lambda found: found[:2])
+    for (time, query), parts in groupby(instants, key=lambda found: found[:2]):
+        for line in sorted(line for _, _, lines in parts for line in lines):
+            said = json.loads(line)
+            number = index[query] = index.get(query, -1) + 1
+            value = line if kind == "answers" else _element(kind, query, time, said["op"], said["triples"])
+            yield Message(query, number, time, said["op"], value)
+
+
+def _instants(file: AnswerFile) -> Iterator[tuple[int, str, list[bytes]]]:
+    with Path(file.path).open("rb") as source:
+        for time, size in file.times:
+            lines = source.read(size)
+            if len(lines) != size:
+                raise RunError(f"{file.path}: the file of answers is cut off")
+            yield time, file.query, lines.splitlines()
+
+
+def _element(kind: Kind, query: str, time: int, op: str, triples: Sequence[Sequence[str]]) -> bytes:
+    """The graph of an instant as one element, which the payload ``json`` or ``nq`` reads again."""
+    if kind == "json":
+        return json.dumps([{"s": s, "p": p, "o": o, "t": time} for s, p, o in triples], ensure_ascii=False).encode()
+    graph = f"<{GRAPH}{quote(query, safe='')}/{time}{'/left' if op == '-' else ''}>"
+    stamp = literal(str(from_milliseconds(time)), XSD_DATETIME)
+    quads = [f"{graph} <{GENERATED_AT}> {stamp} .\n", *(f"{s} {p} {o} {graph} .\n" for s, p, o in triples)]
+    return "".join(quads).encode()

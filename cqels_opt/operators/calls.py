@@ -1,0 +1,155 @@
+"""Calls of extension functions in one evaluation: what they were asked, and their results, kept where that pays.
+
+Within a step the same call meets the same arguments again: in other delta sources, in other pieces of rows, in a filter and in a BIND. Its
+results are kept until the step ends (Keskisärkkä et al. 2021, §4.1), by the ids of its arguments. Looking them up takes time as well:
+where it takes more than the calls it saves, a call is no longer looked up for a while, and then tried again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from cqels_opt.operators.rows import Ints
+from cqels_opt.query.algebra import Call
+from cqels_opt.query.columns import Column, put_together
+
+ENTRIES = 1 << 20  # results of a call that are kept
+TRIED = 16  # pieces of rows that are looked up before it is judged whether that pays: the first ones of a step find nothing
+RESTS = 64  # pieces of rows for which a call that did not pay is not looked up
+
+
+@dataclass(slots=True)
+class Account:
+    """What became of a call: the rows it was for, their distinct arguments, how many of these were known, seconds of the others."""
+
+    rows: int = 0
+    distinct: int = 0
+    hits: int = 0
+    looked_up: int = 0
+    seconds: float = 0.0
+
+    def add(self, other: Account) -> None:
+        """Adds what happened elsewhere."""
+        self.rows += other.rows
+        self.distinct += other.distinct
+        self.hits += other.hits
+        self.looked_up += other.looked_up
+        self.seconds += other.seconds
+
+
+@dataclass(slots=True)
+class Habit:
+    """Whether looking a call up pays in this process: what look-ups took, and the calls that they saved."""
+
+    pieces: int = 0
+    hits: int = 0
+    overhead: float = 0.0
+    made: int = 0
+    seconds: float = 0.0
+    resting: int = 0
+
+    def begins(self) -> bool:
+        """Whether the next piece of rows is to be looked up."""
+        if self.resting:
+            self.resting -= 1
+            return False
+        return True
+
+    def judge(self) -> None:
+        """Ends what does not pay; what was judged is forgotten, so that old times do not decide for ever."""
+        self.pieces += 1
+        if self.pieces < TRIED or not self.made:
+            return
+        pays = self.hits * self.seconds / self.made >= self.overhead
+        self.pieces, self.hits, self.overhead, self.made, self.seconds = 0, 0, 0.0, 0, 0.0
+        self.resting = 0 if pays else RESTS
+
+
+_HABITS: dict[Call, Habit] = {}
+
+
+@dataclass(slots=True)
+class Known:
+    """The results of one call, by the ids of its arguments."""
+
+    places: dict[Any, int] = field(default_factory=dict)
+    parts: list[Column] = field(default_factory=list)
+
+    def add(self, keys: Sequence[Any], made: Column) -> None:
+        """Takes results in, in the order of their keys."""
+        begin = len(self.places)
+        if begin + len(keys) <= ENTRIES:
+            self.places.update(zip(keys, range(begin, begin + len(keys))))
+            self.parts.append(made)
+
+    def at(self, places: Ints) -> Column:
+        """The results at some places."""
+        if len(self.parts) > 1:
+            self.parts = [put_together(self.parts)]
+        return self.parts[0].take(places)
+
+
+Results = dict[Call, Known]
+"""The results of one evaluation."""
+
+
+class Calls:
+    """The calls of a task. ``results`` are those of the evaluation it belongs to; None: nothing is kept.
+
+    ``combinations`` counts the distinct arguments that anything was asked for, also what is no call of an extension function.
+    """
+
+    def __init__(self, results: Results | None = None) -> None:
+        self.results = results
+        self.accounts: dict[Call, Account] = {}
+        self.combinations = 0
+
+    def column(self, call: Call, rows: int, keys: Sequence[Ints], make: Callable[[Ints], Column]) -> Column:
+        """The results for distinct arguments whose ids are ``keys``; ``make`` computes those at some places."""
+        length = len(keys[0]) if keys else 1
+        account = self.accounts.setdefault(call, Account())
+        account.rows += rows
+        account.distinct += length
+        self.combinations += length
+        habit = _HABITS.setdefault(call, Habit())
+        if self.results is None or not keys or not habit.begins():
+            return self._made(account, np.arange(length), make)
+        began, before = time.perf_counter(), account.seconds
+        known = self.results.setdefault(call, Known())
+        wanted: list[Any] = keys[0].tolist() if len(keys) == 1 else list(zip(*(key.tolist() for key in keys)))
+        get = known.places.get
+        places = np.array([get(key, -1) for key in wanted], np.int64)
+        missing = np.flatnonzero(places < 0)
+        if not len(missing):
+            found = known.at(places)
+        else:
+            made = self._made(account, missing, make)
+            fresh = wanted if len(missing) == length else [wanted[i] for i in missing.tolist()]
+            if len(missing) == length:
+                found = made
+                known.add(fresh, made)
+            else:
+                here = np.flatnonzero(places >= 0)
+                order = np.argsort(np.concatenate([here, missing]))
+                found = put_together([known.at(places[here]), made]).take(order)
+                known.add(fresh, made)
+        hits, made_in = length - len(missing), account.seconds - before
+        account.looked_up += length
+        account.hits += hits
+        habit.hits += hits
+        habit.made += len(missing)
+        habit.seconds += made_in
+        habit.overhead += time.perf_counter() - began - made_in
+        habit.judge()
+        return found
+
+    def _made(self, account: Account, places: Ints, make: Callable[[Ints], Column]) -> Column:
+        began = time.perf_counter()
+        found = make(places)
+        account.seconds += time.perf_counter() - began
+        return found

@@ -1,0 +1,43 @@
+"""The functions of RSP-QL* on distributions (Keskisärkkä et al. 2021, Definitions 3 to 7): ``rspu:add``, ``rspu:subtract``,
+``rspu:greaterThan``, ``rspu:lessThan`` and ``rspu:between``.
+
+The first argument is a literal of type ``rspu:distribution``, the others are such literals or numbers; anything else is an error
+(Definition 14). Arguments count as independent of each other.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from cqels_opt.query.columns import Column, Numbers
+from cqels_opt.query.extensions import own_functions
+from cqels_opt.query.uncertainty import arithmetic
+
+RSPU: Final = "http://w3id.org/rsp/rspu#"
+FUNCTIONS: Final = frozenset(f"<{RSPU}{name}>" for name in ("add", "subtract", "greaterThan", "lessThan", "between"))
+"""The paper's uncertainty functions: its H4 is about filters that refer to one of these."""
+
+
+def _greater_than(first: Column, second: Column) -> Column:
+    return Numbers(arithmetic.greater_than(first, second))
+
+
+def _less_than(first: Column, second: Column) -> Column:
+    return Numbers(arithmetic.less_than(first, second))
+
+
+def _between(first: Column, low: Column, high: Column) -> Column:
+    return Numbers(arithmetic.between(first, low, high))
+
+
+def install() -> None:
+    """Registers them."""
+    own_functions(
+        (
+            (f"{RSPU}add", 2, arithmetic.add, 4e-6),
+            (f"{RSPU}subtract", 2, arithmetic.subtract, 4e-6),
+            (f"{RSPU}greaterThan", 2, _greater_than, 4e-6),
+            (f"{RSPU}lessThan", 2, _less_than, 4e-6),
+            (f"{RSPU}between", 3, _between, 6e-6),
+        )
+    )

@@ -1,0 +1,321 @@
+"""Messages to elements: the bytes of a message as RDF, as rows of terms, or as columns that a mapping makes triples of.
+
+A message counts whole or not at all: one that cannot be read is refused with its reason, and no triple of it is taken.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyoxigraph as ox
+from numpy.typing import NDArray
+
+from cqels_opt.errors import InputError
+from cqels_opt.rdf.canonical import canonical_texts
+from cqels_opt.rdf.graphs import GENERATED_AT
+from cqels_opt.rdf.mapping import Number, RecordMapping, read_mapping, value_at
+from cqels_opt.rdf.times import EXPECTED, GREATEST, parse_times
+
+Ints: TypeAlias = "NDArray[np.int64]"
+Row: TypeAlias = "tuple[str, str, str, str | None, str | None]"  # s, p, o, g and the time as text, None for the message's own
+
+DOCUMENTS: Final = {
+    "nt": ox.RdfFormat.N_TRIPLES,
+    "ttl": ox.RdfFormat.TURTLE,
+    "nq": ox.RdfFormat.N_QUADS,
+    "trig": ox.RdfFormat.TRIG,
+    "jsonld": ox.RdfFormat.JSON_LD,
+}
+ROWS: Final = "json"
+FORMATS: Final = (ROWS, *DOCUMENTS)
+ELEMENT_BITS: Final = 16
+"""The elements of a message are numbered in so many bits."""
+
+SHOWN = 80
+
+
+@dataclass(frozen=True, slots=True)
+class Payload:
+    """How messages are read: a format of ``FORMATS``, or a mapping of columns to triples.
+
+    ``time_predicate`` stands between a graph and its time in ``nq``, ``trig`` and ``jsonld``; in a message without named graphs it
+    stands between any subject and the time.
+    """
+
+    format: str = ROWS
+    mapping: RecordMapping | None = None
+    time_predicate: str = GENERATED_AT
+
+
+def payload_of(text: str | Path, time_predicate: str = GENERATED_AT) -> Payload:
+    """What a user names: one of ``FORMATS``, or the file of a mapping (``.toml``)."""
+    if str(text).endswith(".toml"):
+        return Payload("mapping", read_mapping(Path(text)), time_predicate)
+    if text not in FORMATS:
+        raise InputError(f"{str(text)!r} is no payload: known are {', '.join(FORMATS)}, or the file of a mapping, NAME.toml")
+    return Payload(str(text), None, time_predicate)
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A message that cannot be used, by its place among those given, and why."""
+
+    message: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """Rows of messages: terms (canonical), time in ms, the message of each row and the number of its element in that message."""
+
+    s: pa.StringArray
+    p: pa.StringArray
+    o: pa.StringArray
+    g: pa.StringArray
+    t: Ints
+    message: Ints
+    element: Ints
+    refused: list[Refused] = field(default_factory=list)
+
+
+def decode(payload: Payload, values: Sequence[bytes | None], times: Sequence[int | None], scopes: Sequence[str]) -> Decoded:
+    """The rows of messages, in their order.
+
+    ``times`` (ms) are the messages' own, for elements that say none. Rows of a message with equal ``g`` and ``t`` are one element. The
+    blank nodes of a document belong to it: ``scopes`` tells each message's from those of others, and is the same when it is read again.
+    """
+    read = _reader(payload)
+    columns: tuple[list[Any], ...] = ([], [], [], [], [])
+    owner: list[int] = []
+    refused: dict[int, str] = {}
+    for number, value in enumerate(values):
+        try:
+            rows = read(_bytes(value), scopes[number])
+        except ValueError as error:
+            refused[number] = _with_excerpt(str(error), value)
+            continue
+        for row in rows:
+            for column, cell in zip(columns, row):
+                column.append(cell)
+        owner += [number] * len(rows)
+    terms: list[Any] = [canonical_texts(pa.array(column, pa.string())) for column in columns[:4]]
+    message = np.array(owner, np.int64)
+    t = _checked(columns, terms, message, times, refused, values)
+    good = ~np.isin(message, np.fromiter(refused, np.int64, len(refused)))
+    element = _elements(message, terms[3], t)
+    for number in np.unique(message[good & (element >= 1 << ELEMENT_BITS)]).tolist():
+        refused[number] = f"holds more than {1 << ELEMENT_BITS:,} elements"
+        good &= message != number
+    kept = pa.array(good)
+    s, p, o, g = terms if good.all() else [column.filter(kept) for column in terms]
+    reasons = [Refused(number, refused[number]) for number in sorted(refused)]
+    return Decoded(s, p, o, g, t[good], message[good], element[good], reasons)
+
+
+def _bytes(value: bytes | None) -> bytes:
+    if not value:
+        raise ValueError("is empty")
+    return value
+
+
+def _with_excerpt(reason: str, value: bytes | None) -> str:
+    """A reason with the beginning of the message, so that who reads the refusals need not look it up."""
+    if not value:
+        return reason
+    text = value[: SHOWN + 1].decode(errors="backslashreplace")
+    return f"{reason}; the message begins {text[:SHOWN]!a}" if len(text) > SHOWN else f"{reason}; the message is {text!a}"
+
+
+# ------------------------------------------------------------------ what all formats have in common
+def _checked(
+    columns: Sequence[list[Any]],
+    terms: Sequence[Any],
+    message: Ints,
+    times: Sequence[int | None],
+    refused: dict[int, str],
+    values: Sequence[bytes | None],
+) -> Ints:
+    """The rows' times; messages with a term or a time that is none are refused, at their first one."""
+
+    def refuse(wrong: NDArray[np.bool_], reason: Callable[[int], str]) -> None:
+        for row in np.flatnonzero(wrong).tolist():
+            number = int(message[row])
+            if number not in refused:
+                refused[number] = _with_excerpt(reason(row), values[number])
+
+    for name, given, term, begins in zip("spog", columns, terms, ("<_", "<", '<_"', "<_")):
+        absent = np.array([cell is None for cell in given], bool)
+        may = np.zeros(len(term), bool)
+        for character in begins:
+            may |= np.asarray(pc.fill_null(pc.starts_with(term, character), False).to_numpy(zero_copy_only=False))
+        wrong = ~may & ~absent if name == "g" else ~may
+        refuse(wrong, lambda row, n=name, c=given: f"{n} is {_shown(c[row])}, which cannot stand there")  # type: ignore[misc]
+    own = np.array([cell is None for cell in columns[4]], bool)
+    t, valid = parse_times(pa.array(columns[4], pa.string()))
+    refuse(~valid & ~own, lambda row: f"{columns[4][row]!r} is not a time: expected {EXPECTED}")
+    of_message = np.array([GREATEST + 1 if time is None else time for time in times], np.int64)
+    t = np.where(own, of_message[message], t) if len(t) else t
+    refuse(own & (np.abs(t) > GREATEST), lambda _: "has no time, nor has what brought it")
+    return np.asarray(t, np.int64)
+
+
+def _shown(cell: str | None) -> str:
+    return "missing" if cell is None else ascii(cell if len(cell) <= SHOWN else cell[: SHOWN - 3] + "...")
+
+
+def _elements(message: Ints, g: Any, t: Ints) -> Ints:
+    """The number of each row's element in its message: rows of equal ``g`` and ``t`` are one, in the order of their first rows."""
+    if not len(message):
+        return message
+    graph = g.dictionary_encode().indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+    keys = np.stack([message, graph, t])
+    _, first, of = np.unique(keys, axis=1, return_index=True, return_inverse=True)
+    number = np.argsort(np.argsort(first))[of.ravel()]  # elements in the order of their first rows, over all messages
+    begins = np.flatnonzero(np.append(True, message[1:] != message[:-1]))
+    return np.asarray(number - number[begins][np.cumsum(np.append(0, message[1:] != message[:-1]))], np.int64)
+
+
+# ------------------------------------------------------------------ formats
+def _reader(payload: Payload) -> Callable[[bytes, str], list[Row]]:
+    """What reads one message; it raises ``ValueError`` with the reason why one cannot be used."""
+    mapping = payload.mapping
+    if mapping is not None:
+        return lambda value, scope: _mapped(mapping, value, scope)
+    if payload.format == ROWS:
+        return lambda value, _: _rows(value)
+    kind = DOCUMENTS[payload.format]
+    return lambda value, scope: _document(value, scope, payload.format, kind, payload.time_predicate)
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"is not JSON: {name} is no number there")
+
+
+_PLAIN: Final = json.JSONDecoder(parse_constant=_no_constant)
+_EXACT: Final = json.JSONDecoder(parse_constant=_no_constant, parse_float=Number)
+
+
+def _json(value: bytes, decoder: json.JSONDecoder) -> Any:
+    try:
+        return decoder.decode(value.decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        raise ValueError(f"is not UTF-8: {error.reason}") from error
+    except json.JSONDecodeError as error:
+        raise ValueError(f"is not JSON: {error}") from error
+    except RecursionError:
+        raise ValueError("is nested too deeply") from None
+
+
+def _records(found: Any) -> list[Mapping[str, Any]]:
+    records = found if isinstance(found, list) else [found]
+    if not records:
+        raise ValueError("is an empty list")
+    if not all(isinstance(record, dict) for record in records):
+        raise ValueError("is neither an object nor a list of objects")
+    return records
+
+
+def _rows(value: bytes) -> list[Row]:
+    """Objects with ``s p o`` (N-Triples terms) and maybe ``g`` and ``t``, one or a list of them."""
+    rows: list[Row] = []
+    for record in _records(_json(value, _PLAIN)):
+        for name in "spog":
+            cell = record.get(name)
+            if not (isinstance(cell, str) or (cell is None and name == "g")):
+                raise ValueError(f"{name} is {'missing' if cell is None else json.dumps(cell)[:SHOWN] + ', not text'}")
+        t = record.get("t")
+        if t is not None and (isinstance(t, bool) or not isinstance(t, str | int)):
+            raise ValueError(f"t is {json.dumps(t)[:SHOWN]}, not {EXPECTED}")
+        rows.append((record["s"], record["p"], record["o"], record.get("g") or None, None if t is None else str(t)))
+    return rows
+
+
+def _mapped(mapping: RecordMapping, value: bytes, scope: str) -> list[Row]:
+    if mapping.format == "csv":
+        records = _csv_records(mapping, value)
+    else:
+        found = _json(value, _EXACT)
+        if mapping.iterator:
+            found = value_at(found, mapping.iterator) if isinstance(found, dict) else None
+            if found is None:
+                raise ValueError(f"has no {mapping.iterator}")
+        records = _records(found)
+    rows: list[Row] = []
+    for record in records:
+        time = mapping.time_of(record)
+        rows += [(_own(s, scope), p, _own(o, scope), g, time) for s, p, o, g in mapping.triples(record)]
+    return rows
+
+
+def _own(term: str, scope: str) -> str:
+    return f"_:{scope}{term[2:]}" if term.startswith("_:") else term
+
+
+def _csv_records(mapping: RecordMapping, value: bytes) -> list[Mapping[str, Any]]:
+    try:
+        lines = list(csv.reader(value.decode().splitlines(keepends=True), delimiter=mapping.delimiter, strict=True))
+    except UnicodeDecodeError as error:
+        raise ValueError(f"is not UTF-8: {error.reason}") from error
+    except csv.Error as error:
+        raise ValueError(f"is not CSV: {error}") from error
+    for line in lines:
+        if len(line) != len(mapping.columns):
+            raise ValueError(f"has {len(line)} columns, not {len(mapping.columns)} as the mapping says")
+    if not lines:
+        raise ValueError("is an empty list")
+    return [{name: cell or None for name, cell in zip(mapping.columns, line)} for line in lines]
+
+
+def _document(value: bytes, scope: str, name: str, kind: ox.RdfFormat, time_predicate: str) -> list[Row]:
+    """The triples of a document. A named graph has the time that the default graph says of it; the rest of that is passed over then.
+
+    Without named graphs all triples are one element, with the time that one of them says.
+    """
+    try:
+        quads = list(ox.parse(value, format=kind))
+    except (SyntaxError, ValueError) as error:
+        reason = error.msg if isinstance(error, SyntaxError) else str(error)
+        if "LoadDocumentCallback" in reason:
+            reason = "it names a remote @context, which is not fetched: the context must stand in the message"
+        raise ValueError(f"is not {_NAMES[name]}: {reason}") from error
+    labels: dict[str, str] = {}
+
+    def text(term: Any) -> str:
+        if isinstance(term, ox.BlankNode):
+            return labels.setdefault(term.value, f"_:{scope}b{len(labels)}")
+        if isinstance(term, ox.Triple):
+            raise ValueError("has a triple term, which this engine does not know")
+        return str(term)
+
+    told: dict[str, str] = {}
+    default: list[tuple[str, str, str]] = []
+    named: list[tuple[str, str, str, str]] = []
+    for quad in quads:
+        s, p, o = text(quad.subject), text(quad.predicate), text(quad.object)
+        if not isinstance(quad.graph_name, ox.DefaultGraph):
+            named.append((s, p, o, text(quad.graph_name)))
+            continue
+        default.append((s, p, o))
+        if quad.predicate.value == time_predicate:
+            if not isinstance(quad.object, ox.Literal):
+                raise ValueError(f"the time of {s} is {o}, not a literal")
+            if told.setdefault(s, quad.object.value) != quad.object.value:
+                raise ValueError(f"{s} has a second time, {quad.object.value!r}")
+    if named:
+        return [(s, p, o, g, told.get(g)) for s, p, o, g in named]
+    if not default:
+        raise ValueError("holds no triple")
+    if len(known := set(told.values())) > 1:
+        raise ValueError(f"has {len(known)} times, and no named graphs that they are of")
+    return [(s, p, o, None, next(iter(known), None)) for s, p, o in default]
+
+
+_NAMES = {"nt": "N-Triples", "ttl": "Turtle", "nq": "N-Quads", "trig": "TriG", "jsonld": "JSON-LD"}

@@ -1,0 +1,141 @@
+"""Messages as a stream: Kafka's records, or rows of any streaming DataFrame, decoded on executors in the job of the first stage."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as f
+from pyspark.sql import types as t
+
+from cqels_opt.errors import InputError
+from cqels_opt.operators.ingest import ROW_SCHEMA, IngestTask, Rejected
+from cqels_opt.rdf.payloads import ELEMENT_BITS, Payload, decode, payload_of
+from cqels_opt.spark.files import in_order
+from cqels_opt.windows.frontier import Frontier
+
+MESSAGE_SCHEMA = "stream int, partition int, offset long, t long, value binary"
+PARTITION_BITS = 16  # of the number of a source partition; the stream's number is above
+BATCH_SHIFT, TASK_SHIFT = 40, 24  # the place of a message that its source has not numbered: batch, task, its number in the task
+
+
+class Messages:
+    """A stream of messages: a streaming DataFrame, and how what is in it becomes triples.
+
+    ``payload`` is one of ``json``, ``nt``, ``ttl``, ``nq``, ``trig`` and ``jsonld``, or the file of a mapping (``NAME.toml``). The
+    DataFrame has a column ``value`` (binary, or text), and if its source numbers messages ``partition`` and ``offset``, and their own time
+    in ``timestamp``, as Spark's Kafka source has them. With a mapping for JSON and without a column ``value``, each row is a record of
+    its columns.
+    """
+
+    def __init__(self, frame: DataFrame, payload: str | Payload) -> None:
+        self.frame = frame
+        self.payload = payload if isinstance(payload, Payload) else payload_of(payload)
+        if "value" not in frame.columns and (self.payload.mapping is None or self.payload.mapping.format != "json"):
+            raise InputError(
+                f"a DataFrame of messages needs the column value (found: {', '.join(frame.columns)}); only with a mapping for JSON are "
+                "its columns the record"
+            )
+
+    def rows(self, number: int) -> DataFrame:
+        """The messages in the form of ``MESSAGE_SCHEMA``, as the stream of that number."""
+        frame, columns = self.frame, self.frame.columns
+        numbered = {"partition", "offset"} <= set(columns) and "value" in columns
+        value = f.col("value") if "value" in columns else f.to_json(f.struct(*(f.col(f"`{name}`") for name in columns)))
+        timed = "timestamp" in columns and "value" in columns
+        if timed and not isinstance(frame.schema["timestamp"].dataType, t.TimestampType):
+            raise InputError(
+                f"the column timestamp is {frame.schema['timestamp'].dataType.simpleString()}: it must be a timestamp"
+            )
+        return frame.select(
+            f.lit(number).alias("stream"),
+            (f.lit(number << PARTITION_BITS) + f.col("partition") if numbered else f.lit(number << PARTITION_BITS))
+            .cast("int")
+            .alias("partition"),
+            (f.col("offset") if numbered else f.lit(None)).cast("long").alias("offset"),
+            (f.unix_millis("timestamp") if timed else f.lit(None)).cast("long").alias("t"),
+            value.cast("binary").alias("value"),
+        )
+
+
+def message_stream(given: Mapping[str, Messages], streams: Sequence[str]) -> DataFrame:
+    """Streams of messages as one DataFrame."""
+    whole: DataFrame | None = None
+    for number, iri in enumerate(streams):
+        rows = given[iri].rows(number)
+        whole = rows if whole is None else whole.union(rows)
+    assert whole is not None
+    return whole
+
+
+@dataclass(frozen=True, slots=True)
+class MessageReading:
+    """How the messages of a batch are read and judged: the payload of each stream, and what :class:`~cqels_opt.spark.files.Reading` has."""
+
+    payloads: tuple[Payload, ...]
+    batch: int
+    greatest: Mapping[int, int]
+    lateness: int
+
+
+def reading_of(given: Mapping[str, Messages], frontier: Frontier, streams: Sequence[str]) -> Callable[[int], MessageReading]:
+    """How the messages of a batch are read, by its number: the frontier has moved on since the last one."""
+    payloads = tuple(given[iri].payload for iri in streams)
+    return lambda batch: MessageReading(payloads, batch, frontier.greatest_times(), frontier.lateness)
+
+
+@dataclass(frozen=True, slots=True)
+class MessageBatch:
+    """A batch of messages. Those of a source partition are in one task, so that their order says which elements are late."""
+
+    frame: DataFrame
+    reading: MessageReading
+
+
+def read_messages(messages: pa.Table, reading: MessageReading, task: IngestTask, number: int) -> tuple[pa.Table, list[Rejected]]:
+    """The rows of a task's messages, judged for lateness where their source numbers them; and what could not be read.
+
+    ``number`` is the task's: messages that nobody has numbered are numbered by batch, task and place.
+    """
+    tables: list[pa.Table] = []
+    rejected: list[Rejected] = []
+    of = messages.column("stream").to_numpy()
+    base = (reading.batch << BATCH_SHIFT) + (number << TASK_SHIFT)
+    for stream in np.unique(of).tolist():
+        mine = messages.filter(pa.array(of == stream))
+        numbered = mine.column("offset").null_count == 0
+        if numbered:
+            mine = mine.sort_by([("partition", "ascending"), ("offset", "ascending")])
+        partition = mine.column("partition").to_numpy()
+        offset = mine.column("offset").to_numpy() if numbered else base + np.arange(mine.num_rows)
+        scopes = [f"p{p % (1 << PARTITION_BITS)}m{o}" for p, o in zip(partition.tolist(), offset.tolist())]
+        found = decode(reading.payloads[stream], mine.column("value").to_pylist(), mine.column("t").to_pylist(), scopes)
+        for refused in found.refused:
+            place = int(offset[refused.message])
+            where = f"partition {partition[refused.message] % (1 << PARTITION_BITS)}: " if numbered else ""
+            rejected.append(
+                Rejected(task.streams[stream], int(partition[refused.message]), place, f"{where}the message {refused.reason}")
+            )
+        if not len(found.t):
+            continue
+        if numbered:
+            elements = (offset[found.message] << ELEMENT_BITS) + found.element
+        else:
+            begun = (found.element[1:] != found.element[:-1]) | (found.message[1:] != found.message[:-1])
+            elements = base + np.cumsum(np.append(0, begun))
+        columns: list[Any] = [
+            np.full(len(found.t), stream),
+            partition[found.message],
+            elements,
+            *(found.s, found.p, found.o, found.g, found.t),
+            np.zeros(len(found.t), bool),
+            offset[found.message],
+        ]
+        arrays = [c if isinstance(c, pa.Array) else pa.array(c, field.type) for c, field in zip(columns, ROW_SCHEMA)]
+        rows = pa.Table.from_arrays(arrays, schema=ROW_SCHEMA)
+        tables.append(in_order(rows, reading.greatest, reading.lateness) if numbered else rows)
+    return (pa.concat_tables(tables) if tables else ROW_SCHEMA.empty_table()), rejected

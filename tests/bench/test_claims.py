@@ -1,0 +1,115 @@
+"""What an evaluation says next to the report: ratios, what holds, and the pages that show it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from cqels_opt.bench.charts import Scale, bars
+from cqels_opt.bench.claims import FIGURE_5, PHASES, claims, over
+from cqels_opt.bench.concurrent_tables import beside, growth
+from cqels_opt.bench.evaluation import markdown
+from cqels_opt.bench.html import page
+from cqels_opt.bench.published import Q1_PRIME, Q2_PRIME
+
+
+def _result(contender: str, query: str, ms: float, rate: int = 1000, **phases: float) -> dict[str, Any]:
+    spread = dict.fromkeys(("median", "mean", "p25", "p75", "p95", "least", "most"), ms) | {"batches": 5}
+    found = {
+        "contender": contender,
+        "parameters": {"query": query, "rate": rate, "quick": False},
+        "milliseconds": spread,
+        "answers": 7,
+    }
+    return {**found, "phases": phases} if phases else found
+
+
+def _section(scenario: str, *results: dict[str, Any]) -> dict[str, Any]:
+    who = {r["contender"]: f"what {r['contender']} is" for r in results}
+    return {
+        "scenario": scenario,
+        "title": scenario,
+        "about": "",
+        "data": {"generator": "g", "": "data"},
+        "contenders": who,
+        "results": list(results),
+        "failed": [],
+    }
+
+
+CONCURRENT = [
+    {"query": "Q1'", "instances": n, "contender": "adaptive", "ms": ms, "memory_mb": 100}
+    for n, ms in ((10, 20.0), (1000, 30.0), (5000, 50.0))
+]
+
+
+@pytest.fixture
+def report() -> dict[str, Any]:
+    figure = _section(
+        FIGURE_5,
+        *(_result("system-x", "Q3", ms, rate, execute=ms / 2) for rate, ms in ((1000, 100.0), (2000, 400.0))),
+        *(_result("sub-results", "Q3", ms, rate, execute=ms / 2) for rate, ms in ((1000, 50.0), (2000, 50.0))),
+        *(_result("adaptive", "Q3", 10.0, rate, execute=8.0, optimize=2.0) for rate in (1000, 2000)),
+    )
+    drift = _section(
+        PHASES,
+        *(_result(name, "Q2", ms, execute=ms) for name, ms in (("adaptive", 10.0), ("static", 30.0), ("clairvoyant", 8.0))),
+    )
+    machine = {"cores": 2, "processor": "p", "memory_gb": 4.0, "system": "s", "python": "3", "java": 17, "load": 0.1}
+    return {
+        "machine": machine,
+        "versions": {"numpy": "2", "commit": "c"},
+        "scenario": "evaluation",
+        "title": "Evaluation",
+        "taken": "now",
+        "parameters": {"quick": False, "spark": True},
+        "sections": [figure, drift, {"scenario": "concurrent", "title": "Many", "concurrent": CONCURRENT}],
+    }
+
+
+def test_ratios_are_geometric_means_over_rates(report: dict[str, Any]) -> None:
+    assert over(report["sections"][0], "Q3", "system-x", "sub-results") == pytest.approx(4.0)  # of 2 and 8
+    assert over(report["sections"][0], "Q3", "system-x", "gone") is None
+
+
+def test_what_holds_and_what_does_not(report: dict[str, Any]) -> None:
+    found = {claim.text: (claim.ours, claim.holds) for claim in claims(report)}
+    assert found["Q3: System X over sub-results alone"] == ("4.0× (4.0× of the joins alone)", False)
+    assert found["Q3: sub-results alone over sub-results and optimizer"] == ("5.00× (2.50× of the joins alone)", True)
+    assert found["Q3: System X over CQELS"] == ("20.0×", True)
+    assert found["the optimizer's share of the time"] == ("20% to 20%", True)
+    assert found["Q2 under drift, milliseconds: adaptive over clairvoyant"] == ("1.25× (1.25× of the joins alone)", False)
+    assert found["Q2 under drift, milliseconds: static over adaptive"] == ("3.00× (3.00× of the joins alone)", True)
+    assert found["Q1': 5,000 instances over 10"] == ("2.5×", True)
+    for claim in claims(report):
+        assert claim.reason
+
+
+def test_the_printed_tables() -> None:
+    assert Q1_PRIME[5000]["System X"] == 3567
+    assert Q2_PRIME[5000] == {"System X": None, "CQELS without optimizer": 3688, "CQELS": 1551}
+    heads, lines, series = beside("Q1'", CONCURRENT)
+    assert heads[1:4] == ["adaptive ms", "adaptive × 10", "adaptive MB"]
+    last = dict(zip(heads, lines[-1]))
+    assert (last["instances"], last["adaptive × 10"], last["CQELS × 10 (printed)"]) == ("5,000", "2.5×", "58.4×")
+    assert series["adaptive"] == {10: 1.0, 1000: 1.5, 5000: 2.5}
+    assert growth("Q1'", CONCURRENT) == (5000, 2.5)
+    assert growth("Q2'", CONCURRENT) is None
+
+
+def test_the_page_of_the_docs(report: dict[str, Any]) -> None:
+    text = markdown(report)
+    assert "| Q3: System X over sub-results alone | 8.7× | 4.0× (4.0× of the joins alone) | no (1) |" in text
+    assert "| Q3 | 1000 | " in text
+    assert "CQELS × 10 (printed)" in text
+    assert "quick" not in text
+    assert "**A quick run**" in markdown({**report, "parameters": {"quick": True, "spark": False}})
+    assert page([report]).count("<svg class=") == 3
+
+
+def test_scales_and_bars() -> None:
+    scale = Scale(1, 100, 0, 10)
+    assert [scale(v) for v in (1, 10, 100)] == [0, 5, 10]
+    assert scale(0.001) == 0  # what is less than the scale has lies at its foot
+    assert bars({}, [], "ms", "nothing") == ""

@@ -1,0 +1,274 @@
+"""Declared scenarios are run: contenders of every kind agree, and who is wrong, slow, broken or unable is named."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from bench_tasks import task
+
+from cqels_opt.bench import harness, tables
+from cqels_opt.bench.comparing import compare
+from cqels_opt.bench.contenders import Contender, Done, Task, UnsupportedError, built_in
+from cqels_opt.bench.declared import read
+from cqels_opt.bench.html import page
+from cqels_opt.bench.measure import Ran, by_itself, check, in_turns
+from cqels_opt.errors import CqelsOptError, InputError, RunError
+from cqels_opt.options import BenchOptions
+from cqels_opt.verify import Element
+from cqels_opt.windows.replay import BatchSize
+
+WITHOUT_SPARK = ("adaptive", "static", "first", "worst", "sub-results", "clairvoyant", "system-x", "duckdb", "pyoxigraph")
+SCENARIO = f"""
+title = "All <contenders> & more"
+contenders = {json.dumps(WITHOUT_SPARK)}
+seed = 3
+[data]
+generator = "social"
+authors = 60
+coauthor_pairs = 300
+places = 6
+[queries]
+Q1 = "report:q1.rq"
+Q2 = "report:q2.rq"
+Q3 = "report:q3.rq"
+Q4 = "report:q4.rq"
+[stream]
+rates = [10]
+window = 5
+seconds = 4
+warm_up = 1
+[sql]
+folder = "shipped:rivals/as_written"
+[quick.stream]
+rates = [5]
+"""
+
+
+@pytest.fixture(scope="module")
+def scenario(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("scenario") / "all.toml"
+    path.write_text(SCENARIO, encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def report(scenario: Path) -> dict[str, Any]:
+    return compare(read(scenario))
+
+
+def test_all_contenders_agree_on_the_reports_queries(report: dict[str, Any]) -> None:
+    assert report["failed"] == []
+    found = [(r["contender"], r["parameters"]["query"]) for r in report["results"]]
+    assert sorted(found) == sorted((name, query) for name in WITHOUT_SPARK for query in ("Q1", "Q2", "Q3", "Q4"))
+    for query in ("Q1", "Q2", "Q3", "Q4"):
+        counts = {r["answers"] for r in report["results"] if r["parameters"]["query"] == query}
+        assert len(counts) == 1
+        assert counts != {0}
+
+
+def test_the_report_has_what_figures_hang_on(report: dict[str, Any]) -> None:
+    assert {"machine", "versions", "seed", "scenario", "results"} <= report.keys()
+    assert report["seed"] == 3
+    assert report["machine"]["cores"] == os.cpu_count()
+    assert report["versions"]["duckdb"]
+    for result in report["results"]:
+        assert result["milliseconds"]["batches"] == 4
+        ms = result["milliseconds"]
+        assert ms["least"] <= ms["p25"] <= ms["median"] <= ms["p75"] <= ms["p95"] <= ms["most"]
+        assert result["verified"]
+        assert result["latency"]["count"] == 40
+    shares = {r["contender"]: tables.share(r) for r in report["results"]}
+    assert shares["adaptive"]
+    assert shares["sub-results"] is None  # it has no optimizer, and does not pay for one
+    json.dumps(report, allow_nan=False)
+
+
+def test_the_page_needs_nothing_else(report: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made = page([report])
+    assert "<svg" in made
+    assert "All &lt;contenders&gt; &amp; more" in made
+    for outside in ("http://", "https://", "src=", "@import", "url("):
+        assert outside not in made.replace("http://www.w3.org", "").partition('<script type="application/json"')[0]
+    data = made.partition('id="data">')[2].partition("</script>")[0]
+    assert json.loads(data)[0]["results"] == report["results"]
+    tables.show(report)
+    assert "median milliseconds a batch" in capsys.readouterr().out
+
+
+def test_quick_changes_what_it_says(scenario: Path) -> None:
+    assert read(scenario, quick=True).stream.rates == (5,)
+    assert read(scenario, quick=True).stream.window == read(scenario).stream.window
+
+
+# ------------------------------------------------------------------ who does not do as it should
+TEXT = "PREFIX : <http://x/> SELECT ?a ?l FROM NAMED <http://s> [NOW] AS ?n { GRAPH ?n { ?a :at ?l } }"
+ELEMENTS = [Element(100 * i, ((f"<http://x/p{i % 3}>", "<http://x/at>", "<http://x/l>"),)) for i in range(12)]
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Task:
+    return task(tmp_path / "task", TEXT, {"http://s": ELEMENTS}, [], BatchSize(count=4))
+
+
+def _own(name: str, *batches: list[tuple[int, str]]) -> Contender:
+    def run(task: Task, folder: Path) -> Iterator[Done | None]:
+        for batch in batches:
+            yield None
+            yield Done([(t, {"a": a, "l": "http://x/l"}) for t, a in batch])
+
+    return Contender(name, "for a test", run)
+
+
+RIGHT = [[(100 * i, f"http://x/p{i % 3}") for i in range(b, b + 4)] for b in (0, 4, 8)]
+
+
+def test_answers_may_come_in_a_later_batch_than_their_elements(small: Task, tmp_path: Path) -> None:
+    late = _own("late", [], [], [answer for batch in RIGHT for answer in batch])
+    runs = in_turns([built_in()["adaptive"], late, _own("right", *RIGHT)], small, tmp_path / "runs", 60)
+    check("q", runs)
+    assert [run.bag.total for run in runs] == [12, 12, 12]
+
+
+def test_a_wrong_answer_is_reported_with_its_instant(small: Task, tmp_path: Path) -> None:
+    wrong = _own("wrong", RIGHT[0], [(400, "http://x/p9"), *RIGHT[1][1:]], RIGHT[2])
+    runs = in_turns([built_in()["adaptive"], wrong], small, tmp_path / "runs", 60)
+    with pytest.raises(RunError, match="q: wrong gives other answers than adaptive: at 400: 1 answers, and 1 others"):
+        check("q", runs)
+
+
+def test_one_who_is_too_slow_is_compared_as_far_as_it_came(small: Task, tmp_path: Path) -> None:
+    right, wrong = _own("slow", *RIGHT), _own("slow", RIGHT[0][1:], *RIGHT[1:])
+    for contender, agrees in ((right, True), (wrong, False)):
+        fast, slow = in_turns([built_in()["adaptive"]], small, tmp_path / "a", 60) + in_turns(
+            [contender], small, tmp_path / "b", 0.0
+        )
+        assert slow.why is not None
+        assert "stopped after 1 of 3 batches" in slow.why
+        assert slow.upto == 299
+        if agrees:
+            check("q", [fast, slow])
+        else:
+            with pytest.raises(RunError, match="at 0: 0 answers, and 1"):
+                check("q", [fast, slow])
+
+
+def test_who_cannot_or_breaks_is_left_out_with_the_reason(small: Task, tmp_path: Path) -> None:
+    def cannot(task: Task, folder: Path) -> Iterator[Done | None]:
+        raise UnsupportedError("no such window")
+        yield
+
+    def breaks(task: Task, folder: Path) -> Iterator[Done | None]:
+        yield None
+        yield Done([(t, {"a": a, "l": "http://x/l"}) for t, a in RIGHT[0]])
+        raise ZeroDivisionError("oh")
+
+    own = [Contender("cannot", "", cannot), Contender("breaks", "", breaks)]
+    runs = in_turns([built_in()["adaptive"], *own], small, tmp_path / "runs", 60)
+    assert [run.why for run in runs] == [None, "no such window", "failed: ZeroDivisionError: oh"]
+    check("q", runs)
+    with pytest.raises(RunError, match="no contender came to the end: cannot: no such window"):
+        check("q", runs[1:])
+
+
+@pytest.mark.parametrize("batches", [RIGHT[:2], [*RIGHT, []]])
+def test_a_contender_gives_one_result_a_batch(small: Task, tmp_path: Path, batches: list[list[tuple[int, str]]]) -> None:
+    with pytest.raises(RunError, match=r"ended after 2 of 3|more than one result"):
+        in_turns([_own("short", *batches)], small, tmp_path / "runs", 60)
+
+
+KILLED = """
+import os, signal
+from cqels_opt.bench.contenders import Contender, Done
+
+def run(task, folder):
+    if task.query == "second":
+        os.kill(os.getpid(), signal.SIGKILL)
+    for chunk in task.chunks:
+        yield None
+        yield Done()
+
+CONTENDERS = (Contender("mortal", "dies of the second task", run, apart=True),)
+"""
+
+
+def test_a_process_that_dies_costs_its_task_alone(small: Task, tmp_path: Path) -> None:
+    file = tmp_path / "mortal.py"
+    file.write_text(KILLED, encoding="utf-8")
+    found = by_itself(
+        Contender("mortal", "", lambda task, folder: iter(()), apart=True),
+        [file],
+        [replace(small, query=name) for name in ("first", "second", "third")],
+        tmp_path / "runs",
+    )
+    assert [run.whole for run in found] == [True, False, True]
+    assert found[1].why == f"a run in a process of its own failed (exit code {-signal.SIGKILL})"
+    assert len(found[2].milliseconds) == 3
+
+
+def test_someone_must_answer() -> None:
+    with pytest.raises(RunError, match="no contender came to the end"):
+        check("q", [Ran("noop", answers=False)])
+
+
+# ------------------------------------------------------------------ the command
+def test_bench_writes_json_and_a_page(scenario: Path, tmp_path: Path) -> None:
+    text = SCENARIO.replace(json.dumps(WITHOUT_SPARK), '["adaptive"]').partition("Q2")[0] + SCENARIO[SCENARIO.index("[stream]") :]
+    file = tmp_path / "one.toml"
+    file.write_text(text, encoding="utf-8")
+    harness.bench(BenchOptions((str(file),), quick=True, json=tmp_path / "o.json", html=tmp_path / "o.html"))
+    found = json.loads((tmp_path / "o.json").read_text(encoding="utf-8"))
+    assert [r["parameters"] for r in found["results"]] == [{"query": "Q1", "rate": 5, "quick": True}]
+    assert (tmp_path / "o.html").read_text(encoding="utf-8").startswith("<!doctype html>")
+
+
+def test_everything_that_is_listed_can_be_read(capsys: pytest.CaptureFixture[str]) -> None:
+    harness.bench(BenchOptions(list=True))
+    shown = capsys.readouterr().out
+    for name in ("figure-5:", "drift:", "evaluation:", "system-x:", "spark-tuned:"):
+        assert name in shown
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (BenchOptions(("figure-6",)), "there is no scenario 'figure-6'; did you mean figure-5"),
+        (BenchOptions(("none.toml",)), "none.toml: cannot be read"),
+        (BenchOptions(("hubs",), page=Path("x.md")), "--page: only evaluation has a page"),
+        (BenchOptions(("hubs",), contenders=(Path(__file__),)), "has CONTENDERS"),
+    ],
+)
+def test_mistakes_of_the_command(options: BenchOptions, message: str) -> None:
+    with pytest.raises(CqelsOptError, match=message):
+        harness.bench(options)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("seed = 3", "sed = 3"), r"all.toml: sed: no key of a scenario; did you mean seed\?"),
+        (("seed = 3", "seed = -1"), "seed: must be at least 0, not -1"),
+        (("seed = 3", 'seed = "x"'), "seed: must be a whole number, not 'x'"),
+        (("rates = [10]", "rates = [0]"), "stream.rates: must be positive"),
+        (("rates = [10]", "rate = 10"), "stream.rate: there are rates"),
+        (("rates = [10]", 'batch = "1 sec or so"'), "stream.batch"),
+        (('"report:q2.rq"', '"q2.rq"'), "queries.Q2: there is no file"),
+        (("seed = 3", "seed = = 3"), r"all.toml: .*line 4"),
+        (("authors = 60", "writers = 60"), "the generator social: got an unexpected keyword argument 'writers'"),
+        (('generator = "social"', 'generator = "sozial"'), "there is no generator 'sozial'; did you mean social"),
+        (('generator = "social"', 'generator = "gone.py:make"'), "gone.py: there is no such Python file"),
+        (('"worst"', '"wurst"'), "there is no contender 'wurst'"),
+    ],
+)
+def test_mistakes_in_a_scenario_name_their_place(tmp_path: Path, change: tuple[str, str], message: str) -> None:
+    path = tmp_path / "all.toml"
+    assert change[0] in SCENARIO
+    path.write_text(SCENARIO.replace(*change), encoding="utf-8")
+    with pytest.raises(InputError, match=message):
+        compare(read(path))

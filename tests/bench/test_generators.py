@@ -1,0 +1,73 @@
+"""The data of scenarios: the same seed makes the same data, and the queries over them have answers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow.parquet as parquet
+import pytest
+
+from cqels_opt.bench.comparing import compare
+from cqels_opt.bench.declared import read, shipped
+from cqels_opt.bench.generators import Request, generate
+from cqels_opt.errors import InputError
+
+SMALL = {
+    "social": {"authors": 40, "places": 5},
+    "skew": {"people": 40, "rooms": 4, "topics": 30},
+    "sensors": {"stations": 30, "regions": 3, "near": 2},
+}
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_seeded_and_filled(tmp_path: Path, name: str) -> None:
+    parameters = {"generator": name, **SMALL[name]}
+    one, same, other = (generate(tmp_path / f"{i}", Request(seed, 20, 4, 0), parameters) for i, seed in enumerate((1, 1, 2)))
+    files = [[path.read_bytes() for path in (*d.static, *d.graphs.values(), *d.streams.values())] for d in (one, same, other)]
+    assert files[0] == files[1]
+    assert files[0][-1] != files[2][-1]
+    times = parquet.read_table(next(iter(one.streams.values())))["t"].to_pylist()
+    assert (len(times), times) == (80, sorted(times))
+
+
+@pytest.mark.parametrize("name", ["social", "sensors"])
+def test_the_first_second_fills_the_window(tmp_path: Path, name: str) -> None:
+    data = generate(tmp_path, Request(1, 20, 4, 10), {"generator": name, **SMALL[name]})
+    times = parquet.read_table(next(iter(data.streams.values())))["t"].to_pylist()
+    assert sum(t < times[0] + 1000 for t in times) == 200
+    assert len(times) == 280
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_generators_with_a_rate_ask_for_one(tmp_path: Path, name: str) -> None:
+    with pytest.raises(InputError, match=f"the generator {name} needs stream.rates"):
+        generate(tmp_path, Request(1, None, 4, 0), {"generator": name})
+
+
+@pytest.mark.parametrize("name", ["sensors", "hubs"])
+def test_shipped_scenarios_have_answers(tmp_path: Path, name: str) -> None:
+    text = shipped()[name].read_text(encoding="utf-8")
+    for words in ('"first", ', ', "worst"', ', "system-x"'):
+        text = text.replace(words, "")
+    path = tmp_path / f"{name}.toml"
+    path.write_text(text, encoding="utf-8")
+    for query in shipped()[name].parent.glob("*.rq"):
+        (tmp_path / query.name).write_text(query.read_text(encoding="utf-8"), encoding="utf-8")
+    report = compare(read(path, quick=True))
+    assert report["failed"] == []
+    assert all(result["answers"] > 0 for result in report["results"])
+
+
+@pytest.mark.needs_shared_data
+def test_citybench(tmp_path: Path) -> None:
+    from cqels_opt.bench.citybench import SERVICES
+
+    parameters = {"generator": "citybench", "streams": ["AarhusTrafficData182955", "AarhusWeatherData0"], "rows": 10}
+    data = generate(tmp_path, Request(1, None, 0, 0), parameters)
+    rows = parquet.read_table(data.streams[SERVICES + "AarhusTrafficData182955"]).to_pylist()
+    assert len(rows) == 10 * 2 * 4  # speed and vehicles, four triples each
+    assert len({row["g"] for row in rows}) == 10
+    weather = parquet.read_table(data.streams[SERVICES + "AarhusWeatherData0"]).to_pylist()
+    assert '"18"^^<http://www.w3.org/2001/XMLSchema#double>' in {row["o"] for row in weather}
+    with pytest.raises(InputError, match="has no service Nowhere"):
+        generate(tmp_path / "b", Request(1, None, 0, 0), {"generator": "citybench", "streams": ["Nowhere"]})

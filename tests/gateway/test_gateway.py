@@ -1,0 +1,244 @@
+"""Gateways: what comes is in the live folder before it is acknowledged; a kill anywhere loses nothing; bad messages are kept apart."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from websockets.sync.server import ServerConnection, serve
+
+from cqels_opt.cli import main
+from cqels_opt.errors import InputError
+from cqels_opt.gateway import LiveFolder, Told, gateway, make_source
+from cqels_opt.gateway.sources import Put, Received
+from cqels_opt.rdf.payloads import payload_of
+from cqels_opt.rdf.streams import read_stream
+
+EX = "http://ex.org/"
+
+
+def message(number: int) -> bytes:
+    return json.dumps({"s": f"<{EX}{number}>", "p": f"<{EX}p>", "o": f'"{number}"', "t": number}).encode()
+
+
+def found(folder: Path) -> list[tuple[str, int]]:
+    """(subject, time) of the elements of a live folder, as a run reads them: in the order of the names."""
+    files = sorted(file for file in folder.iterdir() if file.name[0] not in "._")
+    return [(row["s"], row["t"]) for file in files for batch in read_stream(file) for row in batch.to_pylist()]
+
+
+class Broker:
+    """Keeps messages until they are acknowledged, as a broker does for a session that lasts."""
+
+    def __init__(self, values: Sequence[bytes]) -> None:
+        self.kept = dict(enumerate(values))
+        self.acknowledged: list[int] = []
+        self.told: list[str | None] = []
+
+    def read(self, put: Put, position: str | None, stop: threading.Event) -> None:
+        self.told.append(position)
+        for number, value in list(self.kept.items()):
+            put(Received(value, 1000 + number, lambda n=number: self._done(n), f"at {number}"))  # type: ignore[misc]
+
+    def _done(self, number: int) -> None:
+        self.acknowledged.append(number)
+        del self.kept[number]
+
+    def close(self) -> None:
+        """Nothing to leave."""
+
+
+def moved(broker: Broker, folder: LiveFolder) -> Told:
+    return gateway(broker, folder, threading.Event(), every=0.01)
+
+
+def test_what_comes_is_written_then_acknowledged(tmp_path: Path) -> None:
+    broker = Broker([message(i) for i in range(50)])
+    folder = LiveFolder(tmp_path / "live", payload_of("json"))
+    told = moved(broker, folder)
+    assert (told.messages, told.elements, told.refused) == (50, 50, 0)
+    assert found(folder.path) == [(f"<{EX}{i}>", i) for i in range(50)]
+    assert broker.acknowledged == list(range(50))
+    assert folder.position == "at 49"
+
+
+def test_bad_messages_are_kept_with_their_reason(tmp_path: Path) -> None:
+    broker = Broker([message(1), b"junk\xff", message(2)])
+    folder = LiveFolder(tmp_path / "live", payload_of("json"))
+    told = moved(broker, folder)
+    assert (told.messages, told.elements, told.refused) == (3, 2, 1)
+    assert [s for s, _ in found(folder.path)] == [f"<{EX}1>", f"<{EX}2>"]
+    (line,) = (tmp_path / "live" / "_refused.jsonl").read_text().splitlines()
+    said = json.loads(line)
+    assert (said["received"], said["value"]) == (1001, "junk\\xff")
+    assert said["reason"].startswith("is not ")
+    assert broker.kept == {}  # it would come again for ever
+
+
+class Killed(BaseException):
+    """As if the process had gone."""
+
+
+@pytest.mark.parametrize("at", ["before", "half", "written"])
+def test_a_kill_anywhere_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: str) -> None:
+    """Before the file, with half of it, or between it and the acknowledgement: the next gateway has all, twice only in the last case."""
+    broker = Broker([message(i) for i in range(5)])
+    folder = LiveFolder(tmp_path / "live", payload_of("json"))
+    write = LiveFolder.write
+
+    def dying(self: LiveFolder, values: Sequence[bytes], times: Sequence[int], position: str | None = None) -> tuple[int, int]:
+        if at == "half":
+            (self.path / ".00000000000000000007.ndjson.part").write_bytes(message(0)[:20])
+        if at == "written":
+            write(self, values, times, position)
+        raise Killed
+
+    monkeypatch.setattr(LiveFolder, "write", dying)
+    with pytest.raises(Killed):
+        moved(broker, folder)
+    monkeypatch.undo()
+    assert broker.acknowledged == []
+    again = LiveFolder(tmp_path / "live", payload_of("json"))
+    assert moved(broker, again).elements == 5
+    assert found(again.path) == [(f"<{EX}{i}>", i) for i in range(5)] * (2 if at == "written" else 1)
+    assert not list(again.path.glob(".*.part"))
+    assert broker.told == [None, "at 4" if at == "written" else None]
+
+
+def test_names_rise_also_where_the_clock_does_not_and_files_were_cleared_away(tmp_path: Path) -> None:
+    folder = LiveFolder(tmp_path, payload_of("json"), clock=lambda: 5.0)
+    for number in range(3):
+        folder.write([message(number)], [0])
+    names = sorted(file.name for file in tmp_path.glob("*.ndjson"))
+    assert names == [f"{n:020}.ndjson" for n in (5_000_000, 5_000_001, 5_000_002)]
+    later = LiveFolder(tmp_path, payload_of("json"), clock=lambda: 1.0)
+    later.write([message(3)], [0])
+    assert found(tmp_path) == [(f"<{EX}{i}>", i) for i in range(4)]
+
+
+@given(
+    st.lists(st.lists(st.tuples(st.integers(0, 2), st.sampled_from([None, "g", "h"]), st.integers(0, 2)), max_size=4), max_size=5)
+)
+def test_an_element_stays_one(
+    tmp_path_factory: pytest.TempPathFactory, messages: list[list[tuple[int, str | None, int]]]
+) -> None:
+    """The triples of a message with one graph and time are one element of the file, and those of others are not in it."""
+    path = tmp_path_factory.mktemp("live")
+    values = [
+        json.dumps(
+            [
+                {"s": f"<{EX}{s}>", "p": f"<{EX}p>", "o": f"<{EX}{i}>", "t": t, **({"g": f"<{EX}{g}{i}>"} if g else {})}
+                for s, g, t in rows
+            ]
+        ).encode()
+        for i, rows in enumerate(messages)
+    ]
+    elements, refused = LiveFolder(path, payload_of("json")).write(values, [0] * len(values))
+    expected: dict[tuple[int, str | None, int], list[str]] = {}
+    for i, rows in enumerate(messages):
+        for s, g, t in rows:
+            expected.setdefault((i, g, t), []).append(f"<{EX}{s}>")
+    assert (elements, refused) == (len(expected), sum(not rows for rows in messages))
+    got: dict[int, list[str]] = {}
+    for file in path.glob("*.ndjson"):
+        for batch in read_stream(file):
+            for row in batch.to_pylist():
+                got.setdefault(row["element"], []).append(row["s"])
+    assert sorted(map(sorted, got.values())) == sorted(map(sorted, expected.values()))
+
+
+def test_a_damaged_position_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / ".position.json").write_text("{")
+    with pytest.raises(InputError, match=r"\.position\.json: it is damaged"):
+        _ = LiveFolder(tmp_path, payload_of("json")).position
+
+
+# ------------------------------------------------------------------ the protocols that need no broker
+def until(folder: LiveFolder, url: str, elements: int, send: str | None = None) -> Told:
+    """Runs a gateway until it has so many elements."""
+    stop = threading.Event()
+
+    def enough(told: Told) -> None:
+        if told.elements >= elements:
+            stop.set()
+
+    return gateway(make_source(url, send=send), folder, stop, 0.05, enough)
+
+
+def test_a_web_socket_that_closes_is_opened_again(tmp_path: Path) -> None:
+    heard: list[str] = []
+
+    def serves(socket: ServerConnection) -> None:
+        heard.append(str(socket.recv()))
+        first = len(heard) * 10
+        for number in range(first, first + 3):
+            socket.send(message(number).decode() if number % 2 else message(number))
+        if len(heard) > 1:
+            socket.recv()  # stays open
+
+    with serve(serves, "127.0.0.1", 0) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        folder = LiveFolder(tmp_path, payload_of("json"))
+        told = until(folder, f"ws://127.0.0.1:{server.socket.getsockname()[1]}/", 6, send="hello")
+    assert told.elements == 6
+    assert heard == ["hello", "hello"]
+    assert [t for _, t in found(tmp_path)] == [10, 11, 12, 20, 21, 22]
+
+
+@contextmanager
+def events(total: int, at_once: int) -> Iterator[tuple[str, list[str | None]]]:
+    """A server of events with ids, which goes on after the one that it is told, and ends each answer after some."""
+    asked: list[str | None] = []
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            last = self.headers.get("Last-Event-ID")
+            asked.append(last)
+            self.send_response(200)
+            self.send_header("Content-Type", "text/event-stream")
+            self.end_headers()
+            begin = int(last) + 1 if last else 0
+            for number in range(begin, min(total, begin + at_once)):
+                self.wfile.write(b"id: %d\ndata: %s\n\n" % (number, message(number)))
+
+        def log_message(self, *_: object) -> None:
+            """Says nothing."""
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/events", asked
+        server.shutdown()
+
+
+def test_events_go_on_after_the_last_one_that_was_written(tmp_path: Path) -> None:
+    with events(total=9, at_once=2) as (url, asked):
+        until(LiveFolder(tmp_path, payload_of("json")), url, 4)
+        before = len(found(tmp_path))
+        asked.clear()
+        until(LiveFolder(tmp_path, payload_of("json")), url, 9 - before)
+        assert asked[0] == str(before - 1)
+    assert [t for _, t in found(tmp_path)] == list(range(9))
+
+
+@pytest.mark.parametrize(
+    ("url", "complaint"),
+    [
+        ("ftp://host/x", "is no source of a gateway: write mqtt://"),
+        ("mqtt://127.0.0.1:1", "it names no topic"),
+        ("mqtt://127.0.0.1:1/topic", "Connection refused"),
+        ("ws://127.0.0.1:1/", "Connection refused"),
+        ("http://127.0.0.1:1/", "Connection refused"),
+    ],
+)
+def test_a_wrong_place_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str], url: str, complaint: str) -> None:
+    assert main(["gateway", url, str(tmp_path / "live")]) == 2
+    said = capsys.readouterr().err
+    assert complaint in said
+    assert said.count("\n") == 1

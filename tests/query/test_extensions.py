@@ -1,0 +1,132 @@
+"""Functions that a user registers: as values and as columns, their errors, and what cannot be registered."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cqels_opt import register_function
+from cqels_opt.errors import InputError, QueryError
+from cqels_opt.query import extensions
+from cqels_opt.query.algebra import Call, Variable
+from cqels_opt.query.columns import Items
+from cqels_opt.query.evaluate import compile_condition, compile_expression
+from cqels_opt.query.extensions import called_once, extension
+from cqels_opt.query.numeric import ExpressionError
+
+IRI = "http://ex.org/f"
+XSD = "http://www.w3.org/2001/XMLSchema#"
+X, Y = Variable("x"), Variable("y")
+
+
+@pytest.fixture(autouse=True)
+def forgotten() -> Iterator[None]:
+    yield
+    extensions._KNOWN.pop(f"<{IRI}>", None)
+
+
+def value(*arguments: str) -> str | None:
+    found = extension(f"<{IRI}>")
+    assert found is not None
+    return called_once(found, *arguments)
+
+
+def integer(n: int) -> str:
+    return f'"{n}"^^<{XSD}integer>'
+
+
+def test_values_come_as_numbers_and_terms() -> None:
+    seen: list[tuple[Any, ...]] = []
+
+    def f(*arguments: Any) -> int:
+        seen.append(arguments)
+        return len(arguments)
+
+    register_function(IRI, f, arguments=(0, None))
+    assert value(integer(3), f'"1.5"^^<{XSD}double>', '"a"', "<http://ex.org/a>", f'"true"^^<{XSD}boolean>') == integer(5)
+    assert seen == [(3, 1.5, '"a"', "<http://ex.org/a>", True)]
+
+
+@pytest.mark.parametrize(
+    ("result", "expected"),
+    [
+        (1.5, f'"1.5E0"^^<{XSD}double>'),
+        (True, f'"true"^^<{XSD}boolean>'),
+        ("<http://ex.org/b>", "<http://ex.org/b>"),
+        ('"x"@EN', '"x"@en'),
+    ],
+)
+def test_results_are_numbers_and_terms(result: object, expected: str) -> None:
+    register_function(IRI, lambda x: result, arguments=1)
+    assert value(integer(1)) == expected
+
+
+@pytest.mark.parametrize("result", [None, float("nan"), "no term", [], ZeroDivisionError(), KeyError("x"), TypeError("x")])
+def test_what_is_no_value_is_an_error_of_the_expression(result: object) -> None:
+    def f(x: object) -> object:
+        if isinstance(result, Exception):
+            raise result
+        return result
+
+    register_function(IRI, f, arguments=1)
+    row = {"x": integer(1)}
+    with pytest.raises(ExpressionError):
+        compile_expression(Call(f"<{IRI}>", (X,)))(row)
+    assert not compile_condition(Call(f"<{IRI}>", (X,)))(row)
+
+
+def test_a_function_of_columns() -> None:
+    seen: list[list[float]] = []
+
+    def f(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        seen.append(a.tolist())
+        return np.where(b > 0, a / np.maximum(b, 1), np.nan)
+
+    register_function(IRI, f, arguments=2, columns=True)
+    found = extension(f"<{IRI}>")
+    assert found is not None
+    column = found.column(Items([1, None, 3, 4]), Items([2, 2, 0, 1]))
+    assert column.items() == [0.5, None, None, 4.0]
+    assert seen == [[1, 3, 4]]  # rows with an error are kept from it
+
+
+def test_a_function_of_columns_that_loses_rows_is_said_so() -> None:
+    register_function(IRI, lambda a: a[:1], arguments=1, columns=True)
+    found = extension(f"<{IRI}>")
+    assert found is not None
+    with pytest.raises(InputError, match="results for 2 rows"):
+        found.column(Items([1, 2]))
+
+
+def test_it_is_registered_where_it_is_unpacked() -> None:
+    register_function(IRI, abs, arguments=1)
+    packed = pickle.dumps(extension(f"<{IRI}>"))
+    del extensions._KNOWN[f"<{IRI}>"]
+    pickle.loads(packed)
+    assert value(integer(-3)) == integer(3)
+
+
+def test_the_number_of_arguments_is_checked() -> None:
+    register_function(IRI, max, arguments=(2, 3))
+    with pytest.raises(QueryError, match="takes 2 to 3 arguments, not 1"):
+        compile_expression(Call(f"<{IRI}>", (X,)))
+    with pytest.raises(QueryError, match="is not supported"):
+        compile_expression(Call("<http://ex.org/nothing>", (X, Y)))
+
+
+@pytest.mark.parametrize(
+    ("iri", "options", "message"),
+    [
+        ("f", {"arguments": 1}, "no absolute IRI"),
+        (IRI, {"arguments": (2, 1)}, "cannot take 2 to 1"),
+        (IRI, {"arguments": 1, "cost": 0.0}, "cannot cost 0"),
+        ("http://w3id.org/rsp/rspu#add", {"arguments": 2}, "this project's own"),
+    ],
+)
+def test_what_cannot_be_registered(iri: str, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        register_function(iri, abs, **options)
