@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from rich.console import Console
 
 from cqels_opt.adaptive_join import AdaptiveJoin, JoinRun
 from cqels_opt.bench import apart
-from cqels_opt.bench.contenders import empty_folder, median
+from cqels_opt.bench.apart import empty_folder
 from cqels_opt.bench.rivals.jobs import PLANNER
 from cqels_opt.bench.screen import console, table
 from cqels_opt.errors import RunError
