@@ -358,10 +358,9 @@ def test_a_limit_ends_the_query_and_not_the_job(spark: SparkSession, engine: cq.
     spark.conf.set("spark.sql.adaptive.enabled", "true")
     limited = engine.adaptive(MET, sink, tmp_path / "one", limits=cq.Limits(rows=1))
     both = cq.together(limited, engine.adaptive(MET, other, tmp_path / "two"))
-    both(frame_of(spark, ROWS[:20]), 0)
     with pytest.warns(RuntimeWarning, match="rows of answers in a micro-batch, more than the limit of 1"):
-        both(frame_of(spark, ROWS[20:60]), 1)
-    both(frame_of(spark, ROWS[60:]), 2)
+        for number, part in enumerate((ROWS[:20], ROWS[20:60], ROWS[60:])):
+            both(frame_of(spark, part), number)
     assert spark.conf.get("spark.sql.adaptive.enabled") == "true"
     spark.conf.set("spark.sql.adaptive.enabled", str(before))
     assert sum(len(rows) for rows in sink.batches.values()) <= 1
