@@ -15,7 +15,7 @@ help:
 	@echo "make setup    .venv with everything, and a check that Java >= 17 is there"
 	@echo "make demo     continuous queries over real departures and weather  (DEMO='--all': the whole year)"
 	@echo "make test     every test that needs no service beside Spark         (TESTS=tests/plans: a part)"
-	@echo "make test-services   tests against servers that it builds (with Go) and starts on loopback"
+	@echo "make test-services   tests against an S3 server that it builds (with Go), and in a browser that it installs"
 	@echo "make lint     ruff and mypy --strict"
 	@echo "make docs     the documentation as a site that needs no network, in site/"
 	@echo "make bench    the report's evaluation, small, as evaluation.html      (BENCH='--list': all scenarios; BENCH=evaluation: at full size)"
@@ -62,6 +62,8 @@ $(S3):
 	@mv "$(dir $@)versitygw" "$@"
 
 test-services: setup $(S3)
+	@$(PY) -m pip install -qq --disable-pip-version-check -e '.[services]'
+	@$(PY) tests/services/browser.py
 	@CQELS_OPT_S3_SERVER="$(abspath $(S3))" $(PY) -m pytest tests/services
 
 lint: $(STAMP)

@@ -48,12 +48,21 @@ VALUES: Mapping[str, Callable[[Row], float]] = {
 TIMES = ("TIMESTAMP", "timestamp", "updatetime")
 
 
-def lift(folder: Path, request: Request, *, streams: list[str], source: str | None = None, rows: int | None = None) -> Data:
+def lift(
+    folder: Path,
+    request: Request,
+    *,
+    streams: list[str],
+    source: str | None = None,
+    since: str | None = None,
+    rows: int | None = None,
+) -> Data:
     """Some of the streams, by their names, of the benchmark's folder ``source`` (default: the data set ``citybench``).
 
-    ``rows`` keeps only so many of each.
+    ``since``, a date, leaves out what is before it; ``rows`` keeps only so many of each.
     """
     place = request.folder / source if source is not None else real_data("citybench")
+    begin = _time(since, "data.since") if since is not None else None
     repository = _found(place, "static", "SensorRepository.n3")
     static = folder / "static.nt"
     observes = _static(repository, static)
@@ -63,7 +72,7 @@ def lift(folder: Path, request: Request, *, streams: list[str], source: str | No
         if properties is None:
             raise InputError(f"data.streams: {repository} has no service {name}")
         files[SERVICES + name] = folder / f"{name}.parquet"
-        elements += _stream(_found(place, "streams", f"{name}.stream"), name, properties, files[SERVICES + name], rows)
+        elements += _stream(_found(place, "streams", f"{name}.stream"), name, properties, files[SERVICES + name], begin, rows)
     return Data(files, (static,), {}, f"CityBench: {len(files)} streams, {elements:,} elements")
 
 
@@ -96,16 +105,17 @@ def _static(repository: Path, to: Path) -> dict[str, dict[str, str]]:
     return found
 
 
-def _stream(path: Path, name: str, properties: Mapping[str, str], to: Path, rows: int | None) -> int:
+def _stream(path: Path, name: str, properties: Mapping[str, str], to: Path, begin: int | None, rows: int | None) -> int:
     """Writes a stream, in order of time; returns its number of elements."""
     columns: dict[str, list[Any]] = {key: [] for key in "spotg"}
     number = 0
-    for number, (t, row) in enumerate(sorted(_rows(path, rows), key=lambda item: item[0]), 1):
+    for number, (t, row) in enumerate(sorted(_rows(path, begin, rows), key=lambda item: item[0]), 1):
         for observed, kind in sorted(properties.items()):
-            if kind not in VALUES:
+            found = _value(path, number, row, kind)
+            if found is None:
                 continue
             observation = f"<{SERVICES}{name}/{number}/{kind}>"
-            value = f'"{VALUES[kind](row):g}"^^<{_DOUBLE}>'
+            value = f'"{found:g}"^^<{_DOUBLE}>'
             triples = (
                 (_TYPE, f"<{SSN}Observation>"),
                 (SSN + "observedBy", f"<{SERVICES}{name}>"),
@@ -121,14 +131,34 @@ def _stream(path: Path, name: str, properties: Mapping[str, str], to: Path, rows
     return number
 
 
-def _rows(path: Path, most: int | None) -> Iterator[tuple[int, Row]]:
+def _value(path: Path, number: int, row: Row, kind: str) -> float | None:
+    """What a row says of a property; None where it says nothing (an empty cell), or we do not know how it would."""
+    if kind not in VALUES:
+        return None
+    try:
+        return VALUES[kind](row)
+    except (KeyError, ValueError) as error:
+        if "" in row.values():
+            return None
+        raise DataError(f"{path}: row {number}: no value for {kind}: {error}") from error
+
+
+def _rows(path: Path, begin: int | None, most: int | None) -> Iterator[tuple[int, Row]]:
+    kept = 0
     with _opened(path) as file:
-        for number, row in enumerate(csv.DictReader(file)):
-            if most is not None and number >= most:
+        for number, row in enumerate(csv.DictReader(file), 2):
+            if most is not None and kept >= most:
                 return
-            text = next((row[name] for name in TIMES if row.get(name)), None)
-            try:
-                time = datetime.fromisoformat(text or "")
-            except ValueError as error:
-                raise DataError(f"{path}:{number + 2}: no time in {' or '.join(TIMES)}: {text!r}") from error
-            yield int(time.replace(tzinfo=UTC).timestamp() * 1000), row
+            text = next((row[name] for name in TIMES if row.get(name)), "")
+            time = _time(text, f"{path}:{number}")
+            if begin is None or time >= begin:
+                kept += 1
+                yield time, row
+
+
+def _time(text: str, place: str) -> int:
+    """Milliseconds of a time without a zone, which is UTC."""
+    try:
+        return int(datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp() * 1000)
+    except ValueError as error:
+        raise DataError(f"{place}: no time: {text!r}") from error

@@ -26,6 +26,7 @@ from cqels_opt.bench import (
     recovery,
     skew,
     soak,
+    star,
     stores,
     sub_results,
     tables,
@@ -84,6 +85,7 @@ STUDIES = {
     "csrbench": Study(
         "CSRBench in three languages at every t0, next to what real engines answered", csrbench.study, csrbench.show
     ),
+    "rdf-star": Study("RDF-star next to reification: bytes, milliseconds, and the e-health query", star.study, star.show),
     "profile": Study("Where the milliseconds of a batch go", profile.study, profile.show),
 }
 

@@ -29,6 +29,8 @@ from cqels_opt.options import (
     GatewayOptions,
     LoadOptions,
     RunOptions,
+    TraceOptions,
+    parse_address,
     parse_batch,
     parse_bytes,
     parse_duration,
@@ -63,6 +65,7 @@ def make_parser() -> argparse.ArgumentParser:
 
     run = _command(commands, "run", "run a continuous query over streams and static data")
     _query_arguments(run)
+    _ui_argument(run, "show the trace as a page while it runs, and metrics for Prometheus at /metrics (0: any free port)")
 
     explain = _command(commands, "explain", "show the plans with their estimates, without running")
     _query_arguments(explain)
@@ -91,6 +94,8 @@ def make_parser() -> argparse.ArgumentParser:
     trace = _command(commands, "trace", "what a trace file says: plans, switches and why, slow batches")
     trace.add_argument("trace", metavar="FILE.jsonl")
     trace.add_argument("--html", metavar="OUT.html", help="write a self-contained page instead")
+    trace.add_argument("--follow", action="store_true", help="the file of a running job: show what comes, until Ctrl-C")
+    _ui_argument(trace, "with --follow: show it as a page too")
 
     calibrate = _command(commands, "calibrate", "measure on this machine what the cost model counts, for later runs")
     calibrate.add_argument("--show", action="store_true", help="only show the constants in use, and where they come from")
@@ -241,6 +246,10 @@ def _query_arguments(parser: argparse.ArgumentParser) -> None:
     _master_argument(how)
 
 
+def _ui_argument(parser: argparse.ArgumentParser, what: str) -> None:
+    parser.add_argument("--ui", type=_type(parse_address), metavar="[HOST:]PORT", help=what)
+
+
 def _graph_argument(parser: argparse._ActionsContainer) -> None:
     parser.add_argument(
         "--graph", nargs=2, action="append", default=[], metavar=("IRI", "PATH"), help="static data of a named graph"
@@ -315,6 +324,7 @@ def run_options(words: argparse.Namespace) -> RunOptions:
         out=None if words.out.startswith(SCHEME) else _out(words.out),
         out_folder=not words.out.startswith(SCHEME) and _is_folder(words.out),
         follow=words.follow,
+        ui=getattr(words, "ui", None),
         master=words.master,
         debug=words.debug,
     )
@@ -424,6 +434,21 @@ def gateway_options(words: argparse.Namespace) -> GatewayOptions:
 def calibrate_options(words: argparse.Namespace) -> CalibrateOptions:
     """The options of `calibrate`."""
     return CalibrateOptions(words.show, not words.no_spark, words.master, words.debug)
+
+
+def trace_options(words: argparse.Namespace) -> TraceOptions:
+    """The options of `trace`. A file that is followed need not be there yet."""
+    file = new_file(words.trace, "trace") if words.follow else existing_file(words.trace, "trace")
+    html = new_file(words.html, "--html") if words.html is not None else None
+    if html and words.follow:
+        raise InputError(
+            "--html: a page is written of what is there; leave --follow out, or give --ui PORT for a page that follows"
+        )
+    if words.ui and not words.follow:
+        raise InputError("--ui: it is for a trace that grows: add --follow, or write a page with --html OUT.html")
+    if html and html.resolve() == file.resolve():
+        raise InputError(f"--html {html}: the file is given twice, and would be overwritten")
+    return TraceOptions(file, html, words.follow, words.ui)
 
 
 def bench_options(words: argparse.Namespace) -> BenchOptions:

@@ -128,25 +128,16 @@ def _store(words: Namespace) -> int:
 
 
 def _trace(words: Namespace) -> int:
-    file = arguments.existing_file(words.trace, "trace")
-    html = arguments.new_file(words.html, "--html") if words.html is not None else None
-    from cqels_opt.trace.records import read_trace
+    from cqels_opt.trace import command
 
-    records = list(read_trace(file))
-    if html:
-        from cqels_opt.trace.page import trace_page
-
-        html.write_text(trace_page(records, file.name), encoding="utf-8")
-        print(f"page: {html}", file=sys.stderr)
-        return DONE
-    from rich.console import Console
-
-    from cqels_opt.trace.terminal import show_trace
-
-    console = Console()
-    with console.capture() as view:  # written by ourselves: rich ends the process where the reader of a pipe has left
-        show_trace(records, console)
-    sys.stdout.write(view.get())
+    options = arguments.trace_options(words)
+    if options.html:
+        command.write_page(options.file, options.html)
+        print(f"page: {options.html}", file=sys.stderr)
+    elif options.follow:
+        command.follow_file(options.file, options.ui)
+    else:
+        sys.stdout.write(command.summary(options.file))  # by ourselves: rich ends the process where the reader of a pipe has left
     return DONE
 
 

@@ -44,6 +44,7 @@ from cqels_opt.spark.sinks import FileSink, StreamSink
 from cqels_opt.spark.stream import MOST_BYTES, StreamRun, chunk_stream, folder_stream
 from cqels_opt.spark.tasks import settle
 from cqels_opt.trace.records import TraceRecord
+from cqels_opt.trace.server import shown
 from cqels_opt.windows.frontier import Frontier, Partition
 from cqels_opt.windows.replay import DEFAULT_BATCH, BatchSize, ReplayPlan, ReplaySource, cut
 
@@ -54,8 +55,13 @@ Watcher = Callable[[Sequence[TraceRecord]], None]
 def run(options: RunOptions, watch: Watcher | None = None) -> Summary:
     """Runs a query over files to their end, or over folders or topics until it is stopped. ``watch`` is told each batch's records."""
     kafka = options.packages or CONNECTOR if options.topics or options.out_topic else None
-    with _workplace(options.checkpoint) as folder, _session(options.master, folder, options.debug, kafka) as spark:
-        return in_session(spark, options, folder, watch).summary
+    title, earlier = ", ".join(path.name for path in options.queries), options.trace if options.checkpoint is not None else None
+    with (
+        _workplace(options.checkpoint) as folder,
+        shown(title, options.ui, earlier) as trace,
+        _session(options.master, folder, options.debug, kafka) as spark,
+    ):
+        return in_session(spark, options, folder, _watching(watch, trace.add if trace else None)).summary
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,8 @@ from cqels_opt.commands import in_session
 from cqels_opt.options import Batch, DemoOptions, RunOptions
 from cqels_opt.outcomes import Summary
 from cqels_opt.spark.session import SparkSession, make_session
-from cqels_opt.trace.history import clock, histories
+from cqels_opt.trace.figures import clock
+from cqels_opt.trace.history import histories
 from cqels_opt.trace.page import trace_page
 from cqels_opt.trace.records import read_trace
 from cqels_opt.trace.terminal import show_plans

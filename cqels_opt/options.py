@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from cqels_opt.errors import InputError
 from cqels_opt.topics import KafkaTopic
@@ -29,6 +29,13 @@ JOINS = ("auto", "probe", "partitioned", "shuffle-hash", "sort-merge", "broadcas
 TIME_PREDICATE = "http://www.w3.org/ns/prov#generatedAtTime"
 
 _IRI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[^\x00-\x20<>\"{}|^`\\]*")
+
+
+class Address(NamedTuple):
+    """Where a page is served."""
+
+    host: str
+    port: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +89,7 @@ class RunOptions:
     out: Path | None = None
     out_folder: bool = False
     follow: bool = False
+    ui: Address | None = None
     master: str | None = None
     debug: bool = False
     more: tuple[Path, ...] = ()
@@ -140,6 +148,16 @@ class CalibrateOptions:
     spark: bool = True
     master: str | None = None
     debug: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TraceOptions:
+    """`trace`: the file, the page to be written, or whether it is followed as it grows, and where it is then served as a page."""
+
+    file: Path
+    html: Path | None = None
+    follow: bool = False
+    ui: Address | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,6 +220,16 @@ def parse_bytes(text: str) -> int:
     if found is None:
         raise InputError(f"{text!r} is no size: write a number of bytes, or 500k, 64M, 4G")
     return int(found[1]) << {"": 0, "k": 10, "M": 20, "G": 30}[found[2]]
+
+
+def parse_address(text: str) -> Address:
+    """``PORT`` on this machine alone (127.0.0.1), or ``HOST:PORT``; an IPv6 address in square brackets."""
+    host, colon, port = text.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]") if host.startswith("[") and host.endswith("]") else host
+    bare = not text.startswith("[") and ":" in host
+    if not re.fullmatch(r"\d{1,5}", port) or int(port) > 65535 or (colon and not host) or bare:
+        raise InputError(f"{text!r} is no address: write PORT, HOST:PORT or [IPV6]:PORT, with a port up to 65535")
+    return Address(host or "127.0.0.1", int(port))
 
 
 def parse_iri(text: str) -> str:

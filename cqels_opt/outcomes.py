@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from cqels_opt.trace.history import plural
+from cqels_opt.trace.figures import plural
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,13 +37,18 @@ from cqels_opt.plans.statistics import Key, StatisticKey, Statistics
 from cqels_opt.plans.validity import Hinge, hinges
 from cqels_opt.plans.walks import WALKS, Corrections, Walk
 
-State: TypeAlias = "tuple[str, list[float], bool, list[tuple[RelationSet, float]], list[tuple[RelationSet, float, float]]]"
+State: TypeAlias = (
+    "tuple[str, list[float], bool, list[tuple[RelationSet, float]], list[tuple[RelationSet, float, float]], list[str]]"
+)
 """What a restart needs to know of one delta source."""
 
 Learnt: TypeAlias = "Mapping[frozenset[str], float]"
 """Observed rows of sets of relations, by their names."""
 
 MODES = ("adaptive", "static", "first", "worst", "heuristic")
+
+FORMER = 3
+"""So many plans that were chosen before are priced with every batch, for the trace."""
 
 NEAR_TIE = 0.01
 """The current plan is kept unless the cheapest is cheaper by more than this share of its own cost."""
@@ -56,7 +61,8 @@ class Choice:
     ``operators`` and ``estimated`` (rows after each operator) are in the order of execution. ``cost`` is in the cost
     model's unit. ``filters`` are those that each operator evaluates, in this order. ``runner_up`` is the cheapest other plan. ``previous``
     and ``reason`` are empty unless ``switched``. ``assumed`` names the statistics that nobody had observed. ``retained``
-    counts the alternatives in the memo. ``fallback`` says that the block was too large to search and was planned greedily.
+    counts the alternatives in the memo. ``fallback`` says that the block was too large to search and was planned greedily. ``former``
+    are the plans that were chosen before this one, the last one first, with what they would cost now.
     """
 
     source: str
@@ -71,6 +77,7 @@ class Choice:
     assumed: tuple[StatisticKey, ...]
     retained: int
     fallback: bool
+    former: tuple[Ranked, ...] = ()
 
     @property
     def switched(self) -> bool:
@@ -119,6 +126,7 @@ class Optimizer:
         elif mode == "heuristic":
             self._kept = {source: planning.heuristic_order(graph, source) for source in self.sources}
         self._current: dict[str, Plan] = {}
+        self._former: dict[str, tuple[Plan, ...]] = {}
         self._seen: dict[str, NDArray[np.float64]] = {}
         self._estimated: dict[str, dict[RelationSet, tuple[float, float]]] = {}
         self._known: dict[str, Corrections] = {}
@@ -272,7 +280,8 @@ class Optimizer:
 
     # ------------------------------------------------------------------ a restart
     def state(self) -> dict[str, State]:
-        """Each source's current plan, the statistics it was chosen from (NaN: not observed), whether it is kept, feedback, estimates."""
+        """Each source's current plan, the statistics it was chosen from (NaN: not observed), whether it is kept, feedback, estimates,
+        and the plans before."""
         return {
             source: (
                 str(plan),
@@ -280,13 +289,15 @@ class Optimizer:
                 source in self._kept,
                 self._feedback[source].state() if self._feedback else [],
                 [(relations, *found) for relations, found in self._estimated.get(source, {}).items()],
+                [str(former) for former in self._former.get(source, ())],
             )
             for source, plan in self._current.items()
         }
 
     def resume(self, state: Mapping[str, State]) -> None:
         """Goes on from the :meth:`state` of an optimizer of the same block; a plan that this one does not retain is forgotten."""
-        for source, (text, seen, kept, learnt, estimated) in state.items():
+        for source, (text, seen, kept, learnt, estimated, *former) in state.items():  # of before there were these: no last one
+            self._former[source] = tuple(parse_plan(text) for texts in former for text in texts)
             self._estimated[source] = {relations: (rows, factor) for relations, rows, factor in estimated}
             if self._feedback and not self.fallback:
                 self._feedback[source] = Feedback.of(learnt)
@@ -309,6 +320,8 @@ class Optimizer:
         if previous is not None:
             reason = reasons(self._memo, source, previous, chosen.plan, self._seen[source])
             reason += corrected(self._memo, source, self._estimated.get(source, {}))
+            others = (plan for plan in self._former.get(source, ()) if plan not in (previous, chosen.plan))
+            self._former[source] = (previous, *others)[:FORMER]
         self._current[source] = chosen.plan
         if previous is not None or source not in self._seen or self._has_rows(source):
             self._seen[source] = raw
@@ -328,6 +341,11 @@ class Optimizer:
             self.leaves.assumed(source),
             self._memo.retained(source),
             self.fallback,
+            tuple(
+                Ranked(plan, cost)
+                for plan in self._former.get(source, ())
+                if (cost := ranking.cost_of(self._memo, source, plan)) is not None
+            ),
         )
 
     def _select(self, source: str, best: Ranked) -> Ranked:

@@ -33,6 +33,15 @@ def complaint(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
 
 
 USAGE: list[tuple[list[str], str]] = [
+    (["run", "q.rq", "--ui", "home"], "--ui: 'home' is no address: write PORT, HOST:PORT or [IPV6]:PORT"),
+    (["run", "q.rq", "--ui", "70000"], "--ui: '70000' is no address"),
+    (["run", "q.rq", "--ui", "::1:80"], "--ui: '::1:80' is no address"),
+    (["run", "q.rq", "--ui", ":80"], "--ui: ':80' is no address"),
+    (["explain", "q.rq", "--ui", "80"], "unrecognized arguments: --ui 80"),
+    (["trace", "t.jsonl", "--ui", "80"], "--ui: it is for a trace that grows: add --follow"),
+    (["trace", "t.jsonl", "--follow", "--html", "o.html"], "--html: a page is written of what is there"),
+    (["trace", "t.jsonl", "--html", "t.jsonl"], "--html t.jsonl: the file is given twice"),
+    (["trace", "none/t.jsonl", "--follow"], "trace: none/t.jsonl: there is no folder none"),
     ([], "required: COMMAND"),
     (["rum"], "invalid choice: 'rum'"),
     (["run"], "required: QUERY.rq"),
@@ -117,7 +126,7 @@ FILES: list[tuple[list[str], str]] = [
     (["store", "info", "none"], "store: none: No such file or directory"),
     (["trace", "none.jsonl"], "trace: none.jsonl: No such file or directory"),
     (["trace", "live"], "trace: live: it is a folder; a file is expected"),
-    (["trace", "t.jsonl"], "t.jsonl:1: not a trace record: the key 'batch' is absent"),
+    (["trace", "t.jsonl"], "t.jsonl:1: not a trace record that this version reads: the key 'batch' is absent"),
     (["trace", "t.jsonl", "--html", "none/o.html"], "--html: none/o.html: there is no folder none"),
     (["bench", "--json", "none/o.json"], "--json: none/o.json: there is no folder none"),
     (["demo", "--out", "a.nt"], "--out: a.nt: it is a file; a folder is expected"),

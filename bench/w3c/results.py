@@ -8,19 +8,20 @@ from __future__ import annotations
 
 import csv
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 
 from pyoxigraph import QueryBoolean, QueryResultsFormat, RdfFormat, parse_query_results
 from pyoxigraph import parse as parse_rdf
-from rdflib import RDF, Graph, Namespace
+from rdflib import Graph, Namespace
 from rdflib.term import Node
 
 from cqels_opt.errors import InputError
 from cqels_opt.query.values import NUMERIC_TYPES, is_number, value
-from cqels_opt.rdf.terms import canonical, literal_parts
+from cqels_opt.rdf.documents import TermTexts
+from cqels_opt.rdf.terms import canonical, is_triple, literal_parts, triple_parts
 
 Solution = Mapping[str, str]
 Triple = tuple[str, str, str]
@@ -48,15 +49,8 @@ class Result:
 def read_quads(file: Path) -> list[tuple[str, str, str, str | None]]:
     """A file's quads as canonical terms; the graph is None for the default graph."""
     found = parse_rdf(path=str(file), format=RDF_FORMATS[file.suffix], base_iri=file.as_uri(), rename_blank_nodes=True)
-    return [
-        (
-            canonical(str(quad.subject)),
-            str(quad.predicate),
-            canonical(str(quad.object)),
-            None if str(quad.graph_name) == "DEFAULT" else str(quad.graph_name),
-        )
-        for quad in found
-    ]
+    texts = TermTexts()
+    return [quad for read in found for quad in texts.quads(read)]
 
 
 def read_result(file: Path) -> Result:
@@ -70,12 +64,13 @@ def read_result(file: Path) -> Result:
         if isinstance(found, QueryBoolean):
             return Result(boolean=bool(found))
         names = [variable.value for variable in found.variables]
-        return Result(tuple({n: canonical(str(t)) for n in names if (t := row[n]) is not None} for row in found))
+        texts = TermTexts()
+        return Result(tuple({n: texts.text(t) for n in names if (t := row[n]) is not None} for row in found))
     if file.suffix in RDF_FORMATS:
-        graph = Graph().parse(file, publicID=file.as_uri())
-        if (None, RDF.type, _RESULT.ResultSet) in graph:
-            return _result_set(graph)
-        return Result(graph=frozenset((s, p, o) for s, p, o, _ in read_quads(file)))
+        quads = read_quads(file)
+        if any(o == f"<{_RESULT.ResultSet}>" for _, _, o, _ in quads):
+            return _result_set(Graph().parse(file, publicID=file.as_uri()))
+        return Result(graph=frozenset((s, p, o) for s, p, o, _ in quads))
     raise InputError(f"{file.name}: no format of results is written so")
 
 
@@ -127,7 +122,17 @@ _BLANK = "_:"
 def _normal(row: Solution, texts: bool, typed: bool = True) -> Normal:
     if texts:
         return {name: _text(term, typed) for name, term in row.items() if term != '""'}
-    return {name: _value(term) for name, term in row.items()}
+    return {place: found for name, term in row.items() for place, found in _cells(name, term)}
+
+
+def _cells(name: str, term: str) -> Iterator[tuple[str, object]]:
+    """A term, or the parts of a triple term: blank nodes in it are renamed as all others."""
+    if not is_triple(term):
+        yield name, _value(term)
+        return
+    yield name, "<<( )>>"
+    for part, found in zip(("subject", "predicate", "object"), triple_parts(term)):
+        yield from _cells(f"{name} {part}", found)
 
 
 def _value(term: str) -> object:

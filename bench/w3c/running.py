@@ -25,7 +25,7 @@ from cqels_opt.operators.compile import Compiler
 from cqels_opt.operators.local import LocalSink
 from cqels_opt.query.algebra import DefaultGraph, Distinct, InWindow, OrderBy, Project, Query, Slice, Variable, Window
 from cqels_opt.query.parser import parse
-from cqels_opt.rdf.terms import XSD_STRING, TermError, literal
+from cqels_opt.rdf.terms import XSD_STRING, TermError, literal, triple
 from cqels_opt.windows.instants import Policy, Report
 from cqels_opt.windows.replay import BatchSize, ReplaySource, cut
 
@@ -162,13 +162,15 @@ def result_of(lines: list[Mapping[str, Any]]) -> Result:
     return Result(tuple(_solution(line["bindings"]) for line in lines))
 
 
-def _solution(bindings: Mapping[str, Mapping[str, str]]) -> Solution:
+def _solution(bindings: Mapping[str, Mapping[str, Any]]) -> Solution:
     return {name: _term(found) for name, found in bindings.items()}
 
 
-def _term(found: Mapping[str, str]) -> str:
+def _term(found: Mapping[str, Any]) -> str:
     text = found["value"]
     match found["type"]:
+        case "triple":
+            return triple(*(_term(text[name]) for name in ("subject", "predicate", "object")))
         case "uri":
             return f"<{text}>"
         case "bnode":

@@ -20,6 +20,7 @@ from cqels_opt.lod.order import Ids, run_starts, sorted_order
 from cqels_opt.lod.relation import Relation
 from cqels_opt.lod.store import DEFAULT_GRAPH, GRAPHS, PartitionEntry, Store, array_bytes, graph_name
 from cqels_opt.lod.target import finish, load_place
+from cqels_opt.lod.triple_terms import parts_of_terms
 from cqels_opt.rdf.ids import DEFAULT_SEED, encode
 from cqels_opt.rdf.quads import Quad, Quads
 
@@ -40,7 +41,10 @@ class EncodedQuads:
 
 
 def encode_quads(quads: Quads, seed: int) -> EncodedQuads:
-    """Encode quads of canonical terms: each distinct term is hashed once."""
+    """Encode quads of canonical terms: each distinct term is hashed once. What triple terms consist of becomes quads as well."""
+    parts = parts_of_terms(quads.terms)
+    if parts is not None:
+        quads = Quads.concat([quads, parts])
     ids = encode(quads.terms, seed)
     # the last entry stands for a missing graph
     encoded = np.append(ids, DEFAULT_GRAPH)[quads.codes]

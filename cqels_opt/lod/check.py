@@ -113,7 +113,7 @@ def _findings(place: Path | str) -> Iterator[str]:
         except StoreError as error:
             yield str(error)
             continue
-        total += partition.rows
+        total += partition.rows if graph != store.quoted else 0
         if partition.rows != entry.triples:
             yield f"{path / entry.folder} has {partition.rows} triples, {HEADER} says {entry.triples}"
         yield from (f"{path / entry.folder}: {finding}" for finding in _partition_findings(store, graph, predicate, partition))

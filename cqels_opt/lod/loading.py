@@ -31,7 +31,7 @@ from cqels_opt.lod.store import PartitionEntry, array_bytes
 from cqels_opt.rdf.ids import KIND_IRI, KIND_LITERAL, KIND_SHIFT, encode
 from cqels_opt.rdf.static import Failure, Failures, Piece, graph_term, read
 
-_KINDS: Final = KIND_LITERAL - KIND_IRI + 1
+_KINDS: Final = KIND_LITERAL - KIND_IRI + 2  # of hashed ids; the last are triple terms
 
 
 class Slice(NamedTuple):
@@ -224,7 +224,7 @@ def bucket_of(graphs: Ids, predicates: Ids, buckets: int) -> Ids:
 
 def range_of(ids: Ids, ranges: int) -> Ids:
     """The number of each hashed id's range; the ranges (a power of two a kind) follow one another in the order of the ids."""
-    kind = (ids >> KIND_SHIFT) - KIND_IRI
+    kind: Ids = np.minimum((ids >> KIND_SHIFT) - KIND_IRI, _KINDS - 1)
     within = (ids >> (KIND_SHIFT - (ranges.bit_length() - 1))) & (ranges - 1)
     return kind * ranges + within
 

@@ -28,6 +28,8 @@ from cqels_opt.lod.relation import FORMAT as RELATION_FORMAT
 from cqels_opt.lod.relation import HEADER as RELATION_HEADER
 from cqels_opt.lod.relation import VERSION as RELATION_VERSION
 from cqels_opt.lod.relation import Relation
+from cqels_opt.lod.triple_terms import TERMS_GRAPH
+from cqels_opt.rdf.ids import encode_one
 
 GRAPHS: Final = "graphs"
 DEFAULT_GRAPH: Final = 0
@@ -96,6 +98,8 @@ class Store:
         parts = [PartEntry(**entry) for entry in header["dictionary"]]
         self.dictionary = Dictionary.open(self.data / DICTIONARY, parts, source.fetch if source is not None else None)
         self._named: Ids = np.array(sorted(graph for graph in header["graphs"] if graph != DEFAULT_GRAPH), np.int64)
+        #: The graph that tells what triple terms consist of (:mod:`cqels_opt.lod.triple_terms`); none of the named ones.
+        self.quoted = encode_one(TERMS_GRAPH, self.seed)
         self._relations: dict[tuple[int, int], Relation] = {}
 
     @classmethod
@@ -219,7 +223,7 @@ class Store:
             return
         for graph, predicate in self.entries:
             if isinstance(pattern.graph, str):
-                right_graph = graph != DEFAULT_GRAPH
+                right_graph = graph not in (DEFAULT_GRAPH, self.quoted)
             else:
                 right_graph = graph == (DEFAULT_GRAPH if pattern.graph is None else pattern.graph)
             if right_graph and (isinstance(pattern.p, str) or pattern.p == predicate):

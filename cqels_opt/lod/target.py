@@ -23,6 +23,8 @@ from cqels_opt.errors import StoreError
 from cqels_opt.lod.dictionary import DICTIONARY, PartEntry
 from cqels_opt.lod.files import FORMAT, HEADER, VERSION, read_header, sync, text_checksum, write_header
 from cqels_opt.lod.store import DEFAULT_GRAPH, GRAPHS, PartitionEntry, Store
+from cqels_opt.lod.triple_terms import TERMS_GRAPH
+from cqels_opt.rdf.ids import encode_one
 
 _OURS: Final = re.compile(r"(?:loading-|data-)([0-9a-f]{32})|([0-9a-f]{32})\.lock")
 _UNKNOWN: Final = "?"
@@ -144,12 +146,13 @@ def finish(
     is replaced in one step; who has it open keeps what is mapped and learns of the change at the next partition.
     """
     rows = sorted(partitions, key=lambda entry: (entry.graph, entry.predicate))
+    quoted = encode_one(TERMS_GRAPH, seed)
     content: dict[str, Any] = {
         "format": FORMAT,
         "version": VERSION,
         "seed": seed,
-        "triples": sum(entry.triples for entry in rows),
-        "graphs": sorted({DEFAULT_GRAPH, *graphs, *(entry.graph for entry in rows)}),
+        "triples": sum(entry.triples for entry in rows if entry.graph != quoted),
+        "graphs": sorted({DEFAULT_GRAPH, *graphs, *(entry.graph for entry in rows)} - {quoted}),
         "partitions": [list(entry) for entry in rows],
         "dictionary": [asdict(part) for part in sorted(parts, key=lambda part: part.first)],
     }

@@ -11,6 +11,7 @@ import numpy as np
 
 from cqels_opt.lod.relation import Relation, restrict
 from cqels_opt.lod.store import StaticPattern, Store
+from cqels_opt.lod.triple_terms import PARTS, TERMS_GRAPH
 from cqels_opt.operators import program as p
 from cqels_opt.operators.drafts import (
     Above,
@@ -20,6 +21,7 @@ from cqels_opt.operators.drafts import (
     filled,
     mentioned,
     pattern_variables,
+    quotes,
     read_by_node,
     windows_of,
 )
@@ -36,7 +38,7 @@ from cqels_opt.query.scope import seeded
 from cqels_opt.query.scope import variables as read_by
 from cqels_opt.rdf import ids as term_ids
 from cqels_opt.windows.instants import Report
-from cqels_opt.windows.slots import Shape
+from cqels_opt.windows.slots import ANYTHING, Inside, Shape
 
 PAGE = "terms.arrow"
 
@@ -61,6 +63,8 @@ class BlockBuilder:
         self._made_of: dict[int, tuple[list[Part], set[str]]] = {}  # block number -> what its designs are made of, what is read
         self._made = 0
         self._names: dict[str, int] = {}
+        self._quoted = 0
+        self._taken_apart: dict[tuple[a.TriplePattern, a.Source], Part] = {}
         self._static_relations: dict[StaticPattern, Relation] = {}  # what patterns match: merged sources ask more than once
 
     def blocks(self) -> tuple[p.Block, ...]:
@@ -77,10 +81,31 @@ class BlockBuilder:
 
     def static_part(self, pattern: a.TriplePattern, source: a.Source) -> Part:
         """The triples of a static graph that match a pattern, as a relation of its variables."""
+        if quotes(pattern):
+            if (pattern, source) not in self._taken_apart:
+                apart = Draft(self.taken_apart(pattern, source))
+                self._taken_apart[pattern, source] = self._materialised(apart, set(pattern_variables(pattern, source)))
+            return replace(self._taken_apart[pattern, source], name=name_of(pattern.p))
         at = StaticPattern(self._id(pattern.s), self._id(pattern.p), self._id(pattern.o), self._graph(source))
         if at not in self._static_relations:
             self._static_relations[at] = self.store.match(at)
         return Part(name_of(pattern.p), self._static_relations[at], at, 1)
+
+    def taken_apart(self, pattern: a.TriplePattern, source: a.Source) -> list[tuple[a.TriplePattern, a.Source]]:
+        """A static pattern without triple terms that have variables: what they consist of is matched by patterns of its own."""
+        found: list[tuple[a.TriplePattern, a.Source]] = []
+
+        def whole(node: a.Node) -> a.Node:
+            if not isinstance(node, a.TripleTerm):
+                return node
+            self._quoted += 1
+            term = a.Variable(f"_:quoted~{self._quoted}")
+            for name, part in zip(PARTS, (node.s, node.p, node.o)):
+                found.append((a.TriplePattern(term, name, whole(part)), a.NamedGraph(TERMS_GRAPH)))
+            return term
+
+        first = a.TriplePattern(whole(pattern.s), pattern.p, whole(pattern.o))
+        return [(first, source), *found]
 
     # -------------------------------------------------------------- drafts -> blocks
     def finished(self, normal: Normal, outside: set[str]) -> p.Tree:
@@ -135,6 +160,7 @@ class BlockBuilder:
         return Part("graphs", Relation.build({}, np.ones(rows, np.int64)), None, 0)
 
     def _id(self, node: a.Node) -> int | str:
+        assert not isinstance(node, a.TripleTerm)
         return node.name if isinstance(node, a.Variable) else int(term_ids.encode([node], self.store.seed)[0])
 
     def _graph(self, source: a.Source) -> int | str | None:
@@ -199,16 +225,25 @@ class BlockBuilder:
 
     def _in_window(self, pattern: a.TriplePattern, window: str, name: str, as_set: bool, graph: a.Node | None) -> p.Occurrence:
         places: dict[str, int] = {}
-        constants, where = [], []
-        for node in (pattern.s, pattern.p, pattern.o, *([] if graph is None else [graph])):
+
+        def at(node: a.Node) -> tuple[int, int]:
             if isinstance(node, a.Variable):
-                constants.append(0)
-                where.append(places.setdefault(node.name, len(places)))
-            else:
-                constants.append(int(self._id(node)))
-                where.append(-1)
+                return 0, places.setdefault(node.name, len(places))
+            return (ANYTHING if isinstance(node, a.TripleTerm) else int(self._id(node))), -1
+
+        triple = (pattern.s, pattern.p, pattern.o)
+        columns = [at(node) for node in (*triple, *([] if graph is None else [graph]))]
+        inside: list[Inside] = []
+        quoted = [(of, node) for of, node in enumerate(triple) if isinstance(node, a.TripleTerm)]
+        while quoted:
+            of, term = quoted.pop(0)
+            for part, node in enumerate((term.s, term.p, term.o)):
+                if isinstance(node, a.TripleTerm):
+                    quoted.append((len(triple) + len(inside), node))
+                inside.append(Inside(of, part, *at(node)))
         declared = self.windows[window]
-        shape = Shape(declared.stream, tuple(constants), tuple(where))
+        constants, where = zip(*columns)
+        shape = Shape(declared.stream, constants, where, tuple(inside))
         t0 = self.report.origin(window)
         return p.Occurrence(name, declared, t0, shape, tuple(places), as_set)
 

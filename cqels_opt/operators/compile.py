@@ -204,7 +204,9 @@ class Compiler:
     def _matched(self, patterns: Sequence[a.TriplePattern], source: a.Source) -> Normal:
         """The patterns of one source. Where they are matched as a set in windows of the last n elements, whose ends hang on later
         elements, the bag is joined, and each match counts once."""
-        if not self.building.distinct or not isinstance(source, a.InWindow | a.Merged):
+        if not isinstance(source, a.InWindow | a.Merged):
+            return Draft([part for pattern in patterns for part in self.building.taken_apart(pattern, source)])
+        if not self.building.distinct:
             return Draft([(pattern, source) for pattern in patterns])
         draft = Draft([(pattern, self._settled(pattern, source)) for pattern in patterns])
         if draft.moving and any(self.building.windows[name].kind == "last" for name in windows_of(source)):

@@ -78,7 +78,8 @@ class Decision:
             for i, (step, rows) in enumerate(steps)
         )
         runner_up = RunnerUp(str(other.plan), other.cost) if other else None
-        return Delta(self.whole.source, str(self.plan), cost, runner_up, self.switched, self._reason(), operators)
+        former = tuple(RunnerUp(text, f.cost) for f in self.whole.former if (text := str(f.plan)) != str(self.plan))
+        return Delta(self.whole.source, str(self.plan), cost, runner_up, self.switched, self._reason(), operators, former)
 
     def _reason(self) -> tuple[Moved, ...]:
         """The statistics behind a switch; of a delta that is split now, or was, the rows on the heavier side of the cut."""

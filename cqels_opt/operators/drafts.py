@@ -79,12 +79,17 @@ class Above:
 
 def pattern_variables(pattern: a.TriplePattern, source: a.Source) -> list[str]:
     """The variables of a pattern, the graph's included."""
-    nodes: list[a.Node] = [pattern.s, pattern.p, pattern.o]
+    nodes: list[a.Node] = list(pattern.variables)
     if (graph := a.graph_in(source)) is not None:
         nodes.append(graph)
     if isinstance(source, a.InWindow) and source.time is not None:
         nodes.append(source.time)
     return list(dict.fromkeys(n.name for n in nodes if isinstance(n, a.Variable)))
+
+
+def quotes(pattern: a.TriplePattern) -> bool:
+    """Whether a triple term with variables stands in a pattern."""
+    return isinstance(pattern.s, a.TripleTerm) or isinstance(pattern.o, a.TripleTerm)
 
 
 def windows_of(source: a.InWindow | a.Merged) -> tuple[str, ...]:
@@ -148,13 +153,16 @@ def renamed(draft: Draft, names: Mapping[str, str]) -> Draft:
     if not names:
         return draft
 
-    def node(n: a.Node) -> a.Node:
+    def name(n: a.Name) -> a.Name:
         return a.Variable(names[n.name]) if isinstance(n, a.Variable) and n.name in names else n
+
+    def node(n: a.Node) -> a.Node:
+        return a.TripleTerm(node(n.s), node(n.p), node(n.o)) if isinstance(n, a.TripleTerm) else name(n)
 
     def source(s: a.Source) -> a.Source:
         if isinstance(s, a.InWindow) and s.graph is not None:
-            return replace(s, graph=node(s.graph))
-        return a.NamedGraph(node(s.name)) if isinstance(s, a.NamedGraph) else s
+            return replace(s, graph=name(s.graph))
+        return a.NamedGraph(name(s.name)) if isinstance(s, a.NamedGraph) else s
 
     return Draft(
         [(a.TriplePattern(node(t.s), node(t.p), node(t.o)), source(s)) for t, s in draft.patterns],

@@ -6,7 +6,7 @@ Only the texts of terms that neither their id nor the static store tells are kep
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,8 @@ from cqels_opt.operators import cache
 from cqels_opt.operators.rows import Ints
 from cqels_opt.rdf import ids as term_ids
 from cqels_opt.rdf.canonical import canonical_texts
-from cqels_opt.rdf.terms import TermError, canonical, is_literal
+from cqels_opt.rdf.quoted import parts_of, quoted_among
+from cqels_opt.rdf.terms import OPENING, TermError, canonical, is_iri, is_literal, relabelled
 
 BLOCK = 1 << 18  # rows that are encoded at a time
 
@@ -78,6 +79,45 @@ class Texts:
 
 
 @dataclass(slots=True)
+class TripleTerms:
+    """What the triple terms of a batch consist of, as ids, and of those inside them."""
+
+    _ids: list[Ints] = field(default_factory=list)
+    _parts: list[Ints] = field(default_factory=list)  # three rows each
+
+    def add(self, ids: Ints, terms: pa.StringArray, store: str, seed: int, texts: Texts) -> None:
+        """More triple terms, each once; the texts of their parts are kept where they must be."""
+        while len(ids):
+            distinct, index = _dictionary(parts_of(terms))
+            codes = term_ids.encode(distinct, seed)
+            _keep(codes, distinct, store, texts)
+            self._ids.append(ids)
+            self._parts.append(codes[index].reshape(3, -1))
+            ids, terms = codes[term_ids.kinds(codes) == term_ids.KIND_QUOTED], quoted_among(distinct)
+
+    def of(self, ids: Ints) -> Ints:
+        """Subjects, predicates and objects of the ids, three rows; 0 where one is no triple term."""
+        if not self._ids:
+            return np.zeros((3, len(ids)), np.int64)
+        if len(self._ids) > 1:
+            known, first = np.unique(np.concatenate(self._ids), return_index=True)
+            self._ids, self._parts = [known], [np.concatenate(self._parts, axis=1)[:, first]]
+        known, parts = self._ids[0], self._parts[0]
+        order = np.argsort(known)
+        place = order[np.minimum(np.searchsorted(known, ids, sorter=order), len(known) - 1)]
+        return np.where(known[place] == ids, parts[:, place], 0)
+
+
+def _keep(ids: Ints, terms: pa.StringArray, store: str, texts: Texts) -> None:
+    """Keeps the texts that neither their id nor the static store tells."""
+    untold = ~term_ids.is_inline(ids)
+    if store:
+        untold[untold] = ~cache.store(store).contains(ids[untold])
+    if untold.any():
+        texts.add(ids[untold], terms.filter(pa.array(untold)))
+
+
+@dataclass(slots=True)
 class Coded:
     """Rows without their texts: an array a column; ``bad`` rows have a term that cannot be read."""
 
@@ -89,21 +129,31 @@ class Coded:
     late: NDArray[np.bool_]
     terms: tuple[Ints, ...]  # s, p and o, and where they are asked for the names of the elements' graphs
     bad: NDArray[np.bool_]
+    quoted: TripleTerms = field(default_factory=TripleTerms)
 
     def __len__(self) -> int:
         return len(self.t)
 
 
 def coded(
-    blocks: Iterable[pa.Table | pa.RecordBatch], streams: Sequence[str], store: str, seed: int, graphs: bool = False
+    blocks: Iterable[pa.Table | pa.RecordBatch],
+    streams: Sequence[str],
+    store: str,
+    seed: int,
+    graphs: bool = False,
+    quoted: bool = False,
 ) -> tuple[Coded, Texts, list[Rejected]]:
-    """The rows that have a time and a place, the texts that must be kept, and what is said of rows that cannot be read."""
+    """The rows that have a time and a place, the texts that must be kept, and what is said of rows that cannot be read.
+
+    With ``graphs`` the names of the elements' graphs are encoded too, with ``quoted`` triple terms are taken apart.
+    """
     texts, rejected, parts = Texts(), list[Rejected](), list[Coded]()
+    encoding = _Encoding(store, seed, texts, TripleTerms() if quoted else None)
     for rows in _of_size(blocks):
         whole = _whole(rows, streams, rejected)
         if whole.num_rows:
-            parts.append(_coded(whole, streams, store, seed, texts, rejected, graphs))
-    return _together(parts), texts, rejected
+            parts.append(_coded(whole, streams, encoding, rejected, graphs))
+    return replace(_together(parts), quoted=encoding.quoted or TripleTerms()), texts, rejected
 
 
 def _together(parts: Sequence[Coded]) -> Coded:
@@ -156,17 +206,25 @@ def _whole(rows: pa.Table, streams: Sequence[str], rejected: list[Rejected]) -> 
     return rows
 
 
-def _coded(
-    rows: pa.Table, streams: Sequence[str], store: str, seed: int, texts: Texts, rejected: list[Rejected], graphs: bool
-) -> Coded:
+@dataclass(frozen=True, slots=True)
+class _Encoding:
+    """How terms become ids, and what takes their texts."""
+
+    store: str
+    seed: int
+    texts: Texts
+    quoted: TripleTerms | None
+
+
+def _coded(rows: pa.Table, streams: Sequence[str], encoding: _Encoding, rejected: list[Rejected], graphs: bool) -> Coded:
     stream, partition, offset, t, line = (_ints(rows, name) for name in ("stream", "partition", "offset", "t", "line"))
     bad = np.zeros(rows.num_rows, bool)
-    s, p, o = (_encoded(rows, name, store, seed, texts, bad) for name in ("s", "p", "o"))
+    s, p, o = (_encoded(rows, name, encoding, bad) for name in ("s", "p", "o"))
     for row in np.flatnonzero(bad).tolist():
         reason = next(said for name in _WHAT if (said := _reason(rows, name, row)))
         rejected.append(Rejected(streams[stream[row]], int(partition[row]), int(line[row]), reason))
     nameless = np.zeros(rows.num_rows, bool)
-    g = [_encoded(rows, "g", store, seed, texts, nameless)] if graphs else []
+    g = [_encoded(rows, "g", encoding, nameless)] if graphs else []
     return Coded(stream, partition, offset, t, line, rows.column("late").to_numpy().astype(bool), (s, p, o, *g), bad)
 
 
@@ -174,10 +232,10 @@ def _ints(rows: pa.Table, column: str) -> Ints:
     return np.asarray(rows.column(column).to_numpy()).astype(np.int64, copy=False)
 
 
-def _encoded(rows: pa.Table, name: str, store: str, seed: int, texts: Texts, bad: NDArray[np.bool_]) -> Ints:
+def _encoded(rows: pa.Table, name: str, encoding: _Encoding, bad: NDArray[np.bool_]) -> Ints:
     """The ids of a column of terms. Rows whose term cannot stand there are marked as bad; texts to be kept are added."""
     distinct, index = _dictionary(rows.column(name))
-    if pc.any(pc.starts_with(distinct, "_:")).as_py():
+    if pc.any(pc.or_(pc.starts_with(distinct, "_:"), _blank_inside(distinct))).as_py():
         distinct, index = _dictionary(_scoped(rows, name))
     forms: Any = canonical_texts(distinct)
     good: Any = pc.is_valid(forms)
@@ -185,15 +243,15 @@ def _encoded(rows: pa.Table, name: str, store: str, seed: int, texts: Texts, bad
         good = pc.and_(good, pc.fill_null(pc.invert(pc.starts_with(forms, '"')), False))
     if name == "p":
         good = pc.and_(good, pc.fill_null(pc.starts_with(forms, "<"), False))
+    if name in ("p", "g"):
+        good = pc.and_(good, pc.fill_null(pc.invert(pc.starts_with(forms, OPENING)), False))
     ids = np.zeros(len(forms), np.int64)
     which: NDArray[np.bool_] = good.to_numpy(zero_copy_only=False)
     kept = forms if which.all() else forms.filter(good)
-    ids[which] = term_ids.encode(kept, seed)
-    untold = ~term_ids.is_inline(ids[which])
-    if store:
-        untold[untold] = ~cache.store(store).contains(ids[which][untold])
-    if untold.any():
-        texts.add(ids[which][untold], kept.filter(pa.array(untold)))
+    ids[which] = term_ids.encode(kept, encoding.seed)
+    _keep(ids[which], kept, encoding.store, encoding.texts)
+    if encoding.quoted is not None and (triples := term_ids.kinds(ids) == term_ids.KIND_QUOTED).any():
+        encoding.quoted.add(ids[triples], forms.filter(pa.array(triples)), encoding.store, encoding.seed, encoding.texts)
     if not which.all():
         bad |= ~which[index]
     return ids[index]
@@ -214,7 +272,27 @@ def _scoped(rows: pa.Table, name: str) -> Any:
     blank = pc.and_(blank, outside)
     parts: list[Any] = ["_:s", rows.column("stream").combine_chunks().cast(pa.string()), "-"]
     renamed = pc.binary_join_element_wise(pc.binary_join_element_wise(*parts, ""), pc.utf8_slice_codeunits(column, 2), "")
-    return pc.if_else(blank, renamed, column)
+    column = pc.if_else(blank, renamed, column)
+    inside: Any = pc.and_(pc.fill_null(_blank_inside(column), False), outside)
+    if pc.any(inside).as_py():
+        numbers = rows.column("stream").combine_chunks().filter(inside).to_pylist()
+        texts = column.filter(inside).to_pylist()
+        within = [_scoped_inside(text, f"_:s{number}-") for text, number in zip(texts, numbers)]
+        column = pc.replace_with_mask(column, inside, pa.array(within, pa.string()))
+    return column
+
+
+def _blank_inside(terms: Any) -> Any:
+    """Which terms are triple terms that may have a blank node in them."""
+    return pc.and_(pc.starts_with(terms, OPENING), pc.match_substring(terms, "_:"))
+
+
+def _scoped_inside(term: str, scope: str) -> str:
+    """A triple term whose blank nodes belong to their stream; what is none stays as it is, and is refused as such."""
+    try:
+        return relabelled(canonical(term), lambda label: f"{scope}{label[2:]}")
+    except TermError:
+        return term
 
 
 def _reason(rows: pa.Table, name: str, row: int) -> str:
@@ -228,6 +306,6 @@ def _reason(rows: pa.Table, name: str, row: int) -> str:
         return f"the {what} is not an N-Triples term: {error}"
     if name == "s" and is_literal(form):
         return f"the subject {raw} is a literal"
-    if name == "p" and not form.startswith("<"):
+    if name == "p" and not is_iri(form):
         return f"the predicate {raw} is not an IRI"
     return ""

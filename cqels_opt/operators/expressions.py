@@ -41,6 +41,7 @@ _KINDS: Mapping[str, tuple[int, ...]] = {
     "ISIRI": (term_ids.KIND_IRI,),
     "ISBLANK": (term_ids.KIND_BLANK,),
     "ISLITERAL": (term_ids.KIND_LITERAL, term_ids.KIND_INTEGER, term_ids.KIND_DECIMAL, term_ids.KIND_BOOLEAN),
+    "ISTRIPLE": (term_ids.KIND_QUOTED,),
 }
 
 
@@ -226,7 +227,7 @@ def _by_column(rows: Rows, condition: Expression, terms: TermTable) -> tuple[Mas
             return None if inner is None else (~inner[0] & inner[1], inner[1])
         case "||" | "&&":
             return _connected(rows, condition, terms)
-        case "ISIRI" | "ISBLANK" | "ISLITERAL" as kind:
+        case "ISIRI" | "ISBLANK" | "ISLITERAL" | "ISTRIPLE" as kind:
             ids = _column(rows, condition.arguments[0], terms)
             return None if ids is None else (np.isin(ids >> term_ids.KIND_SHIFT, _KINDS[kind]), ids != 0)
         case function if function in _COMPARE:

@@ -7,7 +7,7 @@ gives it. The answer of an ASK is one row, ``true`` or ``false``, at every insta
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import reduce
 from itertools import combinations
 from typing import Final, TypeAlias
@@ -45,11 +45,11 @@ def read_above(query: a.Query) -> set[str]:
     """The variables of the body that the answers are made of."""
     match query.form:
         case a.Construct(template):
-            nodes = [node for triple in template for node in (triple.s, triple.p, triple.o) if isinstance(node, a.Variable)]
+            nodes = [variable for triple in template for variable in triple.variables]
             named = {node.name for node in nodes if not _blank(node)}
             return named if not any(map(_blank, nodes)) else {v.name for v in query.variables}
         case a.Describe(nodes):
-            return {node.name for node in nodes if isinstance(node, a.Variable)}
+            return {variable.name for variable in a.variables_in(*nodes)}
     return set(answer_variables(query))
 
 
@@ -72,6 +72,8 @@ def _constructed(query: a.Query, template: tuple[a.TriplePattern, ...], tree: p.
     seed = hashlib.sha256(query.text.encode()).hexdigest()
 
     def place(node: a.Node) -> p.Place:
+        if isinstance(node, a.TripleTerm):
+            return p.QuotedPlace(place(node.s), place(node.p), place(node.o))
         if not isinstance(node, a.Variable):
             return code(node)
         return p.FreshBlank(seed + node.name, solution) if _blank(node) else node
@@ -90,7 +92,7 @@ def _blank(variable: a.Variable) -> bool:
     return variable.name.startswith("_:")
 
 
-def _read(places: _Places) -> tuple[str, ...]:
+def _read(places: Sequence[p.Place]) -> tuple[str, ...]:
     """The variables by whose values the instances of a triple differ."""
     found: set[str] = set()
     for place in places:
@@ -98,17 +100,20 @@ def _read(places: _Places) -> tuple[str, ...]:
             found.add(place.name)
         elif isinstance(place, p.FreshBlank):
             found.update(place.solution)
+        elif isinstance(place, p.QuotedPlace):
+            found.update(_read((place.s, place.p, place.o)))
     return tuple(sorted(found))
 
 
 def _may_agree(one: _Places, other: _Places) -> bool:
     """Whether two triples of a template may have an instance in common."""
-    return all(isinstance(x, a.Variable) or isinstance(y, a.Variable) or x == y for x, y in zip(one, other))
+    made = (a.Variable, p.QuotedPlace)
+    return all(isinstance(x, made) or isinstance(y, made) or x == y for x, y in zip(one, other))
 
 
 # ------------------------------------------------------------------ DESCRIBE
 def _described(
-    query: a.Query, nodes: tuple[a.Node, ...], tree: p.Tree, code: Callable[[str], int], graph: Callable[[a.Algebra], p.Tree]
+    query: a.Query, nodes: tuple[a.Name, ...], tree: p.Tree, code: Callable[[str], int], graph: Callable[[a.Algebra], p.Tree]
 ) -> p.Tree:
     """The graph is what the windows hold, and the static default graph."""
     s, predicate, o = map(a.Variable, p.TRIPLE)

@@ -10,12 +10,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from cqels_opt.operators.encoding import ROW_SCHEMA, Rejected, Texts, coded
+from cqels_opt.operators.encoding import ROW_SCHEMA, Rejected, Texts, TripleTerms, coded
 from cqels_opt.operators.rows import UNBOUND, Ints
 from cqels_opt.operators.terms import write_page
 from cqels_opt.stats import SlotCounts, slot_counts, slot_parts
 from cqels_opt.windows.columns import write_columns
-from cqels_opt.windows.slots import Shape, SlotFile
+from cqels_opt.windows.slots import ANYTHING, Shape, SlotFile
 
 __all__ = ["COUNT_PARTS", "ROW_SCHEMA", "IngestReport", "IngestTask", "Rejected", "StreamReport", "ingest"]
 
@@ -67,7 +67,8 @@ def ingest(rows: pa.Table | Iterable[pa.RecordBatch], task: IngestTask, name: st
     folder = Path(task.folder)
     blocks = [rows] if isinstance(rows, pa.Table) else rows
     graphs = any(len(shape.places) > len("spo") for shape in task.shapes)
-    whole, texts, report.rejected = coded(blocks, task.streams, task.store, task.seed, graphs)
+    quoted = any(shape.inside for shape in task.shapes)
+    whole, texts, report.rejected = coded(blocks, task.streams, task.store, task.seed, graphs, quoted)
     if not len(whole):
         return report
     stream, partition, offset, t, encoded, bad = whole.stream, whole.partition, whole.offset, whole.t, whole.terms, whole.bad
@@ -104,13 +105,11 @@ def ingest(rows: pa.Table | Iterable[pa.RecordBatch], task: IngestTask, name: st
         for shape in task.shapes:
             if shape.stream != iri:
                 continue
-            matched = _match(shape, [column[order] for column in encoded])
+            bound, matched = _match(shape, [column[order] for column in encoded], whole.quoted)
             if not matched.any():
                 continue
             columns = {"t": t[order][matched], "e": elements[matched]}
-            for place, column in zip(shape.places, encoded):
-                if place >= 0:
-                    columns[f"v{place}"] = column[order][matched]
+            columns |= {f"v{place}": bound[place][matched] for place in range(shape.width)}
             used += [columns[f"v{i}"] for i in range(shape.width)]
             path = f"{head.format('slot')}-{shape.key}.arrow"
             write_columns(folder / path, columns)
@@ -170,17 +169,30 @@ def _once(order: Ints, elements: Ints, columns: Sequence[Ints]) -> tuple[Ints, I
     return order[kept], elements[kept]
 
 
-def _match(shape: Shape, columns: Sequence[Ints]) -> NDArray[np.bool_]:
+def _match(shape: Shape, columns: Sequence[Ints], quoted: TripleTerms) -> tuple[dict[int, Ints], NDArray[np.bool_]]:
+    """The binding columns of a shape over all rows, and which rows match it."""
     matched = np.ones(len(columns[0]), bool) if len(shape.places) < len(columns) else columns[-1] != UNBOUND
     bound: dict[int, Ints] = {}
-    for constant, place, column in zip(shape.constants, shape.places, columns):
+
+    def meet(constant: int, place: int, column: Ints) -> None:
+        nonlocal matched
         if place < 0:
-            matched &= column == constant
+            matched = matched if constant == ANYTHING else matched & (column == constant)
         elif place in bound:
-            matched &= column == bound[place]
+            matched = matched & (column == bound[place])
         else:
             bound[place] = column
-    return matched
+
+    for constant, place, column in zip(shape.constants, shape.places, columns):
+        meet(constant, place, column)
+    found, apart = list(columns[:3]), dict[int, Ints]()
+    for of, part, constant, place in shape.inside:
+        if of not in apart:
+            apart[of] = quoted.of(found[of])
+            matched = matched & (apart[of][0] != UNBOUND)
+        found.append(apart[of][part])
+        meet(constant, place, found[-1])
+    return bound, matched
 
 
 def _write_terms(folder: Path, path: str, used: Iterable[Ints], texts: Texts, greatest: int) -> list[SlotFile]:

@@ -16,7 +16,17 @@ from cqels_opt.operators.rows import Ints, Rows, group_ids
 from cqels_opt.operators.terms import TermTable
 from cqels_opt.operators.tree import ORDER, at_each_instant
 from cqels_opt.query.algebra import Operator
-from cqels_opt.rdf.terms import XSD_STRING, iri_value, is_blank, is_iri, literal_parts, tag_parts
+from cqels_opt.rdf.terms import (
+    OPENING,
+    XSD_STRING,
+    iri_value,
+    is_blank,
+    is_iri,
+    is_triple,
+    literal_parts,
+    tag_parts,
+    triple_parts,
+)
 
 PIECE = 1 << 17  # answers that are written at a time
 _LINE = pa.large_string()
@@ -91,14 +101,17 @@ def _changes(rows: Rows, columns: list[Ints], sign: int, low: int, high: int) ->
     return key // max(1, len(first)), total, of[first[key % max(1, len(first))]]
 
 
-def json_term(term: str) -> dict[str, str]:
-    """A term as SPARQL 1.1 JSON results write it, a base direction as those of 1.2."""
+def json_term(term: str) -> dict[str, Any]:
+    """A term as SPARQL 1.1 JSON results write it, a base direction and a triple term as those of 1.2."""
+    if is_triple(term):
+        parts = zip(("subject", "predicate", "object"), triple_parts(term))
+        return {"type": "triple", "value": {name: json_term(part) for name, part in parts}}
     if is_iri(term):
         return {"type": "uri", "value": iri_value(term)}
     if is_blank(term):
         return {"type": "bnode", "value": term[2:]}
     lexical, datatype, language = literal_parts(term)
-    found = {"type": "literal", "value": lexical}
+    found: dict[str, Any] = {"type": "literal", "value": lexical}
     if language:
         found["xml:lang"], direction = tag_parts(language)
         if direction:
@@ -111,11 +124,12 @@ def json_term(term: str) -> dict[str, str]:
 def json_terms(texts: Sequence[str | None]) -> pa.LargeStringArray:
     """:func:`json_term` of many terms as JSON texts; null where one is unbound.
 
-    The escapes of canonical text are JSON's own, so that nearly all terms are only wrapped; those with a raw control character are not.
+    The escapes of canonical text are JSON's own, so that nearly all terms are only wrapped; those with a raw control character, and
+    triple terms, are written one by one.
     """
     array: Any = pa.array(texts, _LINE)
     bound: Any = pc.is_valid(array)
-    raw = pc.fill_null(pc.match_substring_regex(array, r"[\x00-\x1f]"), False)
+    raw = pc.fill_null(pc.or_(pc.match_substring_regex(array, r"[\x00-\x1f]"), pc.starts_with(array, OPENING)), False)
     kinds = [(raw, pa.array([json.dumps(json_term(t), ensure_ascii=False) for t in array.filter(raw).to_pylist()], _LINE))]
     left = pc.and_not(bound, raw)
     for begins, ends, shown in _JSON:

@@ -289,8 +289,18 @@ class FreshBlank:
 
 
 @dataclass(frozen=True, slots=True)
+class QuotedPlace:
+    """A triple term of a template, made anew from each row."""
+
+    s: Place
+    p: Place
+    o: Place
+
+
+@dataclass(frozen=True, slots=True)
 class TripleNode:
-    """A triple of a CONSTRUCT template for each row: a variable's value, the id of a constant, or a blank node in each place.
+    """A triple of a CONSTRUCT template for each row: a variable's value, the id of a constant, a blank node or a triple term in each
+    place.
 
     Rows that would give no triple (something unbound, or of a kind that cannot stand there) are left out.
     """
@@ -311,7 +321,7 @@ class DescribeNode:
     variables: tuple[str, ...]
 
 
-Place: TypeAlias = Variable | int | FreshBlank
+Place: TypeAlias = Variable | int | FreshBlank | QuotedPlace
 TRIPLE = (".s", ".p", ".o")
 """The columns of triples that are answers."""
 

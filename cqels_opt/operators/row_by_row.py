@@ -91,7 +91,7 @@ class _Names:
     def node(self, node: Node) -> str:
         if isinstance(node, Variable):
             return f"?{node.name}" if is_nameable(node.name) else "…"
-        return node
+        return node if isinstance(node, str) else "<<( … )>>"
 
     def pattern(self, writing: object, pattern: Algebra) -> str:
         return "…"

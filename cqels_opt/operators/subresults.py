@@ -14,7 +14,7 @@ from itertools import combinations
 
 from cqels_opt.lod.relation import Relation, join, join_restrict, join_rows, restrict
 from cqels_opt.lod.store import StaticPattern
-from cqels_opt.query.algebra import Node, Variable
+from cqels_opt.query.algebra import Node
 
 ROW_BUDGET = 50_000_000  # joined rows that a sub-result may pass through while it is made
 GROWTH = 16  # a sub-result may have this many times the rows of what it is made from
@@ -37,7 +37,7 @@ class Part:
 
 def name_of(predicate: Node) -> str:
     """A readable name for a pattern's relation: the local name of its predicate."""
-    if isinstance(predicate, Variable):
+    if not isinstance(predicate, str):
         return "triples"
     local = re.split(r"[/#:]", predicate.rstrip(">/#"))[-1]
     return re.sub(r"[^\w.-]", "_", local) or "relation"

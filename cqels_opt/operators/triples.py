@@ -11,14 +11,15 @@ from numpy.typing import NDArray
 
 from cqels_opt.operators.join import disjoint, join
 from cqels_opt.operators.keys import Keys
-from cqels_opt.operators.program import TRIPLE, FreshBlank, Place
+from cqels_opt.operators.program import TRIPLE, FreshBlank, Place, QuotedPlace
 from cqels_opt.operators.rows import Ints, Rows, concat, empty, group_ids
 from cqels_opt.operators.terms import TermTable
 from cqels_opt.query.algebra import Variable
-from cqels_opt.rdf.ids import KIND_BLANK, KIND_IRI, KIND_SHIFT
+from cqels_opt.rdf.ids import KIND_BLANK, KIND_IRI, KIND_QUOTED, KIND_SHIFT
+from cqels_opt.rdf.terms import MAX_DEPTH, depth, is_iri, is_literal, triple
 
-_MAY_STAND: Final = ((KIND_IRI, KIND_BLANK), (KIND_IRI,), None)
-"""The kinds of terms that may be subject, predicate and object of a triple; None: all."""
+_MAY_STAND: Final = ((KIND_IRI, KIND_BLANK, KIND_QUOTED), (KIND_IRI,), None)
+"""The kinds of terms that may be subject, predicate and object of a triple (triple terms are subjects in RDF-star); None: all."""
 
 
 def instantiated(rows: Rows, places: Sequence[Place], terms: TermTable) -> Rows:
@@ -41,7 +42,23 @@ def _column(rows: Rows, place: Place, terms: TermTable) -> Ints:
         return rows.columns.get(place.name, np.zeros(len(rows), np.int64))
     if isinstance(place, FreshBlank):
         return _fresh(rows, place, terms)
+    if isinstance(place, QuotedPlace):
+        return _quoted([_column(rows, part, terms) for part in (place.s, place.p, place.o)], len(rows), terms)
     return np.full(len(rows), place, np.int64)
+
+
+def _quoted(parts: Sequence[Ints], rows: int, terms: TermTable) -> Ints:
+    """The triple terms of three columns; 0 where they give none."""
+    group, first = group_ids(list(parts), rows)
+    texts = zip(*(terms.texts(column[first]) for column in parts)) if rows else ()
+    made = [_triple(s, p, o) for s, p, o in texts]
+    return terms.ids(made)[group] if rows else np.zeros(0, np.int64)
+
+
+def _triple(s: str | None, p: str | None, o: str | None) -> str | None:
+    if s is None or p is None or o is None or is_literal(s) or not is_iri(p) or max(depth(s), depth(o)) >= MAX_DEPTH:
+        return None
+    return triple(s, p, o)
 
 
 def _fresh(rows: Rows, blank: FreshBlank, terms: TermTable) -> Ints:

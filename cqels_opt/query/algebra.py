@@ -1,11 +1,13 @@
 """The algebra that every dialect is parsed to: SPARQL 1.1 §18.2 with a source (window, graph) on each basic graph pattern.
 
-All nodes are frozen. A term is its canonical N-Triples text (``<http://a>``, ``"3"^^<…integer>``, ``_:b``); a variable is
-:class:`Variable`. Blank nodes of a pattern are variables whose name begins with ``_:``, so they can never be projected.
+All nodes are frozen. A term is its canonical N-Triples text (``<http://a>``, ``"3"^^<…integer>``, ``_:b``, ``<<( … )>>``); a variable is
+:class:`Variable`, and a triple term with variables in it a :class:`TripleTerm`. Blank nodes of a pattern are variables whose name
+begins with ``_:``, so they can never be projected.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
@@ -23,7 +25,29 @@ class Variable:
 Term: TypeAlias = str
 TIMESTAMP = "<http://larkc.eu/csparql/sparql/jena/ext#timestamp>"
 """C-SPARQL's ``timestamp(s, p, o)``, as a function of a :class:`Call`."""
-Node: TypeAlias = "Variable | Term"
+
+
+@dataclass(frozen=True, slots=True)
+class TripleTerm:
+    """A triple term of a pattern or template, with variables in it (RDF 1.2); one without is a :data:`Term`."""
+
+    s: Node
+    p: Node
+    o: Node
+
+
+Name: TypeAlias = "Variable | Term"
+"""What is not taken apart: the name of a graph, the end of a path, what is described."""
+Node: TypeAlias = "Name | TripleTerm"
+
+
+def variables_in(*nodes: Node) -> Iterator[Variable]:
+    """The variables of nodes, in order; of triple terms those inside."""
+    for node in nodes:
+        if isinstance(node, Variable):
+            yield node
+        elif isinstance(node, TripleTerm):
+            yield from variables_in(node.s, node.p, node.o)
 
 
 # ------------------------------------------------------------------ where a pattern is matched
@@ -36,7 +60,7 @@ class DefaultGraph:
 class NamedGraph:
     """``GRAPH <name>`` or, over all static named graphs, ``GRAPH ?name``."""
 
-    name: Node
+    name: Name
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +71,7 @@ class InWindow:
     """
 
     window: str
-    graph: Node | None = None
+    graph: Name | None = None
     time: Variable | None = None
 
 
@@ -72,7 +96,7 @@ class GraphsMerged:
 Source: TypeAlias = DefaultGraph | NamedGraph | InWindow | Merged | GraphsMerged
 
 
-def graph_in(source: Source) -> Node | None:
+def graph_in(source: Source) -> Name | None:
     """What names the graph that a source is, static or of a window's elements; None for one without a name."""
     return source.name if isinstance(source, NamedGraph) else source.graph if isinstance(source, InWindow) else None
 
@@ -131,6 +155,11 @@ class TriplePattern:
     p: Node
     o: Node
 
+    @property
+    def variables(self) -> tuple[Variable, ...]:
+        """Its different variables, in order."""
+        return tuple(dict.fromkeys(variables_in(self.s, self.p, self.o)))
+
 
 @dataclass(frozen=True, slots=True)
 class Bgp:
@@ -187,8 +216,8 @@ class Closure:
     nodes: Algebra | None
     here: Variable
     there: Variable
-    start: Node
-    end: Node
+    start: Name
+    end: Name
     many: bool
     source: Source
 
@@ -288,7 +317,7 @@ class Ask:
 class Describe:
     """DESCRIBE: the descriptions of these IRIs, and of the values of these variables."""
 
-    nodes: tuple[Node, ...]
+    nodes: tuple[Name, ...]
 
 
 Form: TypeAlias = Construct | Ask | Describe

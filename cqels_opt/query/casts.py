@@ -32,6 +32,7 @@ from cqels_opt.rdf.terms import (
     XSD_FLOAT,
     XSD_INTEGER,
     XSD_STRING,
+    is_iri,
     literal,
     literal_parts,
 )
@@ -56,7 +57,7 @@ def to_string(item: Item) -> Item:
         return string(str(found))
     if found.datatype:
         return string(literal_parts(found.term)[0])
-    if found.term.startswith("<"):
+    if is_iri(found.term):
         return string(found.term[1:-1])
     raise ExpressionError("a blank node has no string")
 

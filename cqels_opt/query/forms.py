@@ -15,8 +15,8 @@ from cqels_opt.query.algebra import (
     InWindow,
     Join,
     Merged,
+    Name,
     NamedGraph,
-    Node,
     Project,
     Slice,
     TriplePattern,
@@ -76,12 +76,12 @@ def _patterns(reading: Reading, tree: Branch, body: Algebra) -> Iterator[TripleP
             reading.fail(tree, "CONSTRUCT WHERE holds triples alone: write those that it makes as CONSTRUCT { … } WHERE")
 
 
-def _described(reading: Reading, tree: Branch, body: Algebra) -> tuple[Node, ...]:
+def _described(reading: Reading, tree: Branch, body: Algebra) -> tuple[Name, ...]:
     if any(token.type == "STAR" for token in tokens(tree)):
         while isinstance(body, Slice):
             body = body.input
         return body.variables if isinstance(body, Project) else ()
-    nodes: list[Node] = []
+    nodes: list[Name] = []
     for child in branches(tree):
         if child.data == "variable":
             nodes.append(reading.variable(child))

@@ -9,8 +9,9 @@ from typing import Final
 from cqels_opt.errors import QueryError
 from cqels_opt.query.algebra import TIMESTAMP, Aggregate, Call, Constant, Exists, Expression, Variable
 from cqels_opt.query.functions import ARITIES, check_call
-from cqels_opt.query.names import UnresolvedError, literal_term, number_term, string_value
+from cqels_opt.query.names import RDF_TYPE, UnresolvedError, literal_term, number_term, string_value
 from cqels_opt.query.reading import Aggregates, Branch, Reading, Scope, branches, only, span, tokens
+from cqels_opt.rdf.terms import MAX_DEPTH, depth, triple
 
 _SAME: Final = {"ISURI": "ISIRI", "URI": "IRI"}
 
@@ -39,6 +40,19 @@ def read_literal(reading: Reading, tree: Branch) -> str:
         return literal_term(reading.names, tree)
     except UnresolvedError as problem:
         reading.fail(tree, str(problem))
+
+
+def read_triple_data(reading: Reading, tree: Branch) -> str:
+    """The canonical term of a triple term without variables."""
+    s, verb, o = branches(tree)
+    p = RDF_TYPE if verb.data == "rdf_type" else read_iri(reading, verb)
+    if o.data in ("iri", "literal"):
+        item = read_iri(reading, o) if o.data == "iri" else read_literal(reading, o)
+    else:
+        item = read_triple_data(reading, o)
+    if depth(item) >= MAX_DEPTH:
+        reading.fail(tree, f"triple terms are nested deeper than {MAX_DEPTH} levels")
+    return triple(read_iri(reading, s), p, item)
 
 
 def _variable(reading: Reading, tree: Branch, scope: Scope) -> Expression:
@@ -116,6 +130,15 @@ def _checked(reading: Reading, tree: Branch, call: Call) -> Call:
     return call
 
 
+def _triple(reading: Reading, tree: Branch, scope: Scope) -> Expression:
+    s, verb, o = branches(tree)
+    p = Constant(RDF_TYPE) if verb.data == "rdf_type" else read_expression(reading, verb, scope)
+    parts = (read_expression(reading, s, scope), p, read_expression(reading, o, scope))
+    if all(isinstance(part, Constant) for part in parts):
+        return Constant(read_triple_data(reading, tree))
+    return Call("TRIPLE", parts)
+
+
 def _exists(reading: Reading, tree: Branch, scope: Scope) -> Expression:
     return Exists(reading.read_group(reading, branches(tree)[0], scope.source), tree.data == "not_exists", span(tree)[0])
 
@@ -162,6 +185,7 @@ _READERS: Final[dict[str, Callable[[Reading, Branch, Scope], Expression]]] = {
     "function_call": _function_call,
     "builtin_call": _builtin_call,
     "aggregate": _aggregate,
+    "triple_expression": _triple,
     "exists": _exists,
     "not_exists": _exists,
 }

@@ -25,6 +25,7 @@ from cqels_opt.query.numeric import ExpressionError
 from cqels_opt.query.temporal import Temporal, from_milliseconds, zone_duration, zone_text
 from cqels_opt.query.uncertainty import install
 from cqels_opt.query.values import Item, number, simple, string, term, value
+from cqels_opt.rdf import terms
 from cqels_opt.rdf.terms import (
     RDF_DIR_LANG_STRING,
     RDF_LANG_STRING,
@@ -32,6 +33,7 @@ from cqels_opt.rdf.terms import (
     XSD_DAYTIME_DURATION,
     TermError,
     iri,
+    is_iri,
     literal,
     literal_parts,
     tag_parts,
@@ -60,9 +62,9 @@ def str_(item: Item) -> Item:
     written = term(item)
     if written.startswith('"'):
         return string(literal_parts(written)[0])
-    if written.startswith("<"):
+    if is_iri(written):
         return string(written[1:-1])
-    raise ExpressionError("a blank node has no string")
+    raise ExpressionError("a blank node or a triple term has no string")
 
 
 def lang(item: Item) -> Item:
@@ -96,7 +98,7 @@ def has_langdir(item: Item) -> Item:
 def strdt(lexical: Item, datatype: Item) -> Item:
     """STRDT."""
     written = term(datatype)
-    if not written.startswith("<") or written in (f"<{RDF_LANG_STRING}>", f"<{RDF_DIR_LANG_STRING}>"):
+    if not is_iri(written) or written in (f"<{RDF_LANG_STRING}>", f"<{RDF_DIR_LANG_STRING}>"):
         raise ExpressionError("not a datatype")
     return literal(simple(lexical), written[1:-1])
 
@@ -117,10 +119,33 @@ def strlangdir(lexical: Item, tag: Item, direction: Item) -> Item:
     return string(simple(lexical), f"{simple(tag)}--{wanted}")
 
 
+def triple(subject: Item, predicate: Item, item: Item) -> Item:
+    """TRIPLE (SPARQL 1.2): the triple term of three terms that may be a triple's parts."""
+    s, p, o = term(subject), term(predicate), term(item)
+    if not (is_iri(s) or s.startswith("_:")) or not is_iri(p):
+        raise ExpressionError("not the parts of a triple")
+    made = terms.triple(s, p, o)
+    if terms.depth(made) > terms.MAX_DEPTH:
+        raise ExpressionError("triple terms are nested too deeply")
+    return made
+
+
+def _part(place: int) -> Callable[[Item], Item]:
+    """SUBJECT, PREDICATE and OBJECT (SPARQL 1.2): a part of a triple term."""
+
+    def run(item: Item) -> Item:
+        written = term(item)
+        if not terms.is_triple(written):
+            raise ExpressionError("not a triple term")
+        return terms.triple_parts(written)[place]
+
+    return run
+
+
 def make_iri(item: Item, base: Item) -> Item:
     """IRI and URI: a string is resolved against the query's base, a term; ``""`` if there is none."""
     written = term(item)
-    if written.startswith("<"):
+    if is_iri(written):
         return written
     reference = simple(item)
     if base:
@@ -231,11 +256,14 @@ FUNCTIONS: Final[dict[str, Callable[..., Item]]] = {
     "CEIL": _numeric(numeric.ceiling),
     "FLOOR": _numeric(numeric.floor),
     "SAMETERM": lambda a, b: term(a) == term(b),
-    "ISIRI": lambda item: term(item).startswith("<"),
-    "ISURI": lambda item: term(item).startswith("<"),
+    "ISIRI": lambda item: is_iri(term(item)),
+    "ISURI": lambda item: is_iri(term(item)),
     "ISBLANK": lambda item: term(item).startswith("_:"),
     "ISLITERAL": lambda item: term(item).startswith('"'),
     "ISNUMERIC": is_numeric,
+    "ISTRIPLE": lambda item: terms.is_triple(term(item)),
+    "TRIPLE": triple,
+    **{name: _part(place) for place, name in enumerate(("SUBJECT", "PREDICATE", "OBJECT"))},
     "STR": str_,
     "LANG": lang,
     "LANGDIR": langdir,
@@ -292,6 +320,7 @@ ARITIES: Final[dict[str, tuple[int, int | None]]] = {
     "IRI": (1, 2),  # the second is the query's base, which the parser adds
     "CONCAT": (0, None),
     "STRLANGDIR": (3, 3),
+    "TRIPLE": (3, 3),
     "SUBSTR": (2, 3),
     "REGEX": (2, 3),
     "REPLACE": (3, 4),

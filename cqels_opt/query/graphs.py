@@ -139,11 +139,10 @@ def in_each(patterns: tuple[TriplePattern, ...], names: tuple[Term, ...]) -> Alg
     """Patterns in the merge of graphs: a triple that several have is one match. Of none nothing is."""
     found: Algebra = Bgp((), DefaultGraph())
     for pattern in patterns:
-        variables = tuple(dict.fromkeys(node for node in (pattern.s, pattern.p, pattern.o) if isinstance(node, Variable)))
         if not names:
-            return Values(variables, ())
+            return Values(pattern.variables, ())
         ways: list[Algebra] = [Bgp((pattern,), NamedGraph(name)) for name in names]
-        found = join(found, Distinct(Project(reduce(Union, ways), variables)))
+        found = join(found, Distinct(Project(reduce(Union, ways), pattern.variables)))
     return found
 
 

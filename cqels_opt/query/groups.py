@@ -15,8 +15,8 @@ from cqels_opt.query.algebra import (
     InWindow,
     LeftJoin,
     Minus,
+    Name,
     NamedGraph,
-    Node,
     Source,
     TriplePattern,
     Union,
@@ -24,7 +24,7 @@ from cqels_opt.query.algebra import (
     Variable,
     graph_in,
 )
-from cqels_opt.query.formulas import read_expression, read_iri, read_literal
+from cqels_opt.query.formulas import read_expression, read_iri, read_literal, read_triple_data
 from cqels_opt.query.graphs import join, minus, over_graphs, unit
 from cqels_opt.query.paths import together
 from cqels_opt.query.reading import Branch, Reading, Scope, branches, tokens
@@ -140,7 +140,7 @@ class _Group:
         self.in_scope.add(variable)
 
 
-def graph_name(reading: Reading, tree: Branch) -> Node:
+def graph_name(reading: Reading, tree: Branch) -> Name:
     """What stands after GRAPH: here a variable may name a window."""
     return Variable(tokens(tree)[0][1:]) if tree.data == "variable" else read_iri(reading, tree)
 
@@ -169,4 +169,6 @@ def _counted(number: int, what: str) -> str:
 def _cell(reading: Reading, cell: object) -> str | None:
     if not isinstance(cell, Tree):
         return None
+    if cell.data == "triple_data":
+        return read_triple_data(reading, cell)
     return read_iri(reading, cell) if cell.data == "iri" else read_literal(reading, cell)

@@ -31,6 +31,7 @@ _WORDS: Final = {
     **dict.fromkeys(("OR", "AND", "PLUS", "MINUS", "STAR", "SLASH", "QUESTION", "NOT_SIGN"), "an operator"),
     "OUTPUT": "ISTREAM, DSTREAM or RSTREAM",
     "NAME": "a name",
+    **dict.fromkeys(("OPEN_QUOTED", "OPEN_TRIPLE"), "a quoted triple"),
     "_DASH": "'-'",
     "_TO_NOW": "TO NOW",
     "$END": "the end of the query",
@@ -41,7 +42,6 @@ _SAID: Final = {
 }
 """The words of a terminal that stands for several."""
 _UPDATES: Final = {"INSERT", "DELETE", "LOAD", "CLEAR", "DROP", "CREATE", "ADD", "MOVE", "COPY", "WITH"}
-_TRIPLE_FUNCTIONS: Final = {"TRIPLE", "ISTRIPLE", "SUBJECT", "PREDICATE", "OBJECT"}
 _LOGIC: Final = {"AND": "&&", "OR": "||"}
 _SIGNS: Final = {"==": "=", "<>": "!=", "=>": ">=", "=<": "<=", "&": "&&"}
 _NEAR: Final = 0.65
@@ -119,12 +119,8 @@ def _known_mistake(text: str, at: int, accepted: set[str]) -> str | None:
     upper = word[0].upper() if word is not None else ""
     if upper in _UPDATES:
         return f"{upper} changes data, and is not supported: a continuous query is a SELECT, CONSTRUCT, ASK or DESCRIBE"
-    if (
-        rest.startswith(("<<", "~"))
-        or text[at - 1 : at + 1] == "{|"
-        or (upper in _TRIPLE_FUNCTIONS and rest[len(upper) :].lstrip()[:1] == "(")
-    ):
-        return "quoted triples (SPARQL-star, SPARQL 1.2) are not supported yet"
+    if rest.startswith("<<") and "IRIREF" in accepted:
+        return "a quoted triple cannot stand here: in expressions and VALUES write a triple term, <<( ?s ?p ?o )>>"
     if upper == "GROUP" and "RBRACE" in accepted:
         return "GROUP BY belongs after the '}' of the WHERE that it groups; in a sub-select, before the brace that closes it"
     if re.match(r"https?:", rest) or re.search(r"(?<![\w<])https?:/?$", text[:at]):

@@ -26,7 +26,7 @@ WELL_KNOWN: Final = {
 }
 """Prefixes that an error message can complete; a query has to declare them all the same."""
 
-RDF_FIRST, RDF_REST, RDF_NIL, RDF_TYPE = (f"<{RDF}{name}>" for name in ("first", "rest", "nil", "type"))
+RDF_FIRST, RDF_REST, RDF_NIL, RDF_TYPE, RDF_REIFIES = (f"<{RDF}{name}>" for name in ("first", "rest", "nil", "type", "reifies"))
 _NUMBERS = {"INTEGER": XSD + "integer", "DECIMAL": XSD + "decimal", "DOUBLE": XSD + "double"}
 _LOCAL_ESCAPE, _UNESCAPED = re.compile(r"\\(.)"), r"\1"
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")

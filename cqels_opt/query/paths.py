@@ -16,11 +16,13 @@ from cqels_opt.query.algebra import (
     Closure,
     Constant,
     Distinct,
+    Extend,
     Filter,
     Node,
     Project,
     Source,
     TriplePattern,
+    TripleTerm,
     Union,
     Variable,
     graph_in,
@@ -29,6 +31,7 @@ from cqels_opt.query.formulas import read_iri
 from cqels_opt.query.graphs import join, unit
 from cqels_opt.query.names import RDF_TYPE
 from cqels_opt.query.reading import Branch, Reading, branches, tokens
+from cqels_opt.query.visible import visible
 
 
 def read_path(reading: Reading, path: Branch, start: Node, end: Node, source: Source) -> list[TriplePattern | Algebra]:
@@ -97,6 +100,12 @@ def _past(reading: Reading, predicates: Sequence[str], start: Node, end: Node, s
 
 
 def _repeated(reading: Reading, path: Branch, start: Node, end: Node, source: Source) -> Algebra:
+    if isinstance(start, TripleTerm):
+        whole = _between(reading)
+        return taken_apart(reading, _repeated(reading, path, whole, end, source), whole, start)
+    if isinstance(end, TripleTerm):
+        whole = _between(reading)
+        return taken_apart(reading, _repeated(reading, path, start, whole, source), whole, end)
     sign = tokens(path)[-1].type
     here, there = _between(reading), _between(reading)
     step = together(read_path(reading, branches(path)[0], here, there, source), source)
@@ -105,6 +114,21 @@ def _repeated(reading: Reading, path: Branch, start: Node, end: Node, source: So
         plain = isinstance(start, Variable) and isinstance(end, Variable)
         nodes = _nodes(reading, here, source) if plain else unit(source)
     return Closure(step, nodes, here, there, start, end, sign != "QUESTION", source)
+
+
+def taken_apart(reading: Reading, pattern: Algebra, whole: Variable, term: TripleTerm) -> Algebra:
+    """The rows of a pattern in which a variable is a triple term of this form, with the values of the variables in it."""
+    found: Algebra = Filter(pattern, Call("ISTRIPLE", (whole,)))
+    for name, part in (("SUBJECT", term.s), ("PREDICATE", term.p), ("OBJECT", term.o)):
+        value = Call(name, (whole,))
+        if isinstance(part, TripleTerm):
+            inner = _between(reading)
+            found = taken_apart(reading, Extend(found, inner, value), inner, part)
+        elif isinstance(part, Variable) and part not in visible(found):
+            found = Extend(found, part, value)
+        else:
+            found = Filter(found, Call("SAMETERM", (part if isinstance(part, Variable) else Constant(part), value)))
+    return found
 
 
 def _nodes(reading: Reading, node: Variable, source: Source) -> Algebra:

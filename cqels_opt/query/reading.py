@@ -19,8 +19,8 @@ from cqels_opt.query.algebra import (
     Algebra,
     DefaultGraph,
     InWindow,
+    Name,
     NamedGraph,
-    Node,
     Operator,
     Source,
     Variable,
@@ -83,7 +83,7 @@ class Reading:
         self.read_group, self.read_select = read_group, read_select
         self.names = Names()
         self.windows: dict[str, Window] = {}
-        self.window_of: dict[Node, str] = {}
+        self.window_of: dict[Name, str] = {}
         self.clauses: list[WindowClause] = []
         self.operator: Operator | None = None
         self.output: str | None = None
@@ -127,7 +127,7 @@ class Reading:
             self.fail(token, f"{token} names a window and has no value: it can only follow GRAPH")
         return variable
 
-    def declare(self, window: Window, known_as: Node | None, at: Branch | Token, start: int, end: int) -> None:
+    def declare(self, window: Window, known_as: Name | None, at: Branch | Token, start: int, end: int) -> None:
         """Add a window, known in the body as ``known_as``, whose declaration is the text ``[start, end)``."""
         if window.name in self.windows:
             self.fail(at, f"the window {window.name} is declared twice")
@@ -143,7 +143,7 @@ class Reading:
         names = ([stem] if found else []) + [f"{stem}{n}" for n in range(2 if found else 1, len(self.windows) + 3)]
         return next(name for name in names if name not in self.windows)
 
-    def graph(self, name: Node) -> Source:
+    def graph(self, name: Name) -> Source:
         """What ``GRAPH name`` is matched in: a window of that name, else the static named graphs."""
         return InWindow(self.window_of[name]) if name in self.window_of else NamedGraph(name)
 

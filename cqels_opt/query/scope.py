@@ -17,13 +17,13 @@ from cqels_opt.query.algebra import (
     Join,
     LeftJoin,
     Minus,
-    Node,
     OrderBy,
     Project,
     Union,
     Values,
     Variable,
     graph_in,
+    variables_in,
 )
 from cqels_opt.query.functions import INSTANT_DEPENDENT, SEEDED
 
@@ -75,10 +75,9 @@ def visible(pattern: Algebra) -> frozenset[str]:
     if isinstance(pattern, Group):
         return frozenset(v.name for v in (*pattern.keys, *(v for v, _ in pattern.aggregates)))
     if isinstance(pattern, Bgp):
-        nodes: list[Node] = [node for t in pattern.patterns for node in (t.s, t.p, t.o)]
-        if (graph := graph_in(pattern.source)) is not None:
-            nodes.append(graph)
-        own = {node.name for node in nodes if isinstance(node, Variable) and not node.name.startswith("_:")}
+        graph = graph_in(pattern.source)
+        inside = [variable for t in pattern.patterns for variable in t.variables]
+        own = {v.name for v in (*inside, *variables_in(*(() if graph is None else (graph,)))) if not v.name.startswith("_:")}
     elif isinstance(pattern, Closure):
         return frozenset(v.name for v in pattern.ends if not v.name.startswith("_:"))
     elif isinstance(pattern, Values):

@@ -1,4 +1,7 @@
-"""Triples: from ``;`` and ``,`` lists, blank nodes and collections to triple patterns."""
+"""Triples: from ``;`` and ``,`` lists, blank nodes, collections, reifiers and annotations to triple patterns.
+
+As in SPARQL 1.2, ``<< s p o >>`` stands for a node ``_:r`` with ``_:r rdf:reifies <<( s p o )>>``.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,12 @@ from typing import TypeAlias
 
 from lark import Token
 
-from cqels_opt.query.algebra import Algebra, Node, Source, TriplePattern, Variable
+from cqels_opt.query.algebra import Algebra, Node, Source, TriplePattern, TripleTerm, Variable
 from cqels_opt.query.formulas import read_iri, read_literal
-from cqels_opt.query.names import RDF_FIRST, RDF_NIL, RDF_REST
+from cqels_opt.query.names import RDF_FIRST, RDF_NIL, RDF_REIFIES, RDF_REST, RDF_TYPE
 from cqels_opt.query.paths import read_path
-from cqels_opt.query.reading import Branch, Reading, branches, tokens
+from cqels_opt.query.reading import Branch, Reading, branches, only, tokens
+from cqels_opt.rdf.terms import MAX_DEPTH, depth, triple
 
 Patterns: TypeAlias = "list[TriplePattern | Algebra]"
 
@@ -33,10 +37,34 @@ def _properties(reading: Reading, subject: Node, properties: Branch, run: int, s
     children = branches(properties)
     for verb, objects in zip(children[::2], children[1::2]):
         for item in branches(objects):
+            written, *notes = branches(item) if item.data == "annotated" else [item]
             # The triple itself comes before those of a blank node or a collection in its object place.
             at = len(found)
-            node = _node(reading, item, run, source, found)
-            found[at:at] = read_path(reading, branches(verb)[0], subject, node, source)
+            node = _node(reading, written, run, source, found)
+            path = branches(verb)[0]
+            found[at:at] = read_path(reading, path, subject, node, source)
+            if notes:
+                _annotations(reading, subject, path, node, notes, run, source, found)
+
+
+def _annotations(
+    reading: Reading, s: Node, path: Branch, o: Node, notes: list[Branch], run: int, source: Source, found: Patterns
+) -> None:
+    """``s p o ~ r {| … |}``: reifiers of the triple, and what is said of each; a block without a reifier has a new one."""
+    if path.data not in ("variable", "iri", "rdf_type"):
+        reading.fail(path, "a property path cannot be annotated: write a predicate IRI, 'a' or a variable")
+    triple = _triple(reading, s, _predicate(reading, path), o, notes[0])
+    reifier: Node | None = None
+    for note in notes:
+        if note.data == "reifier":
+            reifier = _reifier(reading, note, run)
+            found.append(TriplePattern(reifier, RDF_REIFIES, triple))
+            continue
+        if reifier is None:
+            reifier = _blank(reading)
+            found.append(TriplePattern(reifier, RDF_REIFIES, triple))
+        _properties(reading, reifier, branches(note)[0], run, source, found)
+        reifier = None
 
 
 def _node(reading: Reading, tree: Branch, run: int, source: Source, found: Patterns) -> Node:
@@ -55,8 +83,60 @@ def _node(reading: Reading, tree: Branch, run: int, source: Source, found: Patte
             node = _blank(reading)
             _properties(reading, node, branches(tree)[0], run, source, found)
             return node
+        case "triple_term":
+            return _parts(reading, tree, run, source, found)
+        case "reified_triple":
+            triple = _parts(reading, tree, run, source, found)
+            named = only(tree, "reifier")
+            reifier = _blank(reading) if named is None else _reifier(reading, named, run)
+            found.append(TriplePattern(reifier, RDF_REIFIES, triple))
+            return reifier
         case _:
             return _collection(reading, branches(tree), run, source, found)
+
+
+def _parts(reading: Reading, tree: Branch, run: int, source: Source, found: Patterns) -> Node:
+    """The triple term of ``<<( s p o )>>``, or of ``<< s p o >>``, whose quoted triples inside are reifiers themselves."""
+    subject, verb, item = branches(tree)[:3]
+    s, o = (_node(reading, part, run, source, found) for part in (subject, item))
+    return _triple(reading, s, _predicate(reading, verb), o, tree)
+
+
+def _predicate(reading: Reading, verb: Branch) -> Node:
+    match verb.data:
+        case "variable":
+            return reading.variable(verb)
+        case "iri":
+            return read_iri(reading, verb)
+    return RDF_TYPE
+
+
+def _triple(reading: Reading, s: Node, p: Node, o: Node, at: Branch) -> Node:
+    """A triple term: a term where it has no variables."""
+    if max(_depth(s), _depth(o)) >= MAX_DEPTH:
+        reading.fail(at, f"triple terms are nested deeper than {MAX_DEPTH} levels")
+    if isinstance(s, str) and isinstance(p, str) and isinstance(o, str):
+        return triple(s, p, o)
+    return TripleTerm(s, p, o)
+
+
+def _depth(node: Node) -> int:
+    if isinstance(node, TripleTerm):
+        return 1 + max(_depth(node.s), _depth(node.o))
+    return depth(node) if isinstance(node, str) else 0
+
+
+def _reifier(reading: Reading, tree: Branch, run: int) -> Node:
+    """The reifier that ``~`` names: a variable, an IRI, a blank node, or, after nothing, a new one."""
+    named = branches(tree)
+    if not named:
+        return _blank(reading)
+    if named[0].data == "variable":
+        return reading.variable(named[0])
+    if named[0].data == "iri":
+        return read_iri(reading, named[0])
+    label = tokens(named[0])
+    return _labelled(reading, label[0], run) if label else _blank(reading)
 
 
 def _collection(reading: Reading, members: list[Branch], run: int, source: Source, found: Patterns) -> Node:

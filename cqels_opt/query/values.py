@@ -48,8 +48,10 @@ from cqels_opt.rdf.terms import (
     XSD_FLOAT,
     XSD_INTEGER,
     XSD_STRING,
+    is_triple,
     literal,
     literal_parts,
+    triple_parts,
 )
 
 TRUE: Final = literal("true", XSD_BOOLEAN)
@@ -207,6 +209,8 @@ def effective_boolean(item: Item) -> bool:
 
 def equal(a: Item, b: Item) -> bool:
     """``a = b`` (SPARQL 1.1 §17.3 and RDFterm-equal), or an error for literals that cannot be compared."""
+    if isinstance(a, str) and isinstance(b, str) and is_triple(a) and is_triple(b):
+        return _equal_triples(a, b)
     x, y = value(a), value(b)
     if is_number(x) and is_number(y):
         p, q = promote(x, y)
@@ -226,6 +230,20 @@ def equal(a: Item, b: Item) -> bool:
     if isinstance(x, Temporal) and isinstance(y, Temporal):
         return False
     raise ExpressionError("literals that cannot be compared")
+
+
+def _equal_triples(a: str, b: str) -> bool:
+    """``=`` of triple terms: whether their parts are equal in pairs (SPARQL 1.2); one pair that differs decides."""
+    error = None
+    for one, other in zip(triple_parts(a), triple_parts(b)):
+        try:
+            if not equal(one, other):
+                return False
+        except ExpressionError as found:
+            error = found
+    if error is not None:
+        raise error
+    return True
 
 
 def ordering(compare: Callable[[Any, Any], bool]) -> Callable[[Item, Item], bool]:
@@ -253,14 +271,14 @@ less_or_equal, greater_or_equal = ordering(operator.le), ordering(operator.ge)
 
 # ------------------------------------------------------------------ the total order
 OrderKey: TypeAlias = tuple[int, Any, str]
-_UNBOUND, _BLANK, _IRI, _NUMBER, _BOOLEAN, _TIME, _STRING, _OTHER = range(8)
+_UNBOUND, _BLANK, _IRI, _NUMBER, _BOOLEAN, _TIME, _STRING, _OTHER, _TRIPLE = range(9)
 
 
 def order_key(item: Item | None) -> OrderKey:
     """The place of a term in the total order of ORDER BY, MIN, MAX, SAMPLE and GROUP_CONCAT.
 
-    Unbound < blank nodes < IRIs < literals; of these numbers < booleans < dates and times < strings < others. Numbers go
-    by value (NaN last), strings by code point and then by language; ties are broken by the term's text.
+    Unbound < blank nodes < IRIs < literals < triple terms. Of literals numbers < booleans < dates and times < strings < others: numbers
+    go by value (NaN last), strings by code point and then by language. Triple terms go part by part. Ties are broken by the text.
     """
     if item is None:
         return (_UNBOUND, 0, "")
@@ -280,4 +298,6 @@ def _order_key(written: str) -> OrderKey:
         return (_STRING, (found.lexical, found.language), written)
     if written.startswith('"'):
         return (_OTHER, 0, written)
-    return (_IRI if written.startswith("<") else _BLANK, 0, written)
+    if is_triple(written):
+        return (_TRIPLE, tuple(map(_order_key, triple_parts(written))), written)
+    return (_IRI, written[1:-1], written) if written.startswith("<") else (_BLANK, 0, written)

@@ -32,9 +32,7 @@ def visible(pattern: Algebra) -> tuple[Variable, ...]:
             case Bgp(patterns, source):
                 if isinstance(graph := graph_in(source), Variable):
                     found[graph] = None
-                found.update(
-                    (node, None) for triple in patterns for node in (triple.s, triple.p, triple.o) if isinstance(node, Variable)
-                )
+                found.update((variable, None) for triple in patterns for variable in triple.variables)
             case Closure() as closure:
                 found.update((variable, None) for variable in closure.ends)
             case Join(left, right) | LeftJoin(left, right) | Union(left, right):

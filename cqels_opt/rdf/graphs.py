@@ -1,15 +1,19 @@
 """Stream files of named graphs (N-Quads, TriG): each named graph is one element, and a triple in the default graph has its time.
 
+What else the default graph says of an element belongs to it (``rsp-ql-star-2019``, Definition 2).
+
 The file is read as a stream: an element is handed on once its time is known and another graph has begun, so memory holds what is
 between a graph and its time. The triples of a graph therefore stand together.
 """
 
 from __future__ import annotations
 
+import re
+import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeAlias, cast
 
 import numpy as np
 import pyarrow as pa
@@ -18,95 +22,111 @@ import zstandard
 from numpy.typing import NDArray
 
 from cqels_opt.errors import DataError
+from cqels_opt.rdf.documents import RDF_STAR, LineByLine, TermTexts
 from cqels_opt.rdf.lines import open_bytes
 from cqels_opt.rdf.tabular import Reject, Rows
+from cqels_opt.rdf.terms import is_literal, literal_parts
 
 GENERATED_AT = "http://www.w3.org/ns/prov#generatedAtTime"
 """The default predicate between a graph and its time."""
 
 BATCH = 1 << 14
-_FORMATS = {".nq": ox.RdfFormat.N_QUADS, ".trig": ox.RdfFormat.TRIG, ".trigs": ox.RdfFormat.TRIG}
+_FORMATS = {".nq": ox.RdfFormat.N_QUADS, **dict.fromkeys((".trig", ".trigs", ".trigstar"), ox.RdfFormat.TRIG)}
 
-
-class _LineByLine:
-    """A file that gives its parser one line at a time, so that ``line`` is where the parser stands."""
-
-    def __init__(self, file: BinaryIO) -> None:
-        self._file, self.line = file, 0
-
-    def read(self, _size: int = -1) -> bytes:
-        self.line += 1
-        return self._file.readline()
+_LIKE_MADE = re.compile(r"a[0-9a-f]{8}-[0-9]+_*")
+Statement: TypeAlias = tuple[str, str, str]
 
 
 @dataclass(slots=True)
 class _Graph:
-    """A named graph that waits for its time, or for its end."""
+    """A named graph that waits for its time, or for its end; ``about`` are the element's triples in the default graph."""
 
-    triples: list[tuple[str, str, str, int]] = field(default_factory=list)
+    triples: dict[Statement, int] = field(default_factory=dict)  # with their lines; a graph is a set
+    about: dict[Statement, int] = field(default_factory=dict)
     time: str | None = None
 
 
 class _Elements:
     """The elements of a file as its quads come by: those that wait, and a batch of those that are whole.
 
-    An element is whole once its time is known and another graph has begun. Elements leave in the order in which they began.
+    An element is whole once its time is known and the file speaks of another one. Elements leave in the order in which they began.
+    A triple of the default graph belongs to the element whose graph is its subject, or else to the one last spoken of.
     """
 
     def __init__(self, time_predicate: str) -> None:
-        self._time_predicate = time_predicate
+        self._time_predicate = f"<{time_predicate}>"
         self._waiting: dict[str, _Graph] = {}  # in order of their first triples
-        self._current = ""
-        self._times: dict[str, str] = {}  # of graphs that have not begun
+        self._spoken_of = ""
+        self._announced: dict[str, _Graph] = {}  # graphs that have not begun, of which the default graph has told
         self._finished: dict[str, str] = {}  # with their times
         self._number = 0
-        self._rows: list[tuple[str, str, str, str, str, int, int]] = []
+        self._rows: list[tuple[str, str, str, str | None, str, int, int]] = []
         self._rejects: list[Reject] = []
 
     def __len__(self) -> int:
         return len(self._rows) + len(self._rejects)
 
-    def add(self, quad: ox.Quad, line: int) -> None:
-        """Takes a quad: a triple of an element, or its time."""
-        name = str(quad.graph_name)
-        if name != "DEFAULT":
-            self._add_triple(name, (str(quad.subject), str(quad.predicate), str(quad.object), line))
-        elif quad.predicate.value == self._time_predicate:
-            self._add_time(str(quad.subject), quad.object, line)
+    def add(self, s: str, p: str, o: str, graph: str | None, line: int) -> None:
+        """Takes a quad: a triple of an element's graph, or of the default graph about it."""
+        if graph is not None:
+            self._add_triple(graph, (s, p, o), line)
+        elif p == self._time_predicate:
+            self._add_time((s, p, o), line)
+        else:
+            self._add_about((s, p, o), line)
 
-    def _add_triple(self, name: str, triple: tuple[str, str, str, int]) -> None:
-        if name in self._finished:
-            self.reject(triple[3], f"the triples of graph {name} do not stand together")
-            return
-        if name != self._current:
-            self._current = name
-            if name not in self._waiting:
-                self._waiting[name] = _Graph(time=self._times.pop(name, None))
+    def _speak_of(self, name: str) -> None:
+        if name != self._spoken_of:
+            self._spoken_of = name
             self._hand_on()
-        self._waiting[name].triples.append(triple)
 
-    def _add_time(self, name: str, time: object, line: int) -> None:
-        if not isinstance(time, ox.Literal):
+    def _add_triple(self, name: str, triple: Statement, line: int) -> None:
+        if name in self._finished:
+            self.reject(line, f"the triples of graph {name} do not stand together")
+            return
+        if name not in self._waiting:
+            self._waiting[name] = self._announced.pop(name) if name in self._announced else _Graph()
+        self._speak_of(name)
+        self._waiting[name].triples.setdefault(triple, line)
+
+    def _add_time(self, triple: Statement, line: int) -> None:
+        name, _, time = triple
+        if not is_literal(time):
             self.reject(line, f"the time of graph {name} is {time}, not a literal")
             return
-        graph = self._waiting.get(name)
-        known = graph.time if graph is not None else self._finished.get(name, self._times.get(name))
+        value = literal_parts(time)[0]
+        graph = self._waiting.get(name) or self._announced.get(name)
+        known = graph.time if graph is not None else self._finished.get(name)
         if known is not None:
-            if known != time.value:
-                self.reject(line, f"graph {name} has a second time, {time.value!r}")
-        elif graph is not None:
-            graph.time = time.value
-            self._hand_on()
-        else:
-            self._times[name] = time.value
+            if known != value:
+                self.reject(line, f"graph {name} has a second time, {value!r}")
+            return
+        if graph is None:
+            graph = self._announced[name] = _Graph()
+        graph.time = value
+        graph.about.setdefault(triple, line)
+        self._speak_of(name)
+
+    def _add_about(self, triple: Statement, line: int) -> None:
+        name = triple[0]
+        if name in self._finished:
+            self.reject(line, f"the default graph speaks of graph {name} after its element: its triples stand beside its time")
+            return
+        if name in self._waiting or name in self._announced:
+            self._speak_of(name)
+        graph = self._waiting.get(self._spoken_of) or self._announced.get(self._spoken_of)
+        if graph is not None:
+            graph.about.setdefault(triple, line)
 
     def _hand_on(self) -> None:
         """Moves the elements that are whole from the head of the queue to the batch."""
         while self._waiting:
             name, graph = next(iter(self._waiting.items()))
-            if graph.time is None or name == self._current:
+            if graph.time is None or name == self._spoken_of:
                 return
-            self._rows.extend((s, p, o, name, graph.time, line, self._number) for s, p, o, line in graph.triples)
+            about = {triple: line for triple, line in graph.about.items() if triple not in graph.triples}
+            for of, statements in ((name, graph.triples), (None, about)):
+                self._rows.extend((s, p, o, of, graph.time, line, self._number) for (s, p, o), line in statements.items())
             self._number += 1
             del self._waiting[name]
             self._finished[name] = graph.time
@@ -115,11 +135,10 @@ class _Elements:
         """The file has ended: what has a time is whole, what has none is refused."""
         for name, graph in list(self._waiting.items()):
             if graph.time is None:
-                reason = f'graph {name} has no time: the default graph needs {name} <{self._time_predicate}> "…"'
-                self._rejects.extend(Reject(line, reason) for *_, line in graph.triples)
+                reason = f'graph {name} has no time: the default graph needs {name} {self._time_predicate} "…"'
+                self._rejects.extend(Reject(line, reason) for line in graph.triples.values())
                 del self._waiting[name]
-        self._current = ""
-        self._hand_on()
+        self._speak_of("")
 
     def reject(self, line: int, reason: str) -> None:
         """Refuses a line."""
@@ -139,15 +158,17 @@ def read_graphs(
 ) -> Iterator[tuple[Rows, NDArray[np.int64]]]:
     """The elements of a file in order of their first triples: rows, and the number of the element of each row.
 
-    Other triples of the default graph are passed over. A graph without a time, with two, or whose triples do not stand together
-    has its lines refused.
+    The triples of the default graph about an element (its time, and what else is said of it) are rows of it without a graph. A graph
+    without a time, with two, or whose triples do not stand together has its lines refused.
     """
     elements = _Elements(time_predicate)
     with open_bytes(path, consumed) as file:
-        lines = _LineByLine(file)
+        lines = LineByLine(file)
+        texts = TermTexts(kind in RDF_STAR, _label, _made_in(path))
         try:
             for quad in _quads(lines, kind, elements):
-                elements.add(quad, lines.line)
+                for found in texts.quads(quad):
+                    elements.add(*found, lines.line)
                 if len(elements) >= BATCH:
                     yield elements.take()
         except (OSError, EOFError, zstandard.ZstdError) as error:
@@ -156,15 +177,29 @@ def read_graphs(
     yield elements.take()
 
 
-def _quads(lines: _LineByLine, kind: str, elements: _Elements) -> Iterator[ox.Quad]:
-    """The quads of a file; the parser goes on after a statement that it refuses."""
-    parser = ox.parse(lines, format=_FORMATS[kind])  # type: ignore[arg-type]
+def _label(label: str) -> str:
+    """A blank node with a label; none looks like those of :func:`_made_in`."""
+    return f"_:{label}_" if _LIKE_MADE.fullmatch(label) else f"_:{label}"
+
+
+def _made_in(path: Path) -> Callable[[int], str]:
+    """Names of a file's blank nodes without a label, the same whenever it is read, and others than in other files of the stream."""
+    file = zlib.crc32(str(path).encode())
+    return lambda number: f"_:a{file:08x}-{number}"
+
+
+def _quads(lines: LineByLine, kind: str, elements: _Elements) -> Iterator[ox.Quad | None]:
+    """The quads of a file, None after the last; the parser goes on after a statement that it refuses."""
+    parser = ox.parse(cast("BinaryIO", lines), format=_FORMATS[kind])
     while True:
         try:
             quad = next(parser)
         except StopIteration:
+            yield None
             return
         except SyntaxError as error:
-            elements.reject(error.lineno or lines.line, f"is not {'N-Quads' if kind == '.nq' else 'TriG'}: {error.msg}")
+            elements.reject(
+                error.lineno or lines.line, lines.reason(f"is not {'N-Quads' if kind == '.nq' else 'TriG'}: {error.msg}")
+            )
             continue
         yield quad

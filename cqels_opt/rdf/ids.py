@@ -2,7 +2,8 @@
 
 Ids need no coordination: any executor gives a term the same id. ``id >> 60`` is the kind. Canonical integers, decimals and
 booleans are *inline*: the id holds the value and no dictionary is asked. Everything else is a 60-bit hash of the canonical text
-under a seed that the store's header records. Ids are never negative; 0 means unbound.
+under a seed that the store's header records. Ids are never negative; 0 means unbound. What a triple term consists of is in no id: the
+store has relations from its id to those of its parts, and streams tell them as they are read.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 from pandas.util import hash_array
 
 from cqels_opt.errors import RunError
-from cqels_opt.rdf.terms import XSD_BOOLEAN, XSD_DECIMAL, XSD_INTEGER
+from cqels_opt.rdf.terms import OPENING, XSD_BOOLEAN, XSD_DECIMAL, XSD_INTEGER
 
 Ids: TypeAlias = NDArray[np.int64]
 
@@ -89,6 +90,7 @@ def _hashes(array: pa.StringArray, seed: int) -> Ids:
     hashed = hash_array(objects, hash_key=f"{seed:016x}", categorize=False) & np.uint64(_PAYLOAD)
     kinds = np.full(len(array), KIND_LITERAL, np.uint64)
     kinds[_numpy(pc.starts_with(array, "<"))] = KIND_IRI
+    kinds[_numpy(pc.starts_with(array, OPENING))] = KIND_QUOTED
     kinds[_numpy(pc.starts_with(array, "_:"))] = KIND_BLANK
     return (kinds << np.uint64(KIND_SHIFT) | hashed).astype(np.int64)
 

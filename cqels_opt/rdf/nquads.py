@@ -17,7 +17,17 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from cqels_opt.rdf.quads import NO_GRAPH, Quad, Quads
-from cqels_opt.rdf.terms import BLANK_PATTERN, IRI_PATTERN, LITERAL_PATTERN, PLAIN_IRI_PATTERN, XSD_STRING, TermError, canonical
+from cqels_opt.rdf.terms import (
+    BLANK_PATTERN,
+    IRI_PATTERN,
+    LITERAL_PATTERN,
+    PLAIN_IRI_PATTERN,
+    XSD_STRING,
+    TermError,
+    canonical,
+    relabelled,
+    term_end,
+)
 
 _PLAIN_TERM: Final = (
     rf'^(?:{PLAIN_IRI_PATTERN}|_:[A-Za-z0-9_]+|"[^"\\\n\r\t]*"(?:\^\^{PLAIN_IRI_PATTERN}|@[a-z]+(?:-[a-z0-9]+)*)?)$'
@@ -28,6 +38,8 @@ _LINE = re.compile(
     rf"[ \t]*(?:({_NODE})[ \t]*({IRI_PATTERN})[ \t]*({_NODE}|{LITERAL_PATTERN})[ \t]*({_NODE})?[ \t]*\.)?"
     r"[ \t]*(?:#[^\n]*)?\r?\n?"
 )
+_BEFORE_TRIPLE = re.compile(rf"[ \t]*({_NODE})[ \t]*({IRI_PATTERN})[ \t]*(?=<<\()")
+_BEHIND_TRIPLE = re.compile(rf"[ \t]*({_NODE})?[ \t]*\.[ \t]*(?:#[^\n]*)?\r?\n?")
 _NEWLINE, _RETURN, _BLANK, _QUOTE, _STOP = b'\n\r ".'
 
 Places = NDArray[np.int64]
@@ -156,8 +168,12 @@ def parse_line(raw: bytes, scope: int, quads: bool = True) -> tuple[str, str, st
         raise TermError(f"not UTF-8: {error.reason} at byte {error.start + 1} of the line") from error
     match = _LINE.fullmatch(text)
     if match is None:
-        raise TermError(_what_is_wrong(text.rstrip("\r\n"), quads))
-    s, p, o, g = cast("tuple[str, str, str, str | None]", match.groups())
+        found = _of_triple_term(text)
+        if found is None:
+            raise TermError(_what_is_wrong(text.rstrip("\r\n"), quads))
+        s, p, o, g = found
+    else:
+        s, p, o, g = cast("tuple[str, str, str, str | None]", match.groups())
     if s is None:
         return None
     if g is not None and not quads:
@@ -165,20 +181,26 @@ def parse_line(raw: bytes, scope: int, quads: bool = True) -> tuple[str, str, st
     if "\\" in text:
         s, p, o = canonical(s), canonical(p), canonical(o)
         g = g and canonical(g)
-    elif o[0] == '"' and (o[-1] != '"' or "\t" in o):
+    elif (o[0] == '"' and (o[-1] != '"' or "\t" in o)) or o.startswith("<<"):
         o = canonical(o)
-    if s[0] == "_":
-        s = scoped(s, scope)
-    if o[0] == "_":
-        o = scoped(o, scope)
-    if g is not None and g[0] == "_":
-        g = scoped(g, scope)
-    return s, p, o, g
+    return scoped(s, scope), p, scoped(o, scope), None if g is None else scoped(g, scope)
 
 
-def scoped(blank: str, scope: int) -> str:
-    """A blank node of one file of the load, told apart from those of the others."""
-    return f"_:f{scope}_{blank[2:]}"
+def _of_triple_term(text: str) -> tuple[str, str, str, str | None] | None:
+    """The parts of a line whose object is a triple term (RDF 1.2), or None."""
+    before = _BEFORE_TRIPLE.match(text)
+    if before is None:
+        return None
+    end = term_end(text, before.end())
+    behind = _BEHIND_TRIPLE.fullmatch(text, end)
+    if behind is None:
+        raise TermError(f"column {end + 1}: expected a full stop at the end of the statement, found {text[end : end + 40]!a}")
+    return before[1], before[2], text[before.end() : end], behind[1]
+
+
+def scoped(term: str, scope: int) -> str:
+    """A term of one file of the load, whose blank nodes are told apart from those of the others."""
+    return relabelled(term, lambda blank: f"_:f{scope}_{blank[2:]}")
 
 
 _STEPS = (

@@ -28,9 +28,14 @@ class Quads:
     def of(cls, quads: Sequence[Quad]) -> Quads:
         """Quads as columns; None as graph is the default graph."""
         columns = zip(*quads) if quads else ((), (), (), ())
-        coded = pa.concat_arrays([pa.array(column, pa.string()) for column in columns]).dictionary_encode()
+        return cls.of_columns(*(pa.array(column, pa.string()) for column in columns))
+
+    @classmethod
+    def of_columns(cls, *columns: pa.StringArray) -> Quads:
+        """Quads of columns s, p, o and g; null as graph is the default graph."""
+        coded = pa.concat_arrays(columns).dictionary_encode()
         codes = coded.indices.fill_null(NO_GRAPH).to_numpy(zero_copy_only=False)
-        return cls(cast("pa.StringArray", coded.dictionary), codes.astype(np.int32, copy=False).reshape(4, len(quads)))
+        return cls(cast("pa.StringArray", coded.dictionary), codes.astype(np.int32, copy=False).reshape(4, len(columns[0])))
 
     @classmethod
     def concat(cls, parts: Sequence[Quads]) -> Quads:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, BinaryIO, Final, Literal, TypeAlias, cast
+from typing import BinaryIO, Final, Literal, TypeAlias, cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -20,10 +20,11 @@ import zstandard
 
 from cqels_opt.errors import DataError
 from cqels_opt.rdf import nquads
-from cqels_opt.rdf.lines import open_bytes
+from cqels_opt.rdf.documents import RDF_STAR, LineByLine, TermTexts
+from cqels_opt.rdf.lines import format_of, open_bytes
 from cqels_opt.rdf.nquads import scoped
 from cqels_opt.rdf.quads import Quad, Quads
-from cqels_opt.rdf.terms import XSD_STRING, TermError, canonical, escape, iri
+from cqels_opt.rdf.terms import TermError, canonical, iri, is_iri, is_triple
 
 Format: TypeAlias = Literal["nt", "nq", "ttl", "trig", "rdf", "parquet"]
 Compression: TypeAlias = Literal["gz", "zst"]
@@ -35,8 +36,12 @@ FORMATS: Final[dict[str, Format]] = {
     ".nquads": "nq",
     ".ttl": "ttl",
     ".turtle": "ttl",
+    ".ttls": "ttl",
+    ".ttlstar": "ttl",
     ".n3": "ttl",
     ".trig": "trig",
+    ".trigs": "trig",
+    ".trigstar": "trig",
     ".rdf": "rdf",
     ".xml": "rdf",
     ".owl": "rdf",
@@ -50,7 +55,6 @@ BLOCK: Final = 1 << 22
 BATCH: Final = 1 << 16
 
 _OXIGRAPH = {"ttl": ox.RdfFormat.TURTLE, "trig": ox.RdfFormat.TRIG, "rdf": ox.RdfFormat.RDF_XML}
-_ANONYMOUS = re.compile(r"[0-9a-f]{20,32}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +115,7 @@ class Failures:
 def file_format(path: Path) -> tuple[Format, Compression | None]:
     """Format and compression by the file's name; DataError for another name."""
     compression = COMPRESSIONS.get(path.suffix.lower())
-    inner = Path(path.stem) if compression else path
-    found = FORMATS.get(inner.suffix.lower())
+    found = FORMATS.get(format_of(path))
     if found is None:
         known = " ".join(FORMATS)
         raise DataError(f"{path}: unknown format; static data are read from {known}, the text formats also with .gz or .zst")
@@ -227,38 +230,23 @@ def _lines_before(piece: Piece, offset: int) -> int:
 
 
 # -------------------------------------------------------------- Turtle, TriG, RDF/XML
-class _LineByLine:
-    """A file that gives its parser one line at a time, so that ``line`` is where the parser stands."""
-
-    def __init__(self, file: BinaryIO) -> None:
-        self._file, self.line, self._ended = file, 0, True
-
-    def read(self, size: int = -1) -> bytes:
-        """The next line, or as much of it as is asked for."""
-        text = self._file.readline(size)
-        self.line += self._ended and bool(text)
-        self._ended = text.endswith(b"\n")
-        return text
-
-
 def _read_document(piece: Piece, failures: Failures) -> Iterator[Quads]:
     graph = graph_term(piece)
-    namer = _Namer(piece.scope)
+    scope = piece.scope
+    star = format_of(Path(piece.path)) in RDF_STAR
+    namer = TermTexts(star, lambda label: f"_:f{scope}_{label}", lambda number: f"_:f{scope}-{number}")
     quads: list[Quad] = []
     with _open(piece) as opened:
-        file = _LineByLine(opened)
+        file = LineByLine(opened)
         parser = iter(ox.parse(cast("BinaryIO", file), format=_OXIGRAPH[piece.format], base_iri=Path(piece.path).as_uri()))
         while True:
             try:
                 quad = next(parser, None)
+                quads += [(s, p, o, g or graph) for s, p, o, g in namer.quads(quad)]
                 if quad is None:
                     break
-                g = graph if isinstance(quad.graph_name, ox.DefaultGraph) else namer.text(quad.graph_name)
-                quads.append((namer.text(quad.subject), namer.text(quad.predicate), namer.text(quad.object), g))
-            except TermError as error:
-                failures.add(Failure(piece.name, file.line, str(error)))
             except SyntaxError as error:
-                failures.add(Failure(piece.name, error.lineno or file.line, _message(error)))
+                failures.add(Failure(piece.name, error.lineno or file.line, file.reason(_message(error))))
                 if piece.format == "rdf":
                     break  # XML that is not well-formed ends there; Turtle goes on after the next full stop
             if len(quads) >= BATCH:
@@ -270,31 +258,6 @@ def _read_document(piece: Piece, failures: Failures) -> Iterator[Quads]:
 def _message(error: SyntaxError) -> str:
     text = " ".join(str(error.msg).split())
     return re.sub(r"^Parser error (?:at line \d+ (?:between columns? \d+ and (?:column )?\d+|column \d+))?[^:]*: ", "", text)
-
-
-class _Namer:
-    """Canonical text of pyoxigraph's terms. The random labels of anonymous blank nodes become numbers in order of appearance."""
-
-    def __init__(self, scope: int) -> None:
-        self._scope = scope
-        self._anonymous: dict[str, int] = {}
-
-    def text(self, term: Any) -> str:
-        if isinstance(term, ox.NamedNode):
-            return f"<{term.value}>"
-        if isinstance(term, ox.Literal):
-            string = f'"{escape(term.value)}"'
-            if term.language is not None:
-                direction = getattr(term, "direction", None)
-                return f"{string}@{term.language.lower()}{'' if direction is None else f'--{direction.value}'}"
-            datatype = term.datatype.value
-            return string if datatype == XSD_STRING else f"{string}^^<{datatype}>"
-        if isinstance(term, ox.BlankNode):
-            label = term.value
-            if _ANONYMOUS.fullmatch(label):
-                return f"_:f{self._scope}-{self._anonymous.setdefault(label, len(self._anonymous) + 1)}"
-            return f"_:f{self._scope}_{label}"
-        raise TermError(f"quoted triples are not supported: {term}")
 
 
 # -------------------------------------------------------------- Parquet
@@ -331,8 +294,7 @@ def _parquet_term(text: str | None, scope: int, known: dict[str, str | TermError
     found = known.get(text)
     if found is None:
         try:
-            found = canonical(text)
-            found = scoped(found, scope) if found.startswith("_:") else found
+            found = scoped(canonical(text), scope)
         except TermError as error:
             found = error
         known[text] = found
@@ -344,7 +306,9 @@ def _parquet_term(text: str | None, scope: int, known: dict[str, str | TermError
 def _check_positions(s: str, p: str, g: str | None) -> None:
     if s[0] == '"':
         raise TermError(f"a literal cannot be a subject: {s[:80]}")
-    if p[0] != "<":
+    if is_triple(s):
+        raise TermError(f"a triple term cannot be a subject: give a node that rdf:reifies it, not {s[:80]}")
+    if not is_iri(p):
         raise TermError(f"a predicate is an IRI, not {p[:80]}")
-    if g is not None and g[0] == '"':
-        raise TermError(f"a literal cannot name a graph: {g[:80]}")
+    if g is not None and (g[0] == '"' or is_triple(g)):
+        raise TermError(f"an IRI or a blank node names a graph, not {g[:80]}")

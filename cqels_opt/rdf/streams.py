@@ -33,7 +33,7 @@ _FIELDS: list[pa.Field[Any]] = [
 ROW_SCHEMA = pa.schema(_FIELDS)
 """``t`` in milliseconds, ``line`` from 1 (in Parquet: the row), ``element`` from 0 within the file."""
 
-FORMATS = (".ndjson", ".jsonl", ".csv", ".parquet", ".nq", ".trig", ".trigs")
+FORMATS = (".ndjson", ".jsonl", ".csv", ".parquet", ".nq", ".trig", ".trigs", ".trigstar")
 OnError = Literal["fail", "skip"]
 _HINT = "correct it, or leave bad lines out with --on-error skip"
 
@@ -68,7 +68,7 @@ def read_stream(
 
     if kind in columns and not (kind == ".parquet" and path.suffix.lower() != ".parquet"):
         yield from _elements(_checked(rows, refuse) for rows in columns[kind](path, consumed))
-    elif kind in (".nq", ".trig", ".trigs"):
+    elif kind in FORMATS[4:]:
         for rows, element in read_graphs(path, kind, time_predicate, consumed):
             batch = _checked(rows, refuse, element)
             if len(batch):
@@ -91,10 +91,15 @@ def _checked(rows: Rows, refuse: Callable[[Iterable[Reject]], None], element: ND
 
     for name, column, begins in (("s", rows.s, "<_"), ("p", rows.p, "<"), ("o", rows.o, '<_"')):
         keep(_begins(column, begins), lambda i, n=name, c=column: _bad_term(n, c[i].as_py()))  # type: ignore[misc]
+        if name == "p" or (name == "s" and element is None):  # in RDF-star documents a quoted triple may be a subject
+            keep(~_mask(pc.starts_with(column, "<<")), lambda i, n=name, c=column: _bad_term(n, c[i].as_py()))  # type: ignore[misc]
     graph = (
         pc.if_else(pc.equal(rows.g, pa.scalar("")), pa.scalar(None, pa.string()), rows.g) if rows.g.null_count < count else rows.g
     )
-    keep(_begins(graph, "<_") | _mask(graph.is_null()), lambda i: _bad_term("g", graph[i].as_py()))
+    keep(
+        _begins(graph, "<_") & ~_mask(pc.starts_with(graph, "<<")) | _mask(graph.is_null()),
+        lambda i: _bad_term("g", graph[i].as_py()),
+    )
     if pa.types.is_string(rows.t.type):
         times, valid = parse_times(rows.t)
     else:
@@ -131,6 +136,8 @@ def _bad_term(name: str, text: str | None) -> str:
         return f"{name} is missing"
     if text[:1] == '"' or (name == "p" and text[:1] == "_"):
         return f"{name} is {text[:80]}, which cannot stand there: it must be an IRI{'' if name == 'p' else ' or a blank node'}"
+    if text.startswith("<<") and name != "o":
+        return f"{name} is a triple term, {text[:80]}, which cannot stand there: give a node that rdf:reifies it"
     note = ' (in CSV the quotes of a literal are doubled, and quoted: """text""")' if name == "o" else ""
     return f"{name} is not an N-Triples term: {text[:80]!r}; write <iri>" + (', _:label or "text"' + note if name != "p" else "")
 

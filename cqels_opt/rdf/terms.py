@@ -3,13 +3,14 @@
 A term travels through the whole package as its *canonical text*: ``<iri>``, ``_:label``, ``"text"``, ``"text"@en`` (the tag in
 lower case; with a base direction ``"text"@ar--rtl``) or ``"text"^^<iri>`` (xsd:string left out). Inside a literal only ``\\``,
 ``"``, newline, carriage return and tab are escaped; every other character is itself. Lexical forms are kept: ``"007"^^<…integer>``
-stays as it is.
+stays as it is. A triple term (RDF 1.2) is ``<<( s p o )>>``, with one blank between, nested to any depth up to :data:`MAX_DEPTH`.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Final, Literal, TypeAlias
+from collections.abc import Callable
+from typing import Final, Literal, TypeAlias, cast
 
 XSD: Final = "http://www.w3.org/2001/XMLSchema#"
 RDF: Final = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
@@ -26,8 +27,12 @@ XSD_DAYTIME_DURATION: Final = XSD + "dayTimeDuration"
 RDF_LANG_STRING: Final = RDF + "langString"
 RDF_DIR_LANG_STRING: Final = RDF + "dirLangString"
 RDF_TYPE: Final = RDF + "type"
+RDF_REIFIES: Final = RDF + "reifies"
 
-TermKind: TypeAlias = Literal["iri", "blank", "literal"]
+TermKind: TypeAlias = Literal["iri", "blank", "literal", "triple"]
+
+MAX_DEPTH: Final = 100
+"""How deeply triple terms may be nested: deeper ones are refused as they are read, and no later step can run out of stack."""
 
 _NAME_START = (
     "A-Za-z_:\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u02ff\u0370-\u037d\u037f-\u1fff\u200c-\u200d\u2070-\u218f\u2c00-\u2fef"
@@ -45,10 +50,15 @@ STRING_PATTERN: Final = rf"\"[^\"\\\n\r]*(?:(?:\\[tbnrf\"'\\]|{_NUMBERED})[^\"\\
 LANGUAGE_PATTERN: Final = r"@[A-Za-z]+(?:-[A-Za-z0-9]+)*(?:--(?:ltr|rtl))?"
 LITERAL_PATTERN: Final = rf"{STRING_PATTERN}(?:\^\^{IRI_PATTERN}|{LANGUAGE_PATTERN})?"
 
+#: What the text of a triple term begins with, and what it ends with.
+OPENING: Final = "<<("
+CLOSING: Final = ")>>"
+
 _IRI = re.compile(IRI_PATTERN)
 _PLAIN_IRI = re.compile(PLAIN_IRI_PATTERN)
 _BLANK = re.compile(BLANK_PATTERN)
 _LITERAL = re.compile(rf"(?P<string>{STRING_PATTERN})(?:\^\^(?P<datatype>{IRI_PATTERN})|(?P<language>{LANGUAGE_PATTERN}))?")
+_TRIPLE_TOKEN = re.compile(rf"[ \t]*(?:(<<\()|(\)>>)|({IRI_PATTERN}|{BLANK_PATTERN}|{LITERAL_PATTERN}))")
 _ESCAPE = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|(.))", re.DOTALL)
 _ECHAR = {"t": "\t", "b": "\b", "n": "\n", "r": "\r", "f": "\f", '"': '"', "'": "'", "\\": "\\"}
 _ESCAPED = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"})
@@ -67,6 +77,8 @@ def canonical(text: str) -> str:
     '"café"@fr'
     """
     text = text.strip(" \t\r\n")
+    if text.startswith(OPENING):
+        return _canonical_triple(text)
     if text.startswith("<"):
         return _canonical_iri(text)
     if text.startswith('"'):
@@ -106,6 +118,41 @@ def _canonical_literal(text: str) -> str:
     return string if datatype == f"<{XSD_STRING}>" else f"{string}^^{datatype}"
 
 
+def _canonical_triple(text: str) -> str:
+    """The canonical text of a triple term; without recursion, for texts may be anything."""
+    open_: list[list[str]] = []
+    at, whole = 0, ""
+    while not whole:
+        token = _TRIPLE_TOKEN.match(text, at)
+        if token is None:
+            raise TermError(f"not a triple term in N-Triples syntax: {_shown(text)} (column {at + 1})")
+        at = token.end()
+        if token[1]:
+            open_.append([])
+            if len(open_) > MAX_DEPTH:
+                raise TermError(f"triple terms are nested deeper than {MAX_DEPTH} levels: {_shown(text)}")
+            continue
+        found = canonical(token[3]) if token[3] else _triple_of(open_.pop())
+        if open_:
+            open_[-1].append(found)
+        else:
+            whole = found
+    if text[at:].strip(" \t"):
+        raise TermError(f"more than a triple term: {_shown(text[at:])} follows it")
+    return whole
+
+
+def _triple_of(parts: list[str]) -> str:
+    if len(parts) != 3:
+        raise TermError(f"a triple term has {len(parts)} parts, not 3: {_shown(' '.join(parts))}")
+    s, p, o = parts
+    if is_literal(s):
+        raise TermError(f"the subject of a triple term is a literal: {_shown(s)}")
+    if not is_iri(p):
+        raise TermError(f"the predicate of a triple term is not an IRI: {_shown(p)}")
+    return triple(s, p, o)
+
+
 def _shown(text: str) -> str:
     return ascii(text if len(text) <= 80 else text[:77] + "...")
 
@@ -138,12 +185,14 @@ def escape(text: str) -> str:
 # ------------------------------------------------------------------ of canonical terms
 def kind(term: str) -> TermKind:
     """What a canonical term is."""
-    return "iri" if term.startswith("<") else "literal" if term.startswith('"') else "blank"
+    if term.startswith("<"):
+        return "triple" if term.startswith(OPENING) else "iri"
+    return "literal" if term.startswith('"') else "blank"
 
 
 def is_iri(term: str) -> bool:
     """Whether a canonical term is an IRI."""
-    return term.startswith("<")
+    return term.startswith("<") and not term.startswith(OPENING)
 
 
 def is_blank(term: str) -> bool:
@@ -156,6 +205,69 @@ def is_literal(term: str) -> bool:
     return term.startswith('"')
 
 
+def is_triple(term: str) -> bool:
+    """Whether a canonical term is a triple term."""
+    return term.startswith(OPENING)
+
+
+def triple(s: str, p: str, o: str) -> str:
+    """The triple term of canonical terms."""
+    return f"{OPENING} {s} {p} {o} {CLOSING}"
+
+
+def triple_parts(term: str) -> tuple[str, str, str]:
+    """Subject, predicate and object of a canonical triple term.
+
+    >>> triple_parts('<<( <urn:a> <urn:p> <<( <urn:b> <urn:q> "x y" )>> )>>')[2]
+    '<<( <urn:b> <urn:q> "x y" )>>'
+    """
+    if not term.startswith(OPENING):
+        raise TermError(f"not a triple term: {_shown(term)}")
+    parts: list[str] = []
+    at = len(OPENING)
+    while len(parts) < 3:
+        end = term_end(term, at)
+        parts.append(term[at:end].strip())
+        at = end
+    return cast("tuple[str, str, str]", tuple(parts))
+
+
+def term_end(text: str, at: int) -> int:
+    """Where the term ends that begins at a character of a text, blanks before it apart: a triple term with all that is in it."""
+    depth = 0
+    while True:
+        token = _TRIPLE_TOKEN.match(text, at)
+        if token is None or (token[2] and not depth):
+            raise TermError(f"not a term in N-Triples syntax: {_shown(text[at:])}")
+        depth += 1 if token[1] else -1 if token[2] else 0
+        at = token.end()
+        if not depth:
+            return at
+
+
+def depth(term: str) -> int:
+    """How deeply triple terms are nested in a canonical term: 0 for one that is none."""
+    deepest = now = 0
+    for token in _TRIPLE_TOKEN.finditer(term) if term.startswith(OPENING) else ():
+        now += 1 if token[1] else -1 if token[2] else 0
+        deepest = max(deepest, now)
+    return deepest
+
+
+def relabelled(term: str, label: Callable[[str], str]) -> str:
+    """A canonical term with other blank nodes: ``label`` is given each of them (``_:b``), also those inside of a triple term."""
+    if term.startswith("_:"):
+        return label(term)
+    if not term.startswith(OPENING) or "_:" not in term:
+        return term
+
+    def renamed(token: re.Match[str]) -> str:
+        found = token[3]
+        return token[0] if found is None or not found.startswith("_:") else token[0].replace(found, label(found))
+
+    return _TRIPLE_TOKEN.sub(renamed, term)
+
+
 def iri(value: str) -> str:
     """The canonical term of an IRI without angle brackets; TermError if it has a character that no IRI can have."""
     if _IRI_FORBIDDEN.search(value) or _SURROGATE.search(value):
@@ -165,7 +277,7 @@ def iri(value: str) -> str:
 
 def iri_value(term: str) -> str:
     """The IRI inside a canonical IRI term."""
-    if not term.startswith("<"):
+    if not is_iri(term):
         raise TermError(f"not an IRI: {_shown(term)}")
     return term[1:-1]
 

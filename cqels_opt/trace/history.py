@@ -1,19 +1,21 @@
 """What a trace says over time, as data: plans and how long each ruled, switches and their reasons, estimates, slow batches.
 
-The terminal view and the page are renderings of these dataclasses; they compute nothing themselves.
+The terminal view and the page are renderings of these dataclasses; they compute nothing themselves. Records are added one by one,
+so that a running job has a history too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+import heapq
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass
 from statistics import median, quantiles
 
-from cqels_opt.trace.records import Delta, Milliseconds, Moved, SubResults, TraceRecord
+from cqels_opt.trace.figures import clock, duration, figure, plural
+from cqels_opt.trace.records import Delta, Milliseconds, Moved, Operator, SubResults, TraceRecord
 
 SLOWEST = 5
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +29,12 @@ class Reign:
 
 @dataclass(frozen=True, slots=True)
 class Switch:
-    """A delta source took another plan: when, from what to what, at which costs, and the statistics that moved."""
+    """A delta source took another plan: when, from what to what, at which costs, and the statistics that moved.
 
+    ``record`` counts the query's records. ``ran_before`` are the operators of the last batch of the plan before, ``ran`` those of this one.
+    """
+
+    record: int
     batch: int
     time: int | None
     source: str
@@ -37,27 +43,37 @@ class Switch:
     cost: float | None
     instead_of: float | None
     reason: tuple[Moved, ...]
+    ran_before: tuple[Operator, ...] = ()
+    ran: tuple[Operator, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class PlanUse:
-    """A plan of a delta source: its letter, the batches it ruled, the milliseconds that those took, its cost in the last one."""
+    """A plan of a delta source: its letter, the batches it ruled, the milliseconds that those took, its cost in the last one.
+
+    ``ran`` are the operators of the last batch that it ruled.
+    """
 
     letter: str
     plan: str
     batches: int
     ms: float
     cost: float | None
+    ran: tuple[Operator, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class SourceHistory:
-    """A delta source: its plans in the order in which they first ruled, and its reigns in the order of time."""
+    """A delta source: its plans in the order in which they first ruled, and its reigns and switches in the order of time.
+
+    Where only the newest switches are kept, ``switched`` counts all of them.
+    """
 
     source: str
     plans: tuple[PlanUse, ...]
     reigns: tuple[Reign, ...]
     switches: tuple[Switch, ...]
+    switched: int
 
     def letter(self, plan: str) -> str:
         """The letter of one of its plans."""
@@ -87,9 +103,10 @@ class SlowBatch:
 
 @dataclass(frozen=True, slots=True)
 class QueryHistory:
-    """Everything that the views show of one query."""
+    """Everything that the views show of one query. ``instances`` queries share its plans."""
 
     query: str
+    instances: int
     batches: int
     elements: int
     late: int
@@ -99,7 +116,7 @@ class QueryHistory:
     last_time: int | None
     ms: Milliseconds
     median_ms: float
-    batch_ms: tuple[float, ...]
+    switched: int
     sources: tuple[SourceHistory, ...]
     estimates: tuple[Estimates, ...]
     slowest: tuple[SlowBatch, ...]
@@ -110,71 +127,197 @@ class QueryHistory:
     @property
     def switches(self) -> tuple[Switch, ...]:
         """The switches of all delta sources, in the order of the batches."""
-        return tuple(sorted((switch for source in self.sources for switch in source.switches), key=lambda switch: switch.batch))
+        return tuple(sorted((switch for source in self.sources for switch in source.switches), key=lambda switch: switch.record))
 
 
-@dataclass(slots=True)
-class _Source:
-    """A delta source while its history is being read."""
+class Histories:
+    """The histories of a trace's queries while its records come in.
 
-    uses: dict[str, tuple[int, float, float | None]] = field(default_factory=dict)
-    reigns: list[Reign] = field(default_factory=list)
-    switches: list[Switch] = field(default_factory=list)
+    With ``newest`` only so many switches of each delta source, batch times and q-errors of each relation are kept, the newest ones, so
+    that memory stays bounded however long a job runs.
+    """
+
+    def __init__(self, newest: int | None = None) -> None:
+        self._newest = newest
+        self._queries: dict[str, _Query] = {}
+
+    def add(self, record: TraceRecord) -> None:
+        """Takes the next record."""
+        if record.query not in self._queries:
+            self._queries[record.query] = _Query(record.query, self._newest)
+        self._queries[record.query].add(record)
+
+    @property
+    def queries(self) -> tuple[str, ...]:
+        """The queries in the order in which they first occurred."""
+        return tuple(self._queries)
+
+    def of(self, query: str) -> QueryHistory:
+        """The history of a query so far. Raises KeyError where no record was of it."""
+        return self._queries[query].history()
+
+    def letters(self, query: str) -> dict[str, str]:
+        """The letter of the plan that rules now, by delta source."""
+        return self._queries[query].letters()
 
 
 def histories(records: Iterable[TraceRecord]) -> list[QueryHistory]:
     """The history of each query of a trace, in the order in which the queries first occur."""
-    by_query: dict[str, list[TraceRecord]] = {}
+    found = Histories()
     for record in records:
-        by_query.setdefault(record.query, []).append(record)
-    return [_history(query, own) for query, own in by_query.items()]
+        found.add(record)
+    return [found.of(query) for query in found.queries]
 
 
-def _history(query: str, records: Sequence[TraceRecord]) -> QueryHistory:
-    sources: dict[str, _Source] = {}
-    q_errors: dict[str, list[float]] = {}
-    for index, record in enumerate(records):
+class _Source:
+    """A delta source while its history is being read."""
+
+    def __init__(self, newest: int | None) -> None:
+        self._newest = newest
+        self._uses: dict[str, PlanUse] = {}
+        self._ruled = 0  # plans so far, for the next one's letter
+        self._reigns = deque[Reign](maxlen=newest)
+        self._switches = deque[Switch](maxlen=newest)
+        self._switched = 0
+
+    def add(self, index: int, record: TraceRecord, delta: Delta) -> None:
+        """Takes what a record says of this source."""
+        before = self._reigns[-1] if self._reigns else None
+        if before and before.plan == delta.plan:
+            self._reigns[-1] = Reign(before.first, index, delta.plan)
+        else:
+            self._reigns.append(Reign(index, index, delta.plan))
+        if before and before.plan != delta.plan:
+            instead_of = delta.others.get(before.plan)
+            ran = self._uses[before.plan].ran, delta.operators
+            place = index, record.batch, _time(record), delta.source
+            self._switches.append(Switch(*place, before.plan, delta.plan, delta.cost, instead_of, delta.reason, *ran))
+            self._switched += 1
+        use = self._uses.get(delta.plan)
+        letter, batches, ms = (use.letter, use.batches, use.ms) if use else (self._next_letter(), 0, 0.0)
+        self._uses[delta.plan] = PlanUse(letter, delta.plan, batches + 1, ms + record.ms.total, delta.cost, delta.operators)
+
+    @property
+    def letter(self) -> str:
+        """The letter of the plan that rules now."""
+        return self._uses[self._reigns[-1].plan].letter
+
+    def history(self, name: str) -> SourceHistory:
+        """What is known so far."""
+        plans = tuple(self._uses.values())
+        return SourceHistory(name, plans, tuple(self._reigns), tuple(self._switches), self._switched)
+
+    def _next_letter(self) -> str:
+        """The letter of a plan that has not ruled yet; plans that no switch tells of any more are forgotten where these are."""
+        if self._newest is not None and len(self._uses) > 2 * self._newest:
+            told = {plan for switch in self._switches for plan in (switch.before, switch.after)}
+            self._uses = {plan: use for plan, use in self._uses.items() if plan in told}
+        self._ruled += 1
+        return _letter(self._ruled - 1)
+
+
+class _Query:
+    """A query while its history is being read."""
+
+    def __init__(self, query: str, newest: int | None) -> None:
+        self._query, self._newest = query, newest
+        self._instances = 1
+        self._batches = self._elements = self._late = self._rejected = self._most_jobs = 0
+        self._first: int | None = None
+        self._last: int | None = None
+        self._ms = Milliseconds()
+        self._batch_ms = deque[float](maxlen=newest)
+        self._sources: dict[str, _Source] = {}
+        self._q_errors: dict[str, deque[float]] = {}
+        self._slowest: list[tuple[float, int, SlowBatch]] = []
+        self._fallbacks: dict[str, None] = {}
+        self._sub_results = deque[str](maxlen=newest)
+        self._lag: dict[str, _Lag] = {"time": _Lag(), "waiting": _Lag()}
+
+    def add(self, record: TraceRecord) -> None:
+        """Takes the query's next record."""
+        index = self._batches
+        self._batches += 1
+        self._instances = record.instances
+        self._elements += record.elements
+        self._late += record.late
+        self._rejected += record.rejected
+        self._most_jobs = max(self._most_jobs, record.jobs)
+        if record.time_range:
+            first, last = record.time_range
+            self._first = first if self._first is None else min(self._first, first)
+            self._last = last if self._last is None else max(self._last, last)
+        self._ms = Milliseconds(*(getattr(self._ms, phase) + getattr(record.ms, phase) for phase in Milliseconds.PHASES))
+        self._batch_ms.append(record.ms.total)
+        slow = SlowBatch(record.batch, _time(record), record.elements, record.ms)
+        heapq.heappush(self._slowest, (record.ms.total, -index, slow))
+        if len(self._slowest) > SLOWEST:
+            heapq.heappop(self._slowest)
+        if record.fallback:
+            self._fallbacks[record.fallback] = None
+        self._sub_results.extend(_sub_results(record, change) for change in record.sub_results)
+        self._lag["time"].add(record.lag.time, record.batch)
+        self._lag["waiting"].add(record.lag.waiting, record.batch)
         for delta in record.deltas:
-            _follow(sources.setdefault(delta.source, _Source()), index, record, delta)
+            if delta.source not in self._sources:
+                self._sources[delta.source] = _Source(self._newest)
+            self._sources[delta.source].add(index, record, delta)
             for operator in delta.operators:
                 if (q := operator.q_error) is not None:
-                    q_errors.setdefault(operator.relation, []).append(q)
-    times = [time for record in records if record.time_range for time in record.time_range]
-    batch_ms = tuple(record.ms.total for record in records)
-    return QueryHistory(
-        query=query,
-        batches=len(records),
-        elements=sum(record.elements for record in records),
-        late=sum(record.late for record in records),
-        rejected=sum(record.rejected for record in records),
-        most_jobs=max(record.jobs for record in records),
-        first_time=min(times, default=None),
-        last_time=max(times, default=None),
-        ms=Milliseconds(*(sum(getattr(record.ms, phase) for record in records) for phase in Milliseconds.PHASES)),
-        median_ms=median(batch_ms),
-        batch_ms=batch_ms,
-        sources=tuple(_source_history(name, source) for name, source in sources.items()),
-        estimates=tuple(_estimates(relation, found) for relation, found in q_errors.items()),
-        slowest=tuple(
-            SlowBatch(record.batch, _time(record), record.elements, record.ms)
-            for record in sorted(records, key=lambda record: -record.ms.total)[:SLOWEST]
-        ),
-        fallbacks=tuple(dict.fromkeys(record.fallback for record in records if record.fallback)),
-        lag=_lag(records),
-        sub_results=tuple(_sub_results(record, change) for record in records for change in record.sub_results),
-    )
+                    self._q_errors.setdefault(operator.relation, deque(maxlen=self._newest)).append(q)
+
+    def letters(self) -> dict[str, str]:
+        """The letter of the plan that rules now, by delta source."""
+        return {name: source.letter for name, source in self._sources.items()}
+
+    def history(self) -> QueryHistory:
+        """What is known so far."""
+        sources = tuple(source.history(name) for name, source in self._sources.items())
+        return QueryHistory(
+            query=self._query,
+            instances=self._instances,
+            batches=self._batches,
+            elements=self._elements,
+            late=self._late,
+            rejected=self._rejected,
+            most_jobs=self._most_jobs,
+            first_time=self._first,
+            last_time=self._last,
+            ms=self._ms,
+            median_ms=median(self._batch_ms),
+            switched=sum(source.switched for source in sources),
+            sources=sources,
+            estimates=tuple(_estimates(relation, found) for relation, found in self._q_errors.items()),
+            slowest=tuple(slow for _, _, slow in sorted(self._slowest, reverse=True, key=lambda entry: entry[:2])),
+            fallbacks=tuple(self._fallbacks),
+            lag=self._lag_line(),
+            sub_results=tuple(self._sub_results),
+        )
+
+    def _lag_line(self) -> str:
+        """A line on how far the run was behind its input: at the end and at most; empty where nothing is known."""
+        told = []
+        if (time := self._lag["time"]).most is not None:
+            most, batch = time.most
+            told.append(f"{duration(time.last)} of stream time behind at the end, at most {duration(most)} (batch {batch})")
+        if (waiting := self._lag["waiting"]).most is not None:
+            most, batch = waiting.most
+            told.append(f"{waiting.last:,} waiting at the end, at most {most:,} (batch {batch})")
+        return "; ".join(told)
 
 
-def _lag(records: Sequence[TraceRecord]) -> str:
-    """A line on how far the run was behind its input: at the end and at most; empty where nothing is known."""
-    told = []
-    if times := [(record.lag.time, record.batch) for record in records if record.lag.time is not None]:
-        most, batch = max(times)
-        told.append(f"{duration(times[-1][0])} of stream time behind at the end, at most {duration(most)} (batch {batch})")
-    if waiting := [(record.lag.waiting, record.batch) for record in records if record.lag.waiting is not None]:
-        most, batch = max(waiting)
-        told.append(f"{waiting[-1][0]:,} waiting at the end, at most {most:,} (batch {batch})")
-    return "; ".join(told)
+@dataclass(slots=True)
+class _Lag:
+    """The last value of a lag that was known, and the greatest, with the batch in which it last was that."""
+
+    last: int = 0
+    most: tuple[int, int] | None = None
+
+    def add(self, value: int | None, batch: int) -> None:
+        """Takes the value after a batch."""
+        if value is not None:
+            self.last = value
+            self.most = (value, batch) if self.most is None else max(self.most, (value, batch))
 
 
 def _sub_results(record: TraceRecord, change: SubResults) -> str:
@@ -188,36 +331,12 @@ def _sub_results(record: TraceRecord, change: SubResults) -> str:
     return f"{where}{', '.join(gone)} -> {', '.join(come)}, cost {figure(change.cost)} -> {figure(change.price)}"
 
 
-def _follow(source: _Source, index: int, record: TraceRecord, delta: Delta) -> None:
-    batches, ms, _ = source.uses.get(delta.plan, (0, 0.0, None))
-    source.uses[delta.plan] = (batches + 1, ms + record.ms.total, delta.cost)
-    before = source.reigns[-1] if source.reigns else None
-    if before and before.plan == delta.plan:
-        source.reigns[-1] = Reign(before.first, index, delta.plan)
-        return
-    source.reigns.append(Reign(index, index, delta.plan))
-    if before:
-        runner_up = delta.runner_up
-        instead_of = runner_up.cost if runner_up and runner_up.plan == before.plan else None
-        source.switches.append(
-            Switch(record.batch, _time(record), delta.source, before.plan, delta.plan, delta.cost, instead_of, delta.reason)
-        )
-
-
-def _source_history(name: str, source: _Source) -> SourceHistory:
-    plans = tuple(
-        PlanUse(_letter(number), plan, batches, ms, cost)
-        for number, (plan, (batches, ms, cost)) in enumerate(source.uses.items())
-    )
-    return SourceHistory(name, plans, tuple(source.reigns), tuple(source.switches))
-
-
 def _letter(number: int) -> str:
     """A, B, … Z, A1, B1, …"""
     return chr(ord("A") + number % 26) + (str(number // 26) if number >= 26 else "")
 
 
-def _estimates(relation: str, q_errors: Sequence[float]) -> Estimates:
+def _estimates(relation: str, q_errors: deque[float]) -> Estimates:
     p95 = quantiles(q_errors, n=20, method="inclusive")[-1] if len(q_errors) > 1 else q_errors[0]
     return Estimates(relation, len(q_errors), median(q_errors), p95, max(q_errors))
 
@@ -226,49 +345,10 @@ def _time(record: TraceRecord) -> int | None:
     return record.time_range[1] if record.time_range else record.frontier
 
 
-# ------------------------------------------------------------------ how both views write figures
-def clock(time: int | None) -> str:
-    """Stream time in UTC, with milliseconds only where there are some; ``-`` where there is none."""
-    if time is None:
-        return "-"
-    try:
-        moment = _EPOCH + timedelta(milliseconds=time)
-    except OverflowError:
-        return f"{time} ms"
-    return moment.strftime("%Y-%m-%d %H:%M:%S") + (f".{time % 1000:03}" if time % 1000 else "")
-
-
-def duration(ms: float) -> str:
-    """Milliseconds for people: ``85 ms``, ``2.4 s``, ``3 min 05 s``."""
-    if ms < 1000:
-        return f"{ms:.0f} ms"
-    if ms < 60_000:
-        return f"{ms / 1000:.1f} s"
-    return f"{int(ms // 60_000)} min {int(ms % 60_000 // 1000):02} s"
-
-
-def figure(number: float | None) -> str:
-    """A number for people: whole with thousands, small to three digits; ``-`` where it is not known."""
-    if number is None:
-        return "-"
-    return f"{number:,.0f}" if abs(number) >= 100 or number == int(number) else f"{number:.3g}"
-
-
-def known(number: float | None) -> str:
-    """:func:`figure`, with words where the number is not known."""
-    return "unknown" if number is None else figure(number)
-
-
-def plural(number: int, noun: str) -> str:
-    """``1 switch``, ``2 switches``."""
-    ending = "" if number == 1 else "es" if noun.endswith(("ch", "s")) else "s"
-    return f"{number:,} {noun}{ending}"
-
-
 def totals(history: QueryHistory) -> str:
     """One line: batches, elements, late and rejected ones, switches, and the most jobs that a batch took."""
     return (
         f"{plural(history.batches, 'batch')}, {plural(history.elements, 'element')} ({history.late:,} late, "
-        f"{history.rejected:,} rejected), {plural(len(history.switches), 'plan switch')}, "
+        f"{history.rejected:,} rejected), {plural(history.switched, 'plan switch')}, "
         f"at most {plural(history.most_jobs, 'Spark job')} a batch"
     )

@@ -7,16 +7,26 @@ keys that are here, each of its type, and takes no notice of keys that a newer v
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from cqels_opt.errors import DataError, InputError
-
-T = TypeVar("T")
-Json = Mapping[str, Any]
+from cqels_opt.trace.json_values import (
+    an_object,
+    finite,
+    flag,
+    get,
+    list_of,
+    maybe,
+    no_number,
+    number,
+    rows,
+    text,
+    time_range,
+    whole,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,13 +38,13 @@ class RunnerUp:
 
     def to_json(self) -> dict[str, Any]:
         """The JSON object of INTERFACE."""
-        return {"plan": self.plan, "cost": _finite(self.cost)}
+        return {"plan": self.plan, "cost": finite(self.cost)}
 
     @classmethod
     def from_json(cls, value: object) -> RunnerUp:
         """The reverse of :meth:`to_json`; raises ValueError naming the key that is absent or of another type."""
-        fields = _object(value)
-        return cls(_get(fields, "plan", _text), _get(fields, "cost", _maybe(_number)))
+        fields = an_object(value)
+        return cls(get(fields, "plan", text), get(fields, "cost", maybe(number)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +57,13 @@ class Moved:
 
     def to_json(self) -> dict[str, Any]:
         """The JSON object of INTERFACE; ``now`` is its ``is``."""
-        return {"statistic": self.statistic, "was": _finite(self.was), "is": _finite(self.now)}
+        return {"statistic": self.statistic, "was": finite(self.was), "is": finite(self.now)}
 
     @classmethod
     def from_json(cls, value: object) -> Moved:
         """The reverse of :meth:`to_json`."""
-        fields = _object(value)
-        return cls(_get(fields, "statistic", _text), _get(fields, "was", _maybe(_number)), _get(fields, "is", _maybe(_number)))
+        fields = an_object(value)
+        return cls(get(fields, "statistic", text), get(fields, "was", maybe(number)), get(fields, "is", maybe(number)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +86,7 @@ class Operator:
             "op": self.op,
             "relation": self.relation,
             "on": list(self.on),
-            "estimated": _finite(self.estimated),
+            "estimated": finite(self.estimated),
             "observed": self.observed,
             **({"by": self.by} if self.by is not None else {}),
         }
@@ -84,14 +94,14 @@ class Operator:
     @classmethod
     def from_json(cls, value: object) -> Operator:
         """The reverse of :meth:`to_json`."""
-        fields = _object(value)
+        fields = an_object(value)
         return cls(
-            _get(fields, "op", _text),
-            _get(fields, "relation", _text),
-            _get(fields, "on", _list_of(_text)),
-            _get(fields, "estimated", _maybe(_number)),
-            _get(fields, "observed", _maybe(_whole)),
-            _text(fields["by"]) if "by" in fields else None,
+            get(fields, "op", text),
+            get(fields, "relation", text),
+            get(fields, "on", list_of(text)),
+            get(fields, "estimated", maybe(number)),
+            get(fields, "observed", maybe(whole)),
+            text(fields["by"]) if "by" in fields else None,
         )
 
     @property
@@ -105,7 +115,10 @@ class Operator:
 
 @dataclass(frozen=True, slots=True)
 class Delta:
-    """A delta source's plan in one batch: what was chosen at which cost, over which runner-up, and what ran."""
+    """A delta source's plan in one batch: what was chosen at which cost, over which runner-up, and what ran.
+
+    ``former`` are plans that ruled before, with what they would have cost in this batch.
+    """
 
     source: str
     plan: str
@@ -114,32 +127,40 @@ class Delta:
     switched: bool = False
     reason: tuple[Moved, ...] = ()
     operators: tuple[Operator, ...] = ()
+    former: tuple[RunnerUp, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """The JSON object of INTERFACE."""
         return {
             "source": self.source,
             "plan": self.plan,
-            "cost": _finite(self.cost),
+            "cost": finite(self.cost),
             "runner_up": self.runner_up.to_json() if self.runner_up else None,
             "switched": self.switched,
             "reason": [moved.to_json() for moved in self.reason],
             "operators": [operator.to_json() for operator in self.operators],
+            **({"former": [plan.to_json() for plan in self.former]} if self.former else {}),
         }
 
     @classmethod
     def from_json(cls, value: object) -> Delta:
         """The reverse of :meth:`to_json`."""
-        fields = _object(value)
+        fields = an_object(value)
         return cls(
-            _get(fields, "source", _text),
-            _get(fields, "plan", _text),
-            _get(fields, "cost", _maybe(_number)),
-            _get(fields, "runner_up", _maybe(RunnerUp.from_json)),
-            _get(fields, "switched", _flag),
-            _get(fields, "reason", _list_of(Moved.from_json)),
-            _get(fields, "operators", _list_of(Operator.from_json)),
+            get(fields, "source", text),
+            get(fields, "plan", text),
+            get(fields, "cost", maybe(number)),
+            get(fields, "runner_up", maybe(RunnerUp.from_json)),
+            get(fields, "switched", flag),
+            get(fields, "reason", list_of(Moved.from_json)),
+            get(fields, "operators", list_of(Operator.from_json)),
+            get(fields, "former", list_of(RunnerUp.from_json)) if "former" in fields else (),
         )
+
+    @property
+    def others(self) -> dict[str, float | None]:
+        """The costs of the plans that were not taken, as far as they are known."""
+        return {other.plan: other.cost for other in (*self.former, *((self.runner_up,) if self.runner_up else ()))}
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,24 +185,24 @@ class SubResults:
             "block": self.block,
             "was": list(self.was),
             "is": list(self.now),
-            "cost": _finite(self.cost),
-            "price": _finite(self.price),
-            "saved": _finite(self.saved),
+            "cost": finite(self.cost),
+            "price": finite(self.price),
+            "saved": finite(self.saved),
             "failed": self.failed,
         }
 
     @classmethod
     def from_json(cls, value: object) -> SubResults:
         """The reverse of :meth:`to_json`."""
-        fields = _object(value)
+        fields = an_object(value)
         return cls(
-            _get(fields, "block", _text),
-            _get(fields, "was", _list_of(_text)),
-            _get(fields, "is", _list_of(_text)),
-            _get(fields, "cost", _maybe(_number)),
-            _get(fields, "price", _maybe(_number)),
-            _get(fields, "saved", _maybe(_number)),
-            _get(fields, "failed", _maybe(_text)),
+            get(fields, "block", text),
+            get(fields, "was", list_of(text)),
+            get(fields, "is", list_of(text)),
+            get(fields, "cost", maybe(number)),
+            get(fields, "price", maybe(number)),
+            get(fields, "saved", maybe(number)),
+            get(fields, "failed", maybe(text)),
         )
 
 
@@ -204,8 +225,8 @@ class Milliseconds:
     @classmethod
     def from_json(cls, value: object) -> Milliseconds:
         """The reverse of :meth:`to_json`."""
-        fields = _object(value)
-        return cls(*(_get(fields, phase, _number) for phase in cls.PHASES))
+        fields = an_object(value)
+        return cls(*(get(fields, phase, number) for phase in cls.PHASES))
 
     @property
     def total(self) -> float:
@@ -231,8 +252,8 @@ class Lag:
     @classmethod
     def from_json(cls, value: object) -> Lag:
         """The reverse of :meth:`to_json`."""
-        fields = _object(value)
-        return cls(_get(fields, "time", _maybe(_whole)), _get(fields, "waiting", _maybe(_whole)))
+        fields = an_object(value)
+        return cls(get(fields, "time", maybe(whole)), get(fields, "waiting", maybe(whole)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,9 +275,9 @@ class Called:
     @classmethod
     def from_json(cls, value: object) -> Called:
         """The reverse of :meth:`to_json`."""
-        fields = _object(value)
-        rows, distinct, looked_up, hits = (_get(fields, name, _whole) for name in ("rows", "distinct", "looked_up", "hits"))
-        return cls(_get(fields, "call", _text), rows, distinct, looked_up, hits, _get(fields, "ms", _number))
+        fields = an_object(value)
+        counted, distinct, looked_up, hits = (get(fields, name, whole) for name in ("rows", "distinct", "looked_up", "hits"))
+        return cls(get(fields, "call", text), counted, distinct, looked_up, hits, get(fields, "ms", number))
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,26 +347,26 @@ class TraceRecord:
     @classmethod
     def from_json(cls, value: object) -> TraceRecord:
         """The reverse of :meth:`to_json`; raises ValueError naming the key that is absent or of another type."""
-        fields = _object(value)
+        fields = an_object(value)
         return cls(
-            batch=_get(fields, "batch", _whole),
-            query=_get(fields, "query", _text),
-            time_range=_get(fields, "time_range", _maybe(_range)),
-            frontier=_get(fields, "frontier", _maybe(_whole)),
-            elements=_get(fields, "elements", _whole),
-            late=_get(fields, "late", _whole),
-            rejected=_get(fields, "rejected", _whole),
-            windows=_get(fields, "windows", _rows),
-            deltas=_get(fields, "deltas", _list_of(Delta.from_json)),
-            epoch=_get(fields, "epoch", _whole),
-            ms=_get(fields, "ms", Milliseconds.from_json),
-            jobs=_get(fields, "jobs", _whole),
-            fallback=_get(fields, "fallback", _maybe(_text)),
-            instances=_get(fields, "instances", _whole) if "instances" in fields else 1,
-            sub_results=_get(fields, "sub_results", _list_of(SubResults.from_json)) if "sub_results" in fields else (),
-            lag=_get(fields, "lag", Lag.from_json) if "lag" in fields else Lag(),
-            recomputed=_get(fields, "recomputed", _whole) if "recomputed" in fields else None,
-            calls=_get(fields, "calls", _list_of(Called.from_json)) if "calls" in fields else (),
+            batch=get(fields, "batch", whole),
+            query=get(fields, "query", text),
+            time_range=get(fields, "time_range", maybe(time_range)),
+            frontier=get(fields, "frontier", maybe(whole)),
+            elements=get(fields, "elements", whole),
+            late=get(fields, "late", whole),
+            rejected=get(fields, "rejected", whole),
+            windows=get(fields, "windows", rows),
+            deltas=get(fields, "deltas", list_of(Delta.from_json)),
+            epoch=get(fields, "epoch", whole),
+            ms=get(fields, "ms", Milliseconds.from_json),
+            jobs=get(fields, "jobs", whole),
+            fallback=get(fields, "fallback", maybe(text)),
+            instances=get(fields, "instances", whole) if "instances" in fields else 1,
+            sub_results=get(fields, "sub_results", list_of(SubResults.from_json)) if "sub_results" in fields else (),
+            lag=get(fields, "lag", Lag.from_json) if "lag" in fields else Lag(),
+            recomputed=get(fields, "recomputed", whole) if "recomputed" in fields else None,
+            calls=get(fields, "calls", list_of(Called.from_json)) if "calls" in fields else (),
         )
 
     @property
@@ -355,102 +376,36 @@ class TraceRecord:
 
 
 def read_trace(path: Path) -> Iterator[TraceRecord]:
-    """The records of a trace file in their order, one at a time.
+    """The records of a trace file in their order, one at a time. A last line that is being written is not one yet.
 
     Raises:
         InputError: the file cannot be read.
-        DataError: a line is not a trace record or is cut off; the message begins with ``file:line:``.
+        DataError: a line is not a trace record; the message begins with ``file:line:``.
     """
     try:
-        with path.open(encoding="utf-8") as lines:
+        with path.open("rb") as lines:
             for number, line in enumerate(lines, 1):
-                if line.strip():
-                    yield _record(line, f"{path}:{number}")
+                if (record := parse_line(line, f"{path}:{number}")) is not None:
+                    yield record
     except OSError as error:
         raise InputError(f"{path}: cannot read the trace: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise DataError(f"{path}: not a trace file: not UTF-8 text") from error
 
 
-def _record(line: str, place: str) -> TraceRecord:
+def parse_line(line: bytes, place: str) -> TraceRecord | None:
+    """The record of a line, newline included; None where the line is empty, or without its end.
+
+    Raises :class:`DataError`, which begins with ``place``, where it is neither.
+    """
+    if not line.strip():
+        return None
+    begun = line.lstrip().startswith(b"{")
     try:
-        return TraceRecord.from_json(json.loads(line, parse_constant=_no_number))
-    except json.JSONDecodeError as error:
-        if not line.endswith("\n"):
-            raise DataError(f"{place}: the last trace record is cut off") from error
-        raise DataError(f"{place}: not a trace record: not JSON ({error.msg} at column {error.colno})") from error
+        return TraceRecord.from_json(json.loads(line.rstrip(b"\r\n").decode(), parse_constant=no_number))
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        if begun and not line.endswith(b"\n"):
+            return None
+        reason = f"{error.msg} at column {error.colno}" if isinstance(error, json.JSONDecodeError) else "not UTF-8 text"
+        what = "a trace record that is cut off or damaged" if begun else "not a trace record: not JSON"
+        raise DataError(f"{place}: {what} ({reason})") from error
     except ValueError as error:
-        raise DataError(f"{place}: not a trace record: {error}") from error
-
-
-# ------------------------------------------------------------------ typed reading of JSON: each raises ValueError
-def _get(fields: Json, key: str, read: Callable[[object], T]) -> T:
-    if key not in fields:
-        raise ValueError(f"the key {key!r} is absent")
-    try:
-        return read(fields[key])
-    except ValueError as error:
-        raise ValueError(f"{key}: {error}") from error
-
-
-def _no_number(text: str) -> object:
-    raise ValueError(f"{text} is no JSON number")
-
-
-def _finite(number: float | None) -> float | None:
-    """JSON has neither infinity nor NaN: both are "not known"."""
-    return number if number is not None and math.isfinite(number) else None
-
-
-def _object(value: object) -> Json:
-    if not isinstance(value, dict):
-        raise ValueError(f"an object is expected, not {json.dumps(value)[:40]}")
-    return value
-
-
-def _text(value: object) -> str:
-    if not isinstance(value, str):
-        raise ValueError(f"text is expected, not {json.dumps(value)[:40]}")
-    return value
-
-
-def _flag(value: object) -> bool:
-    if not isinstance(value, bool):
-        raise ValueError(f"true or false is expected, not {json.dumps(value)[:40]}")
-    return value
-
-
-def _whole(value: object) -> int:
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise ValueError(f"a whole number is expected, not {json.dumps(value)[:40]}")
-    return value
-
-
-def _number(value: object) -> float:
-    if not isinstance(value, int | float) or isinstance(value, bool):
-        raise ValueError(f"a number is expected, not {json.dumps(value)[:40]}")
-    return float(value)
-
-
-def _range(value: object) -> tuple[int, int]:
-    if not isinstance(value, list) or len(value) != 2:
-        raise ValueError(f"two times are expected, not {json.dumps(value)[:40]}")
-    return _whole(value[0]), _whole(value[1])
-
-
-def _rows(value: object) -> dict[str, int]:
-    windows = _object(value)
-    return {name: _get(windows, name, _whole) for name in windows}
-
-
-def _maybe(read: Callable[[object], T]) -> Callable[[object], T | None]:
-    return lambda value: None if value is None else read(value)
-
-
-def _list_of(read: Callable[[object], T]) -> Callable[[object], tuple[T, ...]]:
-    def read_all(value: object) -> tuple[T, ...]:
-        if not isinstance(value, list):
-            raise ValueError(f"a list is expected, not {json.dumps(value)[:40]}")
-        return tuple(read(entry) for entry in value)
-
-    return read_all
+        raise DataError(f"{place}: not a trace record that this version reads: {error}") from error

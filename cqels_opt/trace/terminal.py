@@ -14,7 +14,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from cqels_opt.trace.history import QueryHistory, SourceHistory, Switch, clock, duration, figure, histories, known, plural, totals
+from cqels_opt.trace.figures import clock, duration, figure, known, plural
+from cqels_opt.trace.history import QueryHistory, SourceHistory, Switch, histories, totals
 from cqels_opt.trace.records import Milliseconds, TraceRecord
 
 MOST_SWITCHES = 20
@@ -56,7 +57,7 @@ def _show_query(history: QueryHistory, console: Console) -> None:
 
 
 def _show_source(source: SourceHistory, console: Console) -> None:
-    head = f"delta {source.source}: {plural(len(source.plans), 'plan')}, {plural(len(source.switches), 'switch')}"
+    head = f"delta {source.source}: {plural(len(source.plans), 'plan')}, {plural(source.switched, 'switch')}"
     batches = sum(use.batches for use in source.plans)
     rows = [
         (use.letter, f"{use.batches:,}", f"{100 * use.batches / batches:.0f} %", duration(use.ms), figure(use.cost), use.plan)

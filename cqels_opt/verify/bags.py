@@ -42,6 +42,15 @@ def written_out(triples: str) -> list[tuple[str, str, str]]:
     return [(subject, verb.written(), item) for subject, verb, item in Walker(triples).block()]
 
 
+def parts_of(term: str) -> tuple[str, str, str]:
+    """Subject, predicate and object of ``<<( s p o )>>`` as they are written."""
+    walker = Walker(term)
+    part = walker.tokens
+    subject, place = walker.node(part, 2, [])
+    item, _ = walker.node(part, place + 1, [])
+    return subject, part[place].text, item
+
+
 class _Spreader(Walker):
     def __init__(self, plain: str, many: Mapping[str, tuple[str, int]], elements: Sequence[str] = ()) -> None:
         super().__init__(plain)

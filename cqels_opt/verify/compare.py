@@ -32,6 +32,7 @@ _EXACT = frozenset(
 )
 _FLOATING = frozenset(("double", "float"))
 _DIGITS = Context(prec=15)
+_IN_TRIPLE = re.compile(r'_:[\w.-]+|"(?:[^"\\]|\\.)*"(?:\^\^<[^>]*>|@[\w-]+)?')
 _DISTRIBUTION = "http://w3id.org/rsp/rspu#distribution"
 _NUMBERS = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
 
@@ -132,6 +133,9 @@ def _term(binding: Mapping[str, Any]) -> str:
         return f"<{value}>"
     if kind == "bnode":
         return f"_:{value}"
+    if kind == "triple":
+        s, p, o = (_term(value[part]) for part in ("subject", "predicate", "object"))
+        return f"<<( {s} {p} {o} )>>"
     if kind in ("literal", "typed-literal"):
         direction = f"--{binding['its:dir']}" if "its:dir" in binding else ""
         return literal(value, binding.get("datatype"), binding.get("xml:lang") and f"{binding['xml:lang']}{direction}")
@@ -142,6 +146,8 @@ def comparable(term: str) -> str:
     """The form of a term in which equal answers have equal terms."""
     if term.startswith("_:"):
         return "_:"
+    if term.startswith("<<("):
+        return _IN_TRIPLE.sub(lambda part: comparable(part[0]), term)
     if not term.startswith('"'):
         return term
     value, datatype, _ = literal_parts(term)

@@ -23,10 +23,11 @@ from cqels_opt.verify.instants import instants, t0_of
 from cqels_opt.verify.model import Answers, Element, Inputs, Options, Row, Triple, bare
 from cqels_opt.verify.on_pyoxigraph import Oxigraph
 from cqels_opt.verify.on_rdflib import Rdflib
+from cqels_opt.verify.quoted import is_named, makes_triples, unnamed
 from cqels_opt.verify.rewrite import NOW_MARK, Plain, at_instant, plain_sparql
 from cqels_opt.verify.sparql_engine import SparqlEngine
 from cqels_opt.verify.subselects import evaluated_once
-from cqels_opt.verify.tokens import tokens
+from cqels_opt.verify.tokens import solid, tokens
 
 _LEXICAL = frozenset(
     ("STR", "STRLEN", "STRDT", "SAMETERM", "DATATYPE", "GROUP_CONCAT", "MD5", "SHA1", "SHA256", "SHA384", "SHA512")
@@ -58,6 +59,8 @@ def stepwise(
     plain = plain_sparql(query)
     if operator != "rstream" and any(token.word() == "BNODE" for token in tokens(query.text)):
         raise QueryError("verify checks BNODE() in RSTREAM alone: which node is one of before is not defined", query.text, 1, 1)
+    if makes_triples(solid(tokens(query.text))) and any(map(is_named, _subjects(inputs))):
+        raise QueryError("verify cannot check triple terms of expressions and VALUES over RDF-star files", query.text, 1, 1)
     engine = Rdflib() if chosen(query, inputs, options) == "rdflib" else Oxigraph()
     default = _load(engine, plain, inputs)
     made = maker(plain.form, engine, plain.prologue, query)
@@ -86,17 +89,26 @@ def stepwise(
             continue
         if before is None or at == every[0] or any(changed) or NOW_MARK in text:
             copies = {name: graph.copies() for name, graph in own.items()}
-            engine.times = {
-                t: e.t for e in sorted((e for h in held for e in h.elements_now()), key=lambda e: e.t) for t in e.triples
-            }
+            engine.times = {t: e.t for e in sorted((e for h in held for e in h.elements_now()), key=lambda e: e.t) for t in e.all}
             elements = {name: k for h in held if h.of_elements is not None for name, k in h.of_elements.copies().items()}
             spread = over_copies(at_instant(text, at), copies, {name: g.copies() for name, g in merged.items()}, elements)
-            now = made(engine.select(spread), chain(default, *(graph.counts for graph in own.values())))
+            now = _unnamed(made(engine.select(spread), chain(default, *(graph.counts for graph in own.values()))))
         else:
             now = before
         if at in wanted:
             yield at, *_put_out(operator, now, before or Counter())
         before = now
+
+
+def _unnamed(rows: Counter[Row]) -> Counter[Row]:
+    """The rows with quoted triples in the places of their names."""
+    return Counter({frozenset((name, unnamed(term)) for name, term in row): count for row, count in rows.items()})
+
+
+def _subjects(inputs: Inputs) -> Iterator[str]:
+    """The subjects of all triples."""
+    streamed = (t for elements in inputs.streams.values() for e in elements for t in e.all)
+    yield from (t[0] for t in chain(streamed, inputs.default, *inputs.graphs.values()))
 
 
 def moments(query: Query, inputs: Inputs, options: Options) -> list[int]:
@@ -113,9 +125,11 @@ def chosen(query: Query, inputs: Inputs, options: Options) -> Literal["pyoxigrap
         return options.evaluator
     read = {bare(w.stream) for w in query.windows}
     engine = Oxigraph()
-    engine.know(t for name, elements in inputs.streams.items() if bare(name) in read for e in elements for t in e.triples)
+    engine.know(t for name, elements in inputs.streams.items() if bare(name) in read for e in elements for t in e.all)
     for triples in (inputs.default, *inputs.graphs.values()):
         engine.know(triples)
+    if any(t.text in ("<<", "{|") or t.word() in ("TRIPLE", "ISTRIPLE") for t in tokens(query.text)):
+        return "pyoxigraph"  # rdflib knows no triple terms
     wrong = engine.confused or (engine.lossy and any(t.word() in _LEXICAL for t in tokens(query.text)))
     return "rdflib" if wrong else "pyoxigraph"
 
@@ -248,7 +262,7 @@ class _Held:
         """Takes out what has left and puts in what has entered; whether anything did."""
         for gone, here, change in ((self.places, places, -1), (places, self.places, +1)):
             for place in _outside(gone, here):
-                for triple in dict.fromkeys(self.elements[place].triples):  # a graph is a set of triples
+                for triple in self.elements[place].all:
                     for graph in self.graphs:
                         graph.count(triple, change)
                 if self.of_elements is not None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias
 
 from cqels_opt.query.algebra import Query
-from cqels_opt.verify.bags import written_out
+from cqels_opt.verify.bags import parts_of, written_out
 from cqels_opt.verify.heads import Form, hidden
 from cqels_opt.verify.model import Row, Triple
 from cqels_opt.verify.sparql_engine import SparqlEngine
@@ -36,13 +36,19 @@ def maker(form: Form, engine: SparqlEngine, prologue: str, query: Query) -> Made
         case "DESCRIBE":
             items = [t.text for t in solid(tokens(form.text))]
             names = {v.name for v in query.variables} if "*" in items else {i[1:] for i in items if i[0] in "?$"}
-            named = [_node(engine, prologue, item) for item in items if item[0] not in "?$*"]
+            named = [str(_node(engine, prologue, item)) for item in items if item[0] not in "?$*"]
             return lambda solutions, graph: _descriptions(names, named, solutions, graph)
     return lambda solutions, graph: solutions
 
 
-def _node(engine: SparqlEngine, prologue: str, text: str) -> str:
-    """A node of a template: ``?name``, or a term as the query's prologue reads it."""
+Node: TypeAlias = "str | tuple[Node, Node, Node]"
+
+
+def _node(engine: SparqlEngine, prologue: str, text: str) -> Node:
+    """A node of a template: ``?name``, a term as the query's prologue reads it, or the parts of a triple term."""
+    if text.startswith("<<("):
+        s, p, o = (_node(engine, prologue, part) for part in parts_of(text))
+        return s, p, o
     if text[0] in "?$":
         return f"?{text[1:]}"
     text = f"<{_TYPE}>" if text == "a" else text
@@ -50,19 +56,26 @@ def _node(engine: SparqlEngine, prologue: str, text: str) -> str:
     return term
 
 
-def _instances(template: Sequence[tuple[str, ...]], solutions: Counter[Row]) -> Counter[Row]:
+def _instances(template: Sequence[tuple[Node, ...]], solutions: Counter[Row]) -> Counter[Row]:
     """The set of the template's triples over all solutions; equal solutions have the same blank nodes."""
     found: set[Row] = set()
     for solution in solutions:
         values = dict(solution)
         for triple in template:
             s, p, o = (_value(node, values, solution) for node in triple)
-            if s and p and o and not s.startswith('"') and p.startswith("<"):
+            if s and p and o and _is_triple(s, p):
                 found.add(_row((s, p, o)))
     return Counter(found)
 
 
-def _value(node: str, values: dict[str, str], solution: Row) -> str | None:
+def _is_triple(s: str, p: str) -> bool:
+    return not s.startswith('"') and p.startswith("<") and not p.startswith("<<")
+
+
+def _value(node: Node, values: dict[str, str], solution: Row) -> str | None:
+    if isinstance(node, tuple):
+        s, p, o = (_value(part, values, solution) for part in node)
+        return f"<<( {s} {p} {o} )>>" if s and p and o and _is_triple(s, p) else None
     if not node.startswith("?"):
         return node
     if hidden(node[1:]):

@@ -19,7 +19,7 @@ import zstandard
 
 from cqels_opt.errors import DataError
 from cqels_opt.verify.model import Element, Inputs, Triple, bare
-from cqels_opt.verify.on_pyoxigraph import from_oxigraph
+from cqels_opt.verify.quoted import RDF_STAR, named, reifiers, text_of
 
 PROV = "http://www.w3.org/ns/prov#generatedAtTime"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -30,6 +30,9 @@ _RDF_FORMATS = {
     ".n3": ox.RdfFormat.N3,
     ".trig": ox.RdfFormat.TRIG,
     ".trigs": ox.RdfFormat.TRIG,
+    ".trigstar": ox.RdfFormat.TRIG,
+    ".ttls": ox.RdfFormat.TURTLE,
+    ".ttlstar": ox.RdfFormat.TURTLE,
     ".rdf": ox.RdfFormat.RDF_XML,
     ".xml": ox.RdfFormat.RDF_XML,
     ".owl": ox.RdfFormat.RDF_XML,
@@ -128,21 +131,32 @@ def _from_rows(path: Path, scope: str, reject: Reject) -> list[Element]:
 
 
 def _from_graphs(path: Path, scope: str, time_predicate: str) -> list[Element]:
-    """Named graphs in the order in which they begin; the default graph says their times."""
+    """Named graphs in the order in which they begin; the default graph says their times, and what else is said of them.
+
+    What the default graph says belongs to the element whose graph is its subject, or else to the one that the file spoke of before.
+    """
     graphs: dict[str, list[Triple]] = {}
+    about: dict[str, list[Triple]] = {}
     times: dict[str, int] = {}
+    spoken_of = ""
     for graph, (s, p, o) in read_static(path, scope, None):
         if graph is not None:
-            graphs.setdefault(f"<{graph}>" if not graph.startswith("_:") else graph, []).append((s, p, o))
-        elif p == f"<{bare(time_predicate)}>":
+            spoken_of = f"<{graph}>" if not graph.startswith("_:") else graph
+            graphs.setdefault(spoken_of, []).append((s, p, o))
+            continue
+        if p == f"<{bare(time_predicate)}>":
+            spoken_of = s
             try:
                 times[s] = _milliseconds(o[1 : o.rindex('"')])
             except ValueError as error:
                 raise DataError(f"{path}: the time of graph {s}: {error}") from error
+        elif s in graphs or s in times:
+            spoken_of = s
+        about.setdefault(spoken_of, []).append((s, p, o))
     untimed = [name for name in graphs if name not in times]
     if untimed:
         raise DataError(f"{path}: graph {untimed[0]} has no time: its {bare(time_predicate)} is not in the default graph")
-    return [Element(times[name], tuple(triples), name) for name, triples in graphs.items()]
+    return [Element(times[name], tuple(triples), name, tuple(about[name])) for name, triples in graphs.items()]
 
 
 def _rows(path: Path, reject: Reject) -> Iterator[tuple[int, Mapping[str, Any]]]:
@@ -216,14 +230,16 @@ class _Terms:
         found = self.term(s), self.term(p), self.term(o)
         if found[0].startswith('"'):
             raise ValueError(f"a subject cannot be a literal: {s}")
-        if not found[1].startswith("<"):
+        if found[0].startswith("<<("):
+            raise ValueError(f"a subject cannot be a triple term: {s}")
+        if not found[1].startswith("<") or found[1].startswith("<<("):
             raise ValueError(f"a predicate must be an IRI: {p}")
         return found
 
 
-def scoped(term: Any, scope: str) -> str:
-    """The canonical text of a pyoxigraph term; a blank node's label gets its scope as a prefix."""
-    return f"_:{scope}_{term.value}" if isinstance(term, ox.BlankNode) else from_oxigraph(term)
+def scoped(term: Any, scope: str, own: Mapping[str, Any] | None = None) -> str:
+    """The canonical text of a pyoxigraph term; a blank node's label gets its scope as a prefix, and those in ``own`` are quoted triples."""
+    return text_of(term, lambda label: named(label, own or {}, lambda other: f"_:{scope}_{other}"))
 
 
 # ------------------------------------------------------------------ static data
@@ -250,8 +266,13 @@ def read_static(path: Path, scope: str = "d", reject: Reject = None) -> Iterator
             yield from _good_lines(file, rdf, scope, reject)
             return
         try:
-            for quad in ox.parse(file, format=rdf, without_named_graphs=False, rename_blank_nodes=False):
-                yield _graph_and_triple(quad, scope)
+            quads = ox.parse(file, format=rdf, without_named_graphs=False, rename_blank_nodes=False)
+            if _kind(path) not in RDF_STAR:
+                yield from (_graph_and_triple(quad, scope) for quad in quads)
+                return
+            whole = list(quads)
+            own = reifiers(whole)
+            yield from (_graph_and_triple(quad, scope, own) for quad in whole)
         except SyntaxError as error:
             raise DataError(f"{path}:{error.lineno or 0}: {error.msg}") from error
 
@@ -266,8 +287,8 @@ def _good_lines(file: Any, rdf: Any, scope: str, reject: Callable[[], None]) -> 
         yield from (_graph_and_triple(quad, scope) for quad in quads)
 
 
-def _graph_and_triple(quad: Any, scope: str) -> tuple[str | None, Triple]:
-    s, p, o = (scoped(part, scope) for part in (quad.subject, quad.predicate, quad.object))
+def _graph_and_triple(quad: Any, scope: str, own: Mapping[str, Any] | None = None) -> tuple[str | None, Triple]:
+    s, p, o = (scoped(part, scope, own) for part in (quad.subject, quad.predicate, quad.object))
     graph = getattr(quad, "graph_name", ox.DefaultGraph())
     return (None if isinstance(graph, ox.DefaultGraph) else bare(scoped(graph, scope))), (s, p, o)
 

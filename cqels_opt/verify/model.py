@@ -21,11 +21,18 @@ Evaluator: TypeAlias = Literal["auto", "pyoxigraph", "rdflib"]
 
 @dataclass(frozen=True, slots=True)
 class Element:
-    """A stream element: a triple or a whole graph with one time. ``graph`` is the name of its graph, where it has one."""
+    """A stream element: a triple or a whole graph with one time. ``graph`` is the name of its graph, where it has one; ``about`` is what
+    the default graph of its file says of it."""
 
     t: int
     triples: tuple[Triple, ...]
     graph: str | None = None
+    about: tuple[Triple, ...] = ()
+
+    @property
+    def all(self) -> tuple[Triple, ...]:
+        """The triples of the graph, and those of the default graph about it, each once: what a window holds of the element."""
+        return tuple(dict.fromkeys((*self.triples, *self.about)))
 
 
 @dataclass(frozen=True, slots=True)

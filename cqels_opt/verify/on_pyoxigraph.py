@@ -11,8 +11,9 @@ import pyoxigraph as ox
 
 from cqels_opt.errors import RunError
 from cqels_opt.verify.heads import hidden
-from cqels_opt.verify.literals import literal, literal_parts
+from cqels_opt.verify.literals import literal_parts
 from cqels_opt.verify.model import Row, Triple
+from cqels_opt.verify.quoted import FUNCTIONS, text_of, to_triple
 from cqels_opt.verify.sparql_engine import TIMESTAMP
 from cqels_opt.verify.uncertainty import Function, functions
 
@@ -78,7 +79,7 @@ class Oxigraph:
     def _functions(self) -> dict[Any, Any]:
         """The functions that SPARQL does not have."""
         own = {ox.NamedNode(name): self._custom(function) for name, function in functions().items()}
-        return {ox.NamedNode(TIMESTAMP): self._timestamp, **own}
+        return {ox.NamedNode(TIMESTAMP): self._timestamp, **FUNCTIONS, **own}
 
     def _custom(self, function: Function) -> Any:
         def call(*arguments: Any) -> Any:
@@ -101,6 +102,9 @@ class Oxigraph:
         term = self._terms.get(text)
         if term is None:
             term = self._terms[text] = to_oxigraph(text)
+            if isinstance(term, ox.Triple):
+                self._term(from_oxigraph(term.subject))
+                self._term(from_oxigraph(term.object))
             if isinstance(term, ox.Literal) and not term.language and term.datatype.value != _XSD_STRING:
                 self._note(text, term)
         return term
@@ -117,6 +121,8 @@ class Oxigraph:
                 originals.add(stored)
 
     def _text(self, term: Any) -> str:
+        if isinstance(term, ox.Triple):
+            return f"<<( {self._text(term.subject)} {term.predicate} {self._text(term.object)} )>>"
         text = from_oxigraph(term)
         originals = self._originals.get(text, ())
         return next(iter(originals)) if len(originals) == 1 else text
@@ -124,6 +130,8 @@ class Oxigraph:
 
 def to_oxigraph(text: str) -> Any:
     """A pyoxigraph term of a canonical text."""
+    if text.startswith("<<("):
+        return to_triple(text)
     if text.startswith("<"):
         return ox.NamedNode(text[1:-1])
     if text.startswith("_:"):
@@ -139,10 +147,7 @@ def to_oxigraph(text: str) -> Any:
 
 def from_oxigraph(term: Any) -> str:
     """The canonical text of a pyoxigraph term."""
-    if isinstance(term, ox.Literal):
-        direction = f"--{term.direction.value}" if term.direction is not None else ""
-        return literal(term.value, term.datatype.value, term.language and f"{term.language}{direction}")
-    return str(term)
+    return text_of(term)
 
 
 def _kept(term: Any) -> Any:

@@ -138,6 +138,8 @@ def _compare_strictly(node: Any) -> None:
 
 
 def _to_rdflib(text: str) -> Any:
+    if text.startswith("<<("):
+        raise RunError(f"rdflib has no triple terms: {text[:80]}")
     if text.startswith("<"):
         return rdflib.URIRef(text[1:-1])
     if text.startswith("_:"):

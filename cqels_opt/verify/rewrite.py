@@ -21,6 +21,7 @@ from cqels_opt.query.algebra import Query
 from cqels_opt.verify.dialects import FORMS, WINDOW, rewritten, window_graph
 from cqels_opt.verify.heads import SELECT, Form, asked
 from cqels_opt.verify.paths import paths_written_out
+from cqels_opt.verify.quoted import quoted_in_binds, with_our_functions
 from cqels_opt.verify.ties import with_ties
 from cqels_opt.verify.tokens import Token, apply, closing, solid, tokens
 
@@ -64,6 +65,7 @@ def plain_sparql(query: Query) -> Plain:
     form, edit = asked(found, place_of_form, query)
     made = (edit[0], edit[1]) if edit is not None else (0, 0)  # what the edit covers: nothing else is to be changed in it
     edits += [edit] if edit is not None else []
+    edits += [e for e in with_our_functions(found) if not made[0] <= e[0] < made[1]]
     for place, token in enumerate(found):
         after = found[place + 1] if place + 1 < len(found) else token
         if made[0] <= token.start < made[1]:
@@ -82,6 +84,8 @@ def plain_sparql(query: Query) -> Plain:
             edits += [(token.start, token.start, "STR("), (end := _call_end(found, place + 1), end, ")")]
         elif token.word() in _SEEDED and after.text == "(":
             raise QueryError(f"verify cannot check {token.word()}(): its values are the run's own", query.text, 1, 1)
+    if query.dialect == "rspql":
+        edits += quoted_in_binds(found)
     prologue = text[: found[place_of_form].start]
     plain = paths_written_out(with_ties(apply(text, edits)))
     only = tuple(named_graphs) if (default or named_graphs) and not query.windows else None

@@ -9,12 +9,25 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cqels_opt.windows.columns import Columns, read_columns
+
+ANYTHING = -1
+"""The constant of a place without a column whose value is looked at no further: it is a triple term, and its parts are."""
+
+
+class Inside(NamedTuple):
+    """A part of a triple term in a shape: ``of`` is the place of the triple term (subject 0, predicate 1, object 2, and from 3 on the
+    parts before this one), ``part`` which part of it, ``constant`` and ``place`` as those of a triple."""
+
+    of: int
+    part: int
+    constant: int
+    place: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,22 +35,25 @@ class Shape:
     """What a slot keeps of a stream: the triples with these constants (ids; 0: any) and repeated variables.
 
     ``places`` gives for subject, predicate and object the number of its binding column ``v0 …``, or -1 for a constant. With a fourth
-    place for the name of the element's graph, only elements that have such a name are kept.
+    place for the name of the element's graph, only elements that have such a name are kept. ``inside`` takes triple terms apart: a pattern
+    with a quoted triple is one slot, with a binding column for each variable, wherever it stands.
     """
 
     stream: str
     constants: tuple[int, ...]
     places: tuple[int, ...]
+    inside: tuple[Inside, ...] = ()
 
     @property
     def key(self) -> str:
         """A name for files and dictionaries."""
-        return "-".join(f"{c:x}" for c in self.constants) + "-" + "".join(str(p) if p >= 0 else "c" for p in self.places)
+        inside = "".join(f"-{of}{'spo'[part]}{c:x}v{p if p >= 0 else 'c'}" for of, part, c, p in self.inside)
+        return "-".join(f"{c:x}" for c in self.constants) + "-" + "".join(str(p) if p >= 0 else "c" for p in self.places) + inside
 
     @property
     def width(self) -> int:
         """The number of binding columns."""
-        return max(self.places) + 1
+        return max(*self.places, *(part.place for part in self.inside)) + 1
 
 
 @dataclass(frozen=True, slots=True)

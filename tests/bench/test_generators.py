@@ -69,5 +69,8 @@ def test_citybench(tmp_path: Path) -> None:
     assert len({row["g"] for row in rows}) == 10
     weather = parquet.read_table(data.streams[SERVICES + "AarhusWeatherData0"]).to_pylist()
     assert '"18"^^<http://www.w3.org/2001/XMLSchema#double>' in {row["o"] for row in weather}
+    late = generate(tmp_path / "late", Request(1, None, 0, 0), {**parameters, "since": "2014-09-01"})
+    times = parquet.read_table(late.streams[SERVICES + "AarhusWeatherData0"])["t"].to_pylist()
+    assert min(times) >= 1_409_529_600_000
     with pytest.raises(InputError, match="has no service Nowhere"):
         generate(tmp_path / "b", Request(1, None, 0, 0), {"generator": "citybench", "streams": ["Nowhere"]})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -113,6 +114,11 @@ def test_explain_shows_both_parts_with_their_rows(tmp_path: Path, monkeypatch: p
     assert f"delta n where {many['part']}: " in explained_now(list(driver.planners.values()), PlanMode(), "text", 0)
 
 
+def unpriced(delta: Delta) -> Delta:
+    """What a walk has learnt stays with the process that walked until the next walk, in the costs of plans that nobody takes."""
+    return replace(delta, former=tuple(replace(former, cost=None) for former in delta.former))
+
+
 def test_a_restart_goes_on_with_the_cuts_that_it_had(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(splitting, "WORTH", 0.0)
     query = register(TEXT, crowd(1), tmp_path)
@@ -122,7 +128,7 @@ def test_a_restart_goes_on_with_the_cuts_that_it_had(tmp_path: Path, monkeypatch
         driver, found = query.driver(Cut("60"), folder), []
         for number, rows in enumerate(query.chunks(Cut("60"))):
             driver = query.driver(Cut("60"), folder, sink=driver.sink) if again else driver
-            found += [record.deltas for record in driver.batch(number, rows)]
+            found += [tuple(map(unpriced, record.deltas)) for record in driver.batch(number, rows)]
         told.append(found)
     assert told[0] == told[1]
     assert sum(" | " in d.plan for deltas in told[0] for d in deltas) > 2

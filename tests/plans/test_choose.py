@@ -66,6 +66,14 @@ def test_figure_3_flips_back() -> None:
     assert plans[0] == plans[2] != plans[1]
 
 
+def test_plans_that_were_chosen_before_are_priced_as_of_now() -> None:
+    optimizer = Optimizer(figure_3_graph(), ["lsnow"], cost_model="paper")
+    empty, full, again = (optimizer.choose({"lsnow": figure_3(rows)})["lsnow"] for rows in (0.0, 400.0, 0.0))
+    assert (empty.former, [f.plan for f in full.former], [f.plan for f in again.former]) == ((), [empty.plan], [full.plan])
+    kept = Optimizer(figure_3_graph(), ["lsnow"], cost_model="paper", mode={"lsnow": empty.plan})
+    assert full.former[0].cost == kept.choose({"lsnow": figure_3(400.0)})["lsnow"].cost > full.cost
+
+
 # ------------------------------------------------------------------ modes
 def q2_statistics(fan_out: float) -> KnownStatistics:
     return KnownStatistics(
@@ -289,7 +297,10 @@ def test_feedback_survives_a_restart() -> None:
         observed = [rng.uniform(1, 1e4) for _ in choice.operators]
         for optimizer in (one, other)[: 1 if batch < 3 else 2]:
             optimizer.observe("lsnow", observed)
-    assert one.state()["lsnow"][3]
+    assert one.state()["lsnow"][3] and one.state()["lsnow"][5]
+    older = {source: found[:5] for source, found in one.state().items()}
+    other.resume(older)  # type: ignore[arg-type]
+    assert other.state()["lsnow"][5] == []
 
 
 def test_the_largest_content_comes_first_in_the_delta_rule() -> None:

@@ -43,7 +43,7 @@ def marked(text: str) -> tuple[str, int, int]:
         ("SELECT ?x { ?x ^:name ?z }", "the prefix ':' is not declared; add PREFIX : <…> before SELECT"),
         ("SELECT ?x { ?x ?y ^'1'^^nix:int }", "the prefix 'nix:' is not declared; add PREFIX nix: <…> before SELECT"),
         # unexpected tokens
-        ("SELECT ?x { ?x foaf:name ^}", "unexpected '}'; expected '(', '[', '|', a blank node, a number or a string …"),
+        ("SELECT ?x { ?x foaf:name ^}", "unexpected '}'; expected '(', '[', '|', a blank node, a number or a quoted triple …"),
         ("SELECT ?x { ?x foaf:name ?z .^  ", "the query ends too early; expected '(', '[', '{', '}', a blank node or a number …"),
         ("SELECT ?x { ?x ?y ?z } ^}", "unexpected '}'; expected the end of the query, GROUP, HAVING, LIMIT, OFFSET or ORDER …"),
         ("SELECT ?x^, ?y { ?x ?y ?z }", "unexpected ','; expected '(', '{', a function, a variable, an IRI or an aggregate …"),
@@ -79,8 +79,8 @@ def marked(text: str) -> tuple[str, int, int]:
         ("SELECT ?x { ?x http:/^/e/a ?z }", "an IRI stands in angle brackets: write <http://…>"),
         ("SELECT ?x FROM NAMED <http://s> [^TRIPLE 5] AS ?w { }", "unexpected TRIPLE; did you mean TRIPLES?"),
         ("SELECT ?x { VALUES (?x ?y) { ^(1) } }", "a row of VALUES has 1 value for 2 variables"),
-        ("SELECT ?x { ^<< ?x ?y ?z >> ?a ?b }", "quoted triples (SPARQL-star, SPARQL 1.2) are not supported yet"),
-        ("SELECT ?x { ?x ?y ?z {^| ?a ?b |} }", "quoted triples (SPARQL-star, SPARQL 1.2) are not supported yet"),
+        ("SELECT ?x { BIND (^<< ?x ?y ?z >> AS ?a) }", "a quoted triple cannot stand here: in expressions and VALUES write"),
+        ("SELECT ?x { ?x ^foaf:name* ?z {| ?a ?b |} }", "a property path cannot be annotated"),
         ("^INSERT DATA { <a> <b> <c> }", "INSERT changes data, and is not supported"),
         ("SELECT ?x { ?x ?y ?z FILTER(^<http://a/f>(?x)) }", "the function <http://a/f> is not supported"),
         # functions

@@ -18,6 +18,8 @@ def elements(path: Path, **options: object) -> list[tuple[str, int, list[str], i
     found: dict[int, tuple[str, int, list[str], int]] = {}
     for batch in read_stream(path, **options):  # type: ignore[arg-type]
         for row in batch.to_pylist():
+            if row["g"] is None:  # what the default graph says of the element
+                continue
             _, _, objects, _ = found.setdefault(row["element"], (row["g"], row["t"], [], row["line"]))
             objects.append(row["o"].rpartition("/")[2].strip(">"))
     return [found[number] for number in sorted(found)]

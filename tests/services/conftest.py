@@ -1,4 +1,4 @@
-"""Servers that tests start themselves, on loopback: an S3-compatible one that ``make test-services`` has built."""
+"""What ``make test-services`` has built and installed: an S3-compatible server, which is started on loopback, and a browser."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import Browser, sync_playwright
+from services.browser import find_browser
 
 #: The program of the server; `make test-services` sets it.
 PROGRAM = "CQELS_OPT_S3_SERVER"
@@ -43,7 +45,7 @@ def _free_port() -> int:
         return int(server.getsockname()[1])
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(scope="session")
 def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3]:
     """The server; credentials, region and address are in the environment, where Spark's workers find them too."""
     program = os.environ.get(PROGRAM)
@@ -74,3 +76,15 @@ def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3]:
         finally:
             process.terminate()
             process.wait()
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """Chromium without a window; as root it has no sandbox of its own."""
+    program = find_browser()
+    if program is None:
+        pytest.fail("there is no Chromium: run these tests with make test-services", pytrace=False)
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"] if os.geteuid() == 0 else [])
+        yield started
+        started.close()

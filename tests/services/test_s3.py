@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from services.conftest import S3
 
+pytestmark = pytest.mark.usefixtures("s3")  # before Spark, whose workers have the environment that it began with
+
 
 @pytest.fixture
 def files(tmp_path: Path) -> Files:

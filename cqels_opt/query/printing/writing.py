@@ -20,6 +20,7 @@ from cqels_opt.query.algebra import (
     Query,
     Source,
     TriplePattern,
+    TripleTerm,
     Variable,
     graph_in,
 )
@@ -74,6 +75,8 @@ class Writing:
 
     def node(self, node: Node) -> str:
         """A variable, a blank node or a term."""
+        if isinstance(node, TripleTerm):
+            return f"<<( {self.node(node.s)} {predicate(self, node.p)} {self.node(node.o)} )>>"
         if not isinstance(node, Variable):
             return term(node)
         return self.names.get(node.name) or (node.name if node.name.startswith("_:") else f"?{node.name}")

@@ -1,0 +1,33 @@
+"""The parts of many triple terms at once: one regular expression knows those whose subject is no triple term, which most are."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cqels_opt.rdf.terms import OPENING, triple_parts
+
+_FLAT: Final = r"^<<\( (?P<s><[^<>]*>|_:[^ ]+) (?P<p><[^<>]*>) (?P<o>.+) \)>>$"
+
+
+def quoted_among(terms: pa.StringArray) -> pa.StringArray:
+    """Those of some canonical terms that are triple terms."""
+    found: pa.StringArray = terms.filter(pc.starts_with(terms, OPENING))
+    return found
+
+
+def parts_of(terms: pa.StringArray) -> pa.StringArray:
+    """The subjects of canonical triple terms, then their predicates, then their objects."""
+    taken: Any = pc.extract_regex(terms, _FLAT)
+    columns = [pc.struct_field(taken, name) for name in "spo"]
+    others: Any = pc.is_null(taken)
+    if pc.any(others).as_py():
+        rest = [triple_parts(str(term)) for term in terms.filter(others).to_pylist()]
+        columns = [
+            pc.replace_with_mask(column, others, pa.array([parts[place] for parts in rest], pa.string()))
+            for place, column in enumerate(columns)
+        ]
+    parts: pa.StringArray = pa.concat_arrays(columns)
+    return parts

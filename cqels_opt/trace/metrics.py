@@ -1,0 +1,88 @@
+"""What a running job tells Prometheus: counters, gauges and a histogram out of its trace records.
+
+Names have the prefix ``cqels_opt_``; times are in seconds. Queries are labels: those that share a plan share one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from importlib.metadata import version
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, generate_latest
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
+
+from cqels_opt.trace.records import TraceRecord
+
+CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
+_SECONDS = (0.05, 0.1, 0.2, 0.35, 0.5, 0.75, 1.0, 1.5, 2.5, 5.0, 10.0, 20.0, 60.0)
+_BY_QUERY = ("query",)
+_BY_SOURCE = ("query", "source")
+
+
+class Metrics:
+    """The metrics of one run, from when this process began it."""
+
+    def __init__(self) -> None:
+        self._registry = registry = CollectorRegistry()
+        Info("cqels_opt", "What runs", registry=registry).info({"version": version("cqels-opt")})
+
+        def counter(name: str, what: str, labels: tuple[str, ...] = _BY_QUERY) -> Counter:
+            return Counter(f"cqels_opt_{name}", what, labels, registry=registry)
+
+        def gauge(name: str, what: str, labels: tuple[str, ...] = _BY_QUERY) -> Gauge:
+            return Gauge(f"cqels_opt_{name}", what, labels, registry=registry)
+
+        self._counts = {
+            "elements": counter("elements", "Elements read"),
+            "late": counter("late_elements", "Elements dropped as late"),
+            "rejected": counter("rejected_elements", "Elements skipped as bad"),
+            "jobs": counter("spark_jobs", "Spark jobs of the micro-batches"),
+        }
+        self._switches = counter("plan_switches", "Plans that were changed", _BY_SOURCE)
+        self._phases = counter("phase_seconds", "Time spent, by phase of the micro-batch", ("query", "phase"))
+        self._seconds = Histogram(
+            "cqels_opt_batch_duration_seconds", "Time of a micro-batch", _BY_QUERY, buckets=_SECONDS, registry=registry
+        )
+        self._batch = gauge("last_batch", "Number of the last micro-batch")
+        self._ended = gauge("last_batch_end_timestamp_seconds", "When the last micro-batch ended")
+        self._frontier = gauge("frontier_timestamp_seconds", "Stream time up to which answers are final")
+        self._lag = gauge("lag_seconds", "Newest time of the input minus the frontier")
+        self._waiting = gauge("input_waiting", "Micro-batches of a replay, or files of live folders, that have not been begun")
+        self._instances = gauge("instances", "Queries that share the plan")
+        self._windows = gauge("window_rows", "Rows of a window", ("query", "window"))
+        self._cost = gauge("plan_cost", "Estimated cost of the plan that ran last, in the cost model's unit", _BY_SOURCE)
+        self._q_error = gauge("plan_q_error", "Greatest q-error of the operators of the plan that ran last", _BY_SOURCE)
+
+    def add(self, records: Iterable[TraceRecord], ended: float) -> None:
+        """Takes the records of a micro-batch that ended at this time (Unix seconds)."""
+        for record in records:
+            self._add(record)
+            self._ended.labels(record.query).set(ended)
+
+    def _add(self, record: TraceRecord) -> None:
+        query = record.query
+        for name, counter in self._counts.items():
+            counter.labels(query).inc(max(0, getattr(record, name)))
+        for phase in record.ms.PHASES:
+            self._phases.labels(query, phase).inc(max(0.0, getattr(record.ms, phase)) / 1000)
+        self._seconds.labels(query).observe(record.ms.total / 1000)
+        self._batch.labels(query).set(record.batch)
+        self._instances.labels(query).set(record.instances)
+        if record.frontier is not None:
+            self._frontier.labels(query).set(record.frontier / 1000)
+        if record.lag.time is not None:
+            self._lag.labels(query).set(record.lag.time / 1000)
+        if record.lag.waiting is not None:
+            self._waiting.labels(query).set(record.lag.waiting)
+        for window, rows in record.windows.items():
+            self._windows.labels(query, window).set(rows)
+        for delta in record.deltas:
+            self._switches.labels(query, delta.source).inc(delta.switched)
+            if delta.cost is not None:
+                self._cost.labels(query, delta.source).set(delta.cost)
+            if q_errors := [q for operator in delta.operators if (q := operator.q_error) is not None]:
+                self._q_error.labels(query, delta.source).set(max(q_errors))
+
+    def text(self) -> bytes:
+        """The exposition that Prometheus reads."""
+        return generate_latest(self._registry)

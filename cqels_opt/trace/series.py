@@ -1,0 +1,103 @@
+"""Series for charts that stay small however many batches a trace has.
+
+Records share a *point* once there are too many of them: when the points are used up, neighbours are merged and each takes
+twice as many records from then on. A point keeps the least and the greatest value and the mean, so no peak is lost. One
+pass, bounded memory: a running job is charted as a file is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TypeAlias
+
+MOST_POINTS = 1000
+Numbers: TypeAlias = list[float | None]
+
+
+class Series:
+    """The values of one thing, by point; a point without a value is a gap."""
+
+    __slots__ = ("_counts", "_greatest", "_least", "_sums")
+
+    def __init__(self) -> None:
+        self._least: list[float] = []
+        self._greatest: list[float] = []
+        self._sums: list[float] = []
+        self._counts: list[int] = []
+
+    def put(self, point: int, value: float | None) -> None:
+        """Takes a value; None is not known."""
+        if value is None:
+            return
+        counts = self._counts
+        if (missing := point + 1 - len(counts)) > 0:
+            self._least += [value] * missing
+            self._greatest += [value] * missing
+            self._sums += [0.0] * missing
+            counts += [0] * missing
+        if not counts[point] or value < self._least[point]:
+            self._least[point] = value
+        if not counts[point] or value > self._greatest[point]:
+            self._greatest[point] = value
+        self._sums[point] += value
+        counts[point] += 1
+
+    def merged(self, points: int) -> Series:
+        """The series with so many neighbouring points as one."""
+        other = Series()
+        for start in range(0, len(self._counts), points):
+            span = [point for point in range(start, min(start + points, len(self._counts))) if self._counts[point]]
+            other._least.append(min((self._least[point] for point in span), default=0.0))
+            other._greatest.append(max((self._greatest[point] for point in span), default=0.0))
+            other._sums.append(sum(self._sums[point] for point in span))
+            other._counts.append(sum(self._counts[point] for point in span))
+        return other
+
+    def to_json(self, length: int) -> dict[str, Numbers]:
+        """``mean`` of each point, null where it has no value; ``least`` and ``greatest`` too where values share points."""
+        known = [*self._counts, *[0] * (length - len(self._counts))]
+        found = {"mean": [_short(s / n) if n else None for s, n in zip([*self._sums, *[0.0] * length], known)]}
+        if any(count > 1 for count in known):
+            found["least"] = [_short(value) if n else None for value, n in zip([*self._least, *[0.0] * length], known)]
+            found["greatest"] = [_short(value) if n else None for value, n in zip([*self._greatest, *[0.0] * length], known)]
+        return found
+
+
+class Points:
+    """What the series of a query have in common: which records each point takes. ``width`` is the number of records a point."""
+
+    __slots__ = ("_batches", "_records", "_times", "width")
+
+    def __init__(self) -> None:
+        self.width = 1
+        self._records = 0
+        self._batches: list[int] = []
+        self._times: Numbers = []
+
+    def next(self, batch: int, time: int | None, series: Iterable[dict[str, Series]]) -> int:
+        """The point of the next record, after merging the points of these series where they are used up."""
+        if self._records == self.width * MOST_POINTS:
+            self.width *= 2
+            self._batches, self._times = self._batches[::2], self._times[::2]
+            for named in series:
+                for name, one in named.items():
+                    named[name] = one.merged(2)
+        point = self._records // self.width
+        if point == len(self._batches):
+            self._batches.append(batch)
+            self._times.append(time)
+        self._records += 1
+        return point
+
+    def __len__(self) -> int:
+        return len(self._batches)
+
+    def to_json(self, merged: int = 1) -> dict[str, object]:
+        """The number of records a point, and the batch and the stream time of the first record of each."""
+        return {"width": self.width * merged, "batches": self._batches[::merged], "times": self._times[::merged]}
+
+
+def _short(number: float) -> float:
+    """Six digits are enough for a chart; whole numbers as such."""
+    short = float(f"{number:.6g}")
+    return int(short) if short == int(short) and abs(short) < 1e15 else short

@@ -1,0 +1,40 @@
+"""The tree of a plan as data, from its text, for drawing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cqels_opt.plans import Join, Plan, PlanError, Probe, Scan, Split, parse_planned
+
+Tree = dict[str, Any]
+
+
+def plan_trees(text: str) -> list[Tree] | None:
+    """The tree of a plan; two of a delta that is split; None where the text is no plan of ours (``--plan spark``).
+
+    A leaf is ``{relation, operator}``, a join ``{on, operator, sides}`` with the rows on its left first. ``operator`` is the place
+    in the trace's ``operators`` of what gave the rows; None where nothing of its own did (a relation that is probed).
+    """
+    try:
+        plan = parse_planned(text)
+    except PlanError:
+        return None
+    if not isinstance(plan, Split):
+        return [_tree(plan, 0)[0]]
+    few, used = _tree(plan.few, 0)
+    many, _ = _tree(plan.many, used)
+    return [few, {**many, "beyond": str(plan.cut)}]
+
+
+def _tree(plan: Plan, used: int) -> tuple[Tree, int]:
+    """A part's tree, and the number of operators so far, which run in the order of :func:`cqels_opt.plans.operators`."""
+    match plan:
+        case Scan(relation):
+            return {"relation": relation, "operator": used}, used + 1
+        case Probe(before, relation, on):
+            left, used = _tree(before, used)
+            return {"on": list(on), "operator": used, "sides": [left, {"relation": relation, "operator": None}]}, used + 1
+        case Join(before, build, on):
+            left, used = _tree(before, used)
+            right, used = _tree(build, used)
+            return {"on": list(on), "operator": used, "sides": [left, right]}, used + 1

@@ -1,0 +1,231 @@
+"""The trace's page in a headless Chromium: what it draws, how it is reached by keyboard, phones, paper, the dark, and a running job."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+from spark.command import Command, lines
+from spark.small_world import MET, STREAM, Files, write_query, write_world
+from trace_cases import EVIL, flapping
+
+from cqels_opt.trace.live import LiveTrace
+from cqels_opt.trace.page import trace_page
+from cqels_opt.trace.records import Delta, Moved, Operator, TraceRecord, read_trace
+from cqels_opt.trace.server import served
+
+FIXTURE = Path(__file__).parents[1] / "trace" / "q2.jsonl"
+PHONE, DESK = {"width": 360, "height": 740}, {"width": 1200, "height": 900}
+
+
+@contextmanager
+def opened(browser: Browser, address: str, **context: object) -> Iterator[Page]:
+    """A page that may log nothing, ask for nothing from elsewhere, and have no error."""
+    with browser.new_context(**{"viewport": DESK, **context}) as made:  # type: ignore[arg-type]
+        page, wrong = made.new_page(), list[str]()
+        page.on("console", lambda message: wrong.append(f"console: {message.text}"))
+        page.on("pageerror", lambda error: wrong.append(f"error: {error.message}"))
+        page.on("dialog", lambda dialog: wrong.append("a dialog"))
+        page.on("request", lambda asked: wrong.append(asked.url) if not asked.url.startswith(address) else None)
+        page.goto(address)
+        yield page
+        assert wrong == []
+
+
+@pytest.fixture
+def written(tmp_path: Path) -> Callable[[list[TraceRecord]], str]:
+    """The address of the page of a trace."""
+
+    def write(records: list[TraceRecord]) -> str:
+        file = tmp_path / "page.html"
+        file.write_text(trace_page(records, "q2.jsonl"), encoding="utf-8")
+        return file.as_uri()
+
+    return write
+
+
+@pytest.fixture
+def q2(written: Callable[[list[TraceRecord]], str]) -> str:
+    return written(list(read_trace(FIXTURE)))
+
+
+def test_everything_is_drawn(browser: Browser, q2: str) -> None:
+    with opened(browser, q2) as page:
+        assert page.title() == "q2.jsonl"
+        assert page.locator(".source").count() == 2
+        assert page.locator(".reign").all_inner_texts() == ["A", "B", "A", "A"]
+        assert page.locator("figcaption").all_inner_texts()[:4] == [
+            "Cost of the plans of lsnow",
+            "Cost of the plans of ls30",
+            "Time of a batch by phase",
+            "Rows in the windows logarithmic",
+        ]
+        assert page.locator("figure canvas").count() == page.locator("figure").count() == 13
+        assert page.locator("#switches tbody tr").count() == 2
+        assert "fan-out of ls30 on ?loc: 3.2 → 870" in page.locator("#switches").inner_text()
+        assert page.locator("#panel svg text").filter(has_text="coauthor").count() == 2
+        assert "greedy order: more than 10000 pairs" in page.locator("#head").inner_text()
+        painted = "c.getContext('2d').getImageData(0, 0, c.width, c.height).data.some(x => x)"
+        drawn = page.evaluate(f"[...document.querySelectorAll('canvas')].map(c => {painted})")
+        assert all(drawn)
+
+
+def test_the_keyboard_reaches_switches_reasons_and_trees(browser: Browser, q2: str) -> None:
+    with opened(browser, q2) as page:
+        marks = page.locator(".mark")
+        assert [mark.get_attribute("tabindex") for mark in marks.all()] == ["0", "-1"]
+        marks.first.focus()
+        expect(page.locator("#tip")).to_contain_text("rows of ls30: 1,500 → 150,000")
+        page.keyboard.press("ArrowRight")
+        expect(page.locator("#tip")).to_contain_text("selectivity of FILTER(?person1 != ?person2): unknown → 0.98")
+        page.keyboard.press("Enter")
+        panel = page.locator("#panel")
+        expect(panel).to_contain_text("batch 9")
+        assert panel.locator("svg").count() == 2
+        panel.get_by_role("button", name="earlier").press("Enter")
+        expect(panel).to_contain_text("batch 4")
+        expect(panel.get_by_role("button", name="earlier")).to_be_disabled()
+        expect(page.locator("#tip")).to_be_hidden()
+        chart = page.locator("figure").first
+        chart.focus()
+        page.keyboard.press("ArrowRight")
+        expect(chart.locator(".u-legend")).to_contain_text("0 · 00:00:00")
+
+
+def test_the_mouse_shows_reasons_and_looks_closer(browser: Browser, q2: str) -> None:
+    with opened(browser, q2) as page:
+        page.locator(".mark").first.hover()
+        expect(page.locator("#tip")).to_contain_text("fan-out of ls30 on ?loc: 3.2 → 870")
+        page.locator("figure").first.scroll_into_view_if_needed()
+        box = page.locator("figure .u-over").first.bounding_box()
+        assert box is not None
+        page.mouse.move(box["x"] + box["width"] * 0.35, box["y"] + 20)
+        page.mouse.down()
+        page.mouse.move(box["x"] + box["width"] * 0.6, box["y"] + 30, steps=5)
+        page.mouse.up()
+        assert (page.locator("#from").input_value(), page.locator("#to").input_value()) == ("4", "8")
+        assert page.locator(".reign").all_inner_texts()[0] == "B"
+        page.locator("#all").click()
+        assert page.locator("#to").input_value() == "13"
+        page.get_by_role("button", name="trees").nth(1).click()
+        expect(page.locator("#panel")).to_contain_text("batch 9")
+
+
+@pytest.mark.parametrize("width", [320, 360, 768])
+def test_nothing_is_wider_than_a_small_screen(browser: Browser, q2: str, width: int) -> None:
+    with opened(browser, q2, viewport={"width": width, "height": 740}, has_touch=True) as page:
+        page.get_by_role("button", name="trees").first.click()
+        assert page.evaluate("document.documentElement.scrollWidth") == width
+
+
+def test_dark_and_paper(browser: Browser, q2: str, tmp_path: Path) -> None:
+    ground = "getComputedStyle(document.body).backgroundColor"
+    axis = "document.querySelector('canvas').getContext('2d').getImageData(0, 0, 60, 190).data"
+    with opened(browser, q2, color_scheme="dark") as page:
+        assert page.evaluate(ground) == "rgb(13, 17, 23)"
+        assert page.evaluate(f"Math.max(...{axis}.filter((_, at) => at % 4 === 0))") > 200  # the axis is light
+        page.emulate_media(color_scheme="light")
+        assert page.evaluate(ground) == "rgb(255, 255, 255)"
+        page.emulate_media(color_scheme="dark", media="print")
+        assert page.evaluate(ground) == "rgb(255, 255, 255)"
+        page.pdf(path=tmp_path / "page.pdf", format="A4")
+        assert (tmp_path / "page.pdf").read_bytes().startswith(b"%PDF")
+        page.emulate_media(color_scheme="dark", media="screen")
+        assert page.evaluate(ground) == "rgb(13, 17, 23)"
+
+
+def test_text_of_a_trace_stays_text(browser: Browser, written: Callable[[list[TraceRecord]], str]) -> None:
+    evil = EVIL + "<img src=x onerror=alert(1)>"
+    record = TraceRecord(0, evil, (0, 1), 1, 1, windows={evil: 1}, fallback=evil)
+    operators = (Operator(evil, evil, (evil,), 1.0, 2),)
+    deltas = [
+        Delta(evil, plan, 1.0, switched=True, reason=(Moved(evil, None, 1.0),), operators=operators) for plan in (evil, "b")
+    ]
+    with opened(browser, written([replace(record, batch=n, deltas=(delta,)) for n, delta in enumerate(deltas)])) as page:
+        page.locator(".mark").click()
+        assert evil in page.locator("#switches").inner_text()
+        assert page.locator("img").count() == 0
+
+
+def test_an_empty_trace_says_so(browser: Browser, written: Callable[[list[TraceRecord]], str]) -> None:
+    with opened(browser, written([])) as page:
+        expect(page.locator("main")).to_contain_text("no micro-batch was recorded")
+
+
+def test_a_long_trace_stays_quick_to_draw(browser: Browser, written: Callable[[list[TraceRecord]], str]) -> None:
+    """A hundred thousand batches, with a switch in every second one, are no more elements than a screen can show."""
+    with opened(browser, written(flapping(100_000))) as page:
+        assert page.locator(".mark").count() < 120
+        assert page.evaluate("document.querySelectorAll('*').length") < 3000
+        expect(page.locator("#switches h2")).to_have_text("49,999 plan switches")
+        expect(page.locator("#head")).to_contain_text("9.0 s (777)")
+        page.locator("#from").fill("40000")
+        page.locator("#to").fill("40010")
+        page.get_by_role("button", name="look").click()
+        assert page.locator(".reign").all_inner_texts() == ["A", "B"] * 2 + ["A"]
+        line = "batch 40002, 1970-01-01 00:00:40.002, delta w: A → B, cost 2 → 1"
+        expect(page.locator(".mark").nth(1)).to_have_attribute("aria-label", line)
+
+
+def test_one_of_several_queries_is_chosen(browser: Browser, written: Callable[[list[TraceRecord]], str]) -> None:
+    records = [replace(record, query=name) for record in read_trace(FIXTURE) for name in ("q2", "<other>")]
+    address = written([*records, replace(records[0], query="short")])
+    with opened(browser, address) as page:
+        page.get_by_label("Query").select_option("short")
+        expect(page.locator("dl.tiles div").first).to_have_text("batches1")
+        page.get_by_label("Query").select_option("<other>")
+        expect(page.locator("dl.tiles div").first).to_have_text("batches13")
+        page.reload()
+        assert page.locator("#query option:checked").inner_text() == "<other>"
+
+
+def test_the_page_of_a_running_job_follows_it(browser: Browser) -> None:
+    records = list(read_trace(FIXTURE))
+    trace = LiveTrace("q2.rq")
+    with served(trace, "127.0.0.1", 0) as address, opened(browser, address) as page:
+        expect(page.locator("#live")).to_have_text("live, before the first batch")
+        trace.add(records[:1])
+        expect(page.locator("#live")).to_have_text("live, after batch 0")
+        expect(page.locator("dl.tiles div").first).to_have_text("batches1")
+        for record in records[1:10]:
+            trace.add([record])
+        expect(page.locator("dl.tiles div").first).to_have_text("batches10")
+        page.locator(".mark").first.click()
+        trace.add([records[10], replace(records[10], query="another")])
+        expect(page.locator("dl.tiles div").first).to_have_text("batches11")
+        expect(page.locator("#panel")).to_contain_text("batch 4")  # what was picked stays
+        page.get_by_label("Query").select_option("another")
+        expect(page.locator("dl.tiles div").first).to_have_text("batches1")
+        trace.end()
+        expect(page.locator("#live")).to_have_text("the run has ended")
+
+
+def test_a_job_that_is_killed_and_goes_on(browser: Browser, tmp_path: Path) -> None:
+    """`run --ui`, killed in the middle and begun again: the second page knows what the first job did."""
+    files: Files = write_world(tmp_path / "world", elements=60)
+    query = write_query(tmp_path, MET)
+    trace, words = tmp_path / "t.jsonl", ["run", str(query), "--stream", STREAM, str(files.stream), "--static", str(files.static)]
+    words += ["--graph", "http://ex.org/map", str(files.places), "--batch", "5", "--checkpoint", str(tmp_path / "state")]
+    words += ["--trace", str(trace), "--out", str(tmp_path / "out.jsonl"), "--ui", "0"]
+    killed = Command(words)
+    assert killed.process.stderr is not None
+    address = next(line for line in killed.process.stderr if line.startswith("page: ")).removeprefix("page: ").strip()
+    with opened(browser, address) as page:
+        expect(page.locator("#live")).to_contain_text("live, after batch", timeout=120_000)
+        killed.until(lambda: lines(trace) >= 4)
+    killed.kill()
+    again = Command(words)
+    assert again.process.stderr is not None
+    address = next(line for line in again.process.stderr if line.startswith("page: ")).removeprefix("page: ").strip()
+    with opened(browser, address) as page:
+        expect(page.locator("#live")).to_have_text("the run has ended", timeout=120_000)
+        shown = page.locator("dl.tiles div").first.inner_text()
+    assert again.finish().code == 0
+    batches = [json.loads(line)["batch"] for line in trace.read_text().splitlines()]
+    assert batches == sorted(set(batches))
+    assert shown.split() == ["batches", str(len(batches))]
