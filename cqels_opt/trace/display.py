@@ -8,7 +8,7 @@ from html import escape
 from typing import Any
 
 from cqels_opt.plans.explain import q_error
-from cqels_opt.trace.history import clock, duration, figure
+from cqels_opt.trace.figures import clock, duration, figure
 from cqels_opt.trace.records import Delta, TraceRecord
 
 ALTERNATIVES = 3
