@@ -6,10 +6,11 @@ VERSITYGW := v1.8.0
 S3      := $(VENV)/services/versitygw-$(VERSITYGW)
 DEMO    ?=
 TESTS   ?= tests bench/micro
+SERVICES ?= tests/services
 BENCH   ?= evaluation --quick --html evaluation.html --json evaluation.json
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java demo test test-services lint docs bench micro clean
+.PHONY: help setup java demo test test-services mosquitto lint docs bench micro clean
 
 help:
 	@echo "make setup    .venv with everything, and a check that Java >= 17 is there"
@@ -61,10 +62,17 @@ $(S3):
 	  echo "versitygw $(VERSITYGW) could not be built: is the Go module proxy reachable?" >&2; exit 2; }
 	@mv "$(dir $@)versitygw" "$@"
 
-test-services: setup $(S3)
+# An MQTT broker: Debian's.
+mosquitto:
+	@PATH="$$PATH:/usr/sbin" command -v mosquitto >/dev/null || { \
+	  echo "installing mosquitto, an MQTT broker"; \
+	  apt-get install -qq -y mosquitto >/dev/null || { \
+	    echo "make test-services needs mosquitto, an MQTT broker: install it (apt-get update && apt-get install mosquitto)" >&2; exit 2; }; }
+
+test-services: setup $(S3) mosquitto
 	@$(PY) -m pip install -qq --disable-pip-version-check -e '.[services]'
 	@$(PY) tests/services/browser.py
-	@CQELS_OPT_S3_SERVER="$(abspath $(S3))" $(PY) -m pytest tests/services
+	@CQELS_OPT_S3_SERVER="$(abspath $(S3))" $(PY) -m pytest $(SERVICES)
 
 lint: $(STAMP)
 	$(VENV)/bin/ruff check .

@@ -14,6 +14,7 @@ from typing import Any
 from cqels_opt.bench import (
     adaptive_join,
     calibration,
+    concurrent,
     csrbench,
     drift,
     evaluation,
@@ -58,6 +59,9 @@ STUDIES = {
     "drift": Study("Rows under drift, next to the best plans of each phase with hindsight", drift.study, drift.show),
     "skew": Study("Rows where one delta wants several plans", skew.study, skew.show),
     "sub-results": Study("A static join that pays for being made while a query runs", sub_results.study, sub_results.show),
+    "concurrent": Study(
+        "Many queries at once: 10 to 5,000 instances of Q1' to Q4', and 100 different ones", concurrent.study, concurrent.show
+    ),
     "incremental": Study("Operators above the joins while the window grows", incremental.study, incremental.show),
     "soak": Study("Thousands of small batches: memory, containers and files over time", soak.study, soak.show),
     "long-window": Study(

@@ -29,7 +29,7 @@ from cqels_opt.bench.rivals.jobs import PLANNER, Job, StreamingQuery, settings_k
 from cqels_opt.bench.scenarios import SECOND, WARM_UP
 from cqels_opt.bench.screen import console, table
 from cqels_opt.bench.social import START
-from cqels_opt.engine import Engine, make_driver, plan_mode
+from cqels_opt.engine import Engine, make_driver, plan_mode, population_of
 from cqels_opt.errors import RunError
 from cqels_opt.operators.driver import DriverOptions
 from cqels_opt.spark.runner import SparkRunner
@@ -208,7 +208,9 @@ def _adaptive(spark: SparkSession, text: Path, course: Course, seconds: int) -> 
     for p in plan.partitions:
         frontier.partitions[p.partition] = Partition(plan.streams[p.stream], first_known=p.first, elements=p.elements)
     runner, out = SparkRunner(spark), folder / "answers.jsonl"
-    driver = make_driver([query], folder, runner, FileSink(out), frontier, DriverOptions(plan=plan_mode("adaptive")), None)
+    driver = make_driver(
+        population_of([query], folder), folder, runner, FileSink(out), frontier, DriverOptions(plan=plan_mode("adaptive")), None
+    )
     handle = StreamRun(driver, runner, lambda records: course.commits.note(driver.frontier.value))
     handle.start(course.frame, folder / "spark", trigger=AT_ONCE)
     course.run(handle.streaming_query, seconds)

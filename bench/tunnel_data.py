@@ -59,7 +59,7 @@ class Tunnel:
     """How long the tunnel is, for how many seconds it is watched, and what share of the values is beyond its threshold."""
 
     sectors: int = 1_000
-    seconds: int = 44
+    seconds: int = 28
     seed: int = 1
     beyond: float = 0.05
 

@@ -156,6 +156,11 @@ def _command(commands: Subparsers, name: str, what: str) -> _Parser:
 def _query_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("query", nargs="+", metavar="QUERY.rq", help="the file with the query; several run as one job")
 
+    parser.add_argument(
+        "--instances", metavar="FILE.csv",
+        help="one query many times: its text has $NAME$ where each row of this file has its own value of the column NAME",
+    )  # fmt: skip
+
     inputs = parser.add_argument_group("inputs")
     inputs.add_argument(
         "--stream",
@@ -316,6 +321,7 @@ def run_options(words: argparse.Namespace) -> RunOptions:
         constants=words.constants,
         filters=words.filters,
         sub_result_bytes=words.sub_result_bytes,
+        instances=Path(words.instances) if words.instances is not None else None,
         batch=words.batch,
         batch_bytes=words.batch_bytes,
         checkpoint=new_state(words.checkpoint, "--checkpoint") if words.checkpoint is not None else None,

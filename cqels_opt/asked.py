@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeAlias
 
 from cqels_opt import verify as checking
 from cqels_opt.errors import InputError
 from cqels_opt.operators.profile import meaning, with_bounds
 from cqels_opt.options import ExplainOptions, RunOptions
 from cqels_opt.query.algebra import Query
-from cqels_opt.query.parser import parse
 from cqels_opt.query.printing import to_text
+from cqels_opt.query.texts import Reader
+from cqels_opt.rdf.terms import escape
 from cqels_opt.verify import Element, Inputs
 from cqels_opt.verify import Options as Checked
 from cqels_opt.windows.instants import Policy
@@ -34,20 +38,58 @@ class Asked:
 
 def asked_for(options: RunOptions) -> list[Asked]:
     """The queries of the options. Several are named after their files; a window that an option names may be of any of them."""
-    texts = [_text(path) for path in options.queries]
-    queries = [parse(text, options.dialect, str(path)) for text, path in zip(texts, options.queries)]
+    texts = instances_of(options) if options.instances is not None else _files(options.queries)
+    reader = Reader()
+    queries = [reader.read(text, options.dialect, str(path))[0] for path, text, _ in texts]
     one = len(queries) == 1
     windows = {window.name for query in queries for window in query.windows}
     for option, given in (("--report", options.report), ("--t0", options.t0)):
         if not one and (wrong := sorted(set(given) - windows - {""})):
             raise InputError(f"{option} {wrong[0]}=…: no query has a window {wrong[0]}; there are {', '.join(sorted(windows))}")
     found: list[Asked] = []
-    for path, text, query in zip(options.queries, texts, queries):
+    for (path, text, name), query in zip(texts, queries):
         own = {"", *(window.name for window in query.windows)}
         report = {name: policy for name, policy in options.report.items() if one or name in own}
         t0 = {name: time for name, time in options.t0.items() if one or name in own}
-        found.append(Asked(path, text, query, None if one else _name(path, [other.id for other in found]), report, t0))
+        found.append(Asked(path, text, query, name, report, t0))
     return found
+
+
+Texts: TypeAlias = "list[tuple[Path, str, str | None]]"
+"""The file of each query, its text, and its name where there are several."""
+
+
+def _files(paths: Sequence[Path]) -> Texts:
+    names = _names([path.stem for path in paths]) if len(paths) > 1 else [None]
+    return [(path, _text(path), name) for path, name in zip(paths, names)]
+
+
+def instances_of(options: RunOptions) -> Texts:
+    """One query for each row of a file: ``$NAME$`` in its text is the row's value of the column NAME. A column ``id`` names the queries."""
+    path, file = options.query, options.instances
+    assert file is not None
+    if options.more:
+        raise InputError("--instances is of one query: give its file alone")
+    text = _text(path)
+    rows = list(csv.reader(io.StringIO(_text(file))))
+    if len(rows) < 2:
+        raise InputError(f"{file}: it needs a line with the names of columns, and a line an instance")
+    heads = [head.strip() for head in rows[0]]
+    places = [place for place, head in enumerate(heads) if f"${head}$" in text]
+    if not places:
+        raise InputError(f"{path}: there is no ${'$, $'.join(heads)}$ in the text, which --instances {file} would fill in")
+    found: Texts = []
+    stems = [f"{path.stem}_{number}" for number in range(1, len(rows))]
+    for number, row in enumerate(rows[1:], 2):
+        if len(row) != len(heads):
+            raise InputError(f"{file}:{number}: {len(row)} values, but {len(heads)} columns")
+        own = text
+        for place in places:
+            own = own.replace(f"${heads[place]}$", escape(row[place]))
+        if "id" in heads:
+            stems[number - 2] = row[heads.index("id")]
+        found.append((path, own, None))
+    return [(path, own, name) for (path, own, _), name in zip(found, _names(stems))] if len(found) > 1 else found
 
 
 def translated(options: ExplainOptions) -> str:
@@ -55,9 +97,17 @@ def translated(options: ExplainOptions) -> str:
     return "\n".join(to_text(asked.query, options.to or asked.query.dialect) for asked in asked_for(options.run))
 
 
-def _name(path: Path, taken: Sequence[str | None]) -> str:
-    stem = re.sub(r"[^\w.-]", "_", path.stem)
-    return next(name for name in (stem, *(f"{stem}_{n}" for n in range(2, len(taken) + 3))) if name not in taken)
+def _names(stems: Sequence[str]) -> list[str]:
+    """Names for queries, none twice, that can be names of files."""
+    taken: dict[str, int] = {}
+    names: dict[str, None] = {}
+    for stem in (re.sub(r"[^\w.-]", "_", stem) or "_" for stem in stems):
+        name = stem
+        while name in names:
+            taken[stem] = taken.get(stem, 1) + 1
+            name = f"{stem}_{taken[stem]}"
+        names[name] = None
+    return list(names)
 
 
 def _text(path: Path) -> str:

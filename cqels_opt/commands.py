@@ -20,7 +20,7 @@ from rich.text import Text
 
 from cqels_opt import verify as checking
 from cqels_opt.asked import asked_for, judged
-from cqels_opt.engine import CompiledQuery, Engine, check_streams, make_driver, plan_mode, streams_from_outside
+from cqels_opt.engine import CompiledQuery, Engine, check_streams, make_driver, plan_mode, population_of, streams_from_outside
 from cqels_opt.errors import InputError
 from cqels_opt.operators import calibrate as operator_constants
 from cqels_opt.operators import machine
@@ -28,6 +28,7 @@ from cqels_opt.operators.answer_folder import FolderSink
 from cqels_opt.operators.driver import DriverOptions, Sink, check_ended
 from cqels_opt.operators.explained import explained
 from cqels_opt.operators.planner import PlanMode
+from cqels_opt.operators.population import Population
 from cqels_opt.operators.subresults import BYTES_BUDGET
 from cqels_opt.options import CalibrateOptions, ExplainOptions, LoadOptions, RunOptions
 from cqels_opt.outcomes import LoadReport, Summary, VerifyReport
@@ -80,29 +81,28 @@ class Done:
 def in_session(spark: SparkSession, options: RunOptions, folder: Path, watch: Watcher | None = None) -> Done:
     """:func:`run` in a session that is there already, with its state in ``folder`` (absolute)."""
     began = time.monotonic()
-    queries = _registered(spark, options, folder)
+    population = population_of(_registered(spark, options, folder), folder)
     settle()
     given: dict[str, object] = {iri.strip("<>"): place for iri, place in (*options.streams, *options.topics)}
-    needed = streams_from_outside(queries)
+    needed = streams_from_outside(population)
     check_streams(needed, given)
     bare = [s.strip("<>") for s in needed]
+    one = len(population.started.members) == 1
     for iri in given:
         if iri not in bare:
-            _say(
-                f"the query does not read stream <{iri}>" if len(queries) == 1 else f"no query reads stream <{iri}> from outside"
-            )
+            _say(f"the query does not read stream <{iri}>" if one else f"no query reads stream <{iri}> from outside")
     used = [(iri.strip("<>"), path) for iri, path in options.streams if iri.strip("<>") in bare]
     if options.follow and not needed:
         raise InputError("the query reads no stream, and is answered once: leave --follow out")
     live = options.follow or any(path.is_dir() for _, path in used)
     if options.topics:
-        handle, stopped = _follow_topics(spark, queries, options, folder, watch)
+        handle, stopped = _follow_topics(spark, population, options, folder, watch)
         return _done(handle, options, stopped, 0, began)
     if live and not all(path.is_dir() for _, path in used):
         raise InputError(
             "a run follows folders or replays files, not both at once: give folders for all streams, or files for all"
         )
-    handle, stopped, unread = (_follow if live else _replay)(spark, queries, options, used, folder, watch)
+    handle, stopped, unread = (_follow if live else _replay)(spark, population, options, used, folder, watch)
     return _done(handle, options, stopped, unread, began)
 
 
@@ -113,13 +113,13 @@ def _done(handle: StreamRun, options: RunOptions, stopped: bool, unread: int, be
 
 def _replay(
     spark: SparkSession,
-    queries: Sequence[CompiledQuery],
+    population: Population,
     options: RunOptions,
     streams: Sequence[tuple[str, Path]],
     folder: Path,
     watch: Watcher | None,
 ) -> tuple[StreamRun, bool, int]:
-    needed = streams_from_outside(queries)
+    needed = streams_from_outside(population)
     names = {s.strip("<>"): s for s in needed}
     sources = [ReplaySource(names[iri], tuple(p for i, p in streams if i == iri)) for iri in dict.fromkeys(i for i, _ in streams)]
     ordered = sorted(sources, key=lambda source: needed.index(source.stream))
@@ -138,10 +138,10 @@ def _replay(
         refused=plan.rejected_file,
         waiting=lambda number, _: (plan.newest, len(plan.chunks) - number - 1),
         continue_changed=options.continue_changed,
-        named=len(queries) > 1,
+        named=len(population.started.members) > 1,
     )
     runner = _runner(spark, options)
-    driver = make_driver(queries, folder, runner, _sink(spark, options, queries), frontier, driver_options, options.trace)
+    driver = make_driver(population, folder, runner, _sink(spark, options, population), frontier, driver_options, options.trace)
     with _progress(len(plan.chunks), driver.state.batch + 1) as advance:
         handle = StreamRun(driver, runner, _watching(advance, watch))
         handle.chunk = plan.path
@@ -156,15 +156,15 @@ def _replay(
 
 def _follow(
     spark: SparkSession,
-    queries: Sequence[CompiledQuery],
+    population: Population,
     options: RunOptions,
     streams: Sequence[tuple[str, Path]],
     folder: Path,
     watch: Watcher | None,
 ) -> tuple[StreamRun, bool, int]:
-    needed = streams_from_outside(queries)
+    needed = streams_from_outside(population)
     numbers = [(i, path) for iri, path in streams for i, s in enumerate(needed) if s.strip("<>") == iri]
-    handle = _live(spark, queries, options, folder, watch, FilesWaiting(numbers))
+    handle = _live(spark, population, options, folder, watch, FilesWaiting(numbers))
     driver = handle.driver
 
     def reading() -> Reading:
@@ -177,9 +177,9 @@ def _follow(
 
 
 def _follow_topics(
-    spark: SparkSession, queries: Sequence[CompiledQuery], options: RunOptions, folder: Path, watch: Watcher | None
+    spark: SparkSession, population: Population, options: RunOptions, folder: Path, watch: Watcher | None
 ) -> tuple[StreamRun, bool]:
-    handle = _live(spark, queries, options, folder, watch, None)
+    handle = _live(spark, population, options, folder, watch, None)
     topics = {iri.strip("<>"): topic for iri, topic in options.topics}
     streams = handle.driver.streams
     messages = {iri: topic_stream(spark, topics[iri.strip("<>")]) for iri in streams}
@@ -189,7 +189,7 @@ def _follow_topics(
 
 def _live(
     spark: SparkSession,
-    queries: Sequence[CompiledQuery],
+    population: Population,
     options: RunOptions,
     folder: Path,
     watch: Watcher | None,
@@ -204,13 +204,13 @@ def _live(
         plan=_mode(options, spark),
         rejects=_rejects(options, folder),
         continue_changed=options.continue_changed,
-        named=len(queries) > 1,
+        named=len(population.started.members) > 1,
         idle_timeout=options.idle_timeout,
         waiting=waiting,
     )
     runner = _runner(spark, options)
-    frontier = Frontier(streams_from_outside(queries), options.lateness, options.eager)
-    driver = make_driver(queries, folder, runner, _sink(spark, options, queries), frontier, driver_options, options.trace)
+    frontier = Frontier(streams_from_outside(population), options.lateness, options.eager)
+    driver = make_driver(population, folder, runner, _sink(spark, options, population), frontier, driver_options, options.trace)
     return StreamRun(driver, runner, _watching(watch))
 
 
@@ -281,14 +281,14 @@ def _rejects(options: RunOptions, folder: Path) -> Path:
     return options.trace.with_name(options.trace.name + ".rejected") if options.trace is not None else folder / "rejected.jsonl"
 
 
-def _sink(spark: SparkSession, options: RunOptions, queries: Sequence[CompiledQuery]) -> Sink:
+def _sink(spark: SparkSession, options: RunOptions, population: Population) -> Sink:
     if options.out_topic is not None:
-        return KafkaSink(spark, options.out_topic, [query.program for query in queries])
+        return KafkaSink(spark, options.out_topic, population.programs())
     if options.out is None or str(options.out) == "-":
         return StreamSink()
     if not options.out_folder:
         return FileSink(options.out)
-    return FolderSink(options.out.absolute(), [query.id for query in queries] if len(queries) > 1 else ())
+    return FolderSink(options.out.absolute(), population.programs if len(population.started.members) > 1 else None)
 
 
 def _summary(handle: StreamRun, options: RunOptions, stopped: bool, unread: int, seconds: float) -> Summary:
@@ -312,7 +312,8 @@ def explain(options: ExplainOptions) -> str:
     """The plans of a query, with estimates, before it runs."""
     with _workplace(None) as folder, _session(options.run.master, folder, options.run.debug) as spark:
         queries = _registered(spark, options.run, folder)
-        return explained([query.program for query in queries], _mode(options.run), options.format, 1000 if options.all else 3)
+        programs = population_of(queries, folder).programs()
+        return explained(programs, _mode(options.run), options.format, 1000 if options.all else 3)
 
 
 def verify(options: RunOptions) -> VerifyReport:

@@ -6,7 +6,7 @@ What things mean is decided in the rooms below; nothing here looks at a row.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -18,20 +18,23 @@ from cqels_opt.operators.changed import patterns_of, windows_of
 from cqels_opt.operators.commit import Identity
 from cqels_opt.operators.driver import Driver, DriverOptions, Sink
 from cqels_opt.operators.explained import Format, explained
+from cqels_opt.operators.forms import answer_variables
 from cqels_opt.operators.limits import NO_LIMITS, LimitedSink, Limits
 from cqels_opt.operators.machine import Calibration, known
 from cqels_opt.operators.network import network
 from cqels_opt.operators.output import column_names
 from cqels_opt.operators.planner import PlanMode
-from cqels_opt.operators.profile import Meaning, meaning, with_bounds
+from cqels_opt.operators.population import Population
+from cqels_opt.operators.profile import Meaning
 from cqels_opt.operators.program import Program
+from cqels_opt.operators.registration import Programs, member_of, record_of
+from cqels_opt.operators.sharing import Member, alone
 from cqels_opt.operators.subresults import BYTES_BUDGET
 from cqels_opt.operators.workshop import in_thread
 from cqels_opt.plans.cost import Shuffled
 from cqels_opt.plans.physical import CHOSEN_FROM, By
 from cqels_opt.plans.placing import Placing
 from cqels_opt.query.algebra import Operator, Query
-from cqels_opt.query.parser import parse
 from cqels_opt.query.printing import to_text
 from cqels_opt.spark import prepare
 from cqels_opt.spark.drop_in import DropIn, check_classic
@@ -53,14 +56,33 @@ PathLike = str | Path
 
 @dataclass(frozen=True, slots=True)
 class CompiledQuery:
-    """A registered query: parsed, its static sub-results built, its plans retained."""
+    """A registered query: parsed, its static sub-results built, its plans retained.
+
+    One that differs from another in constants only is compiled together with that one, or when it is asked for its plans.
+    """
 
     engine: Engine
-    id: str
-    query: Query
-    meaning: Meaning
-    program: Program
-    folder: Path
+    member: Member
+
+    @property
+    def id(self) -> str:
+        """Its name."""
+        return self.member.id
+
+    @property
+    def query(self) -> Query:
+        """What was parsed."""
+        return self.member.query
+
+    @property
+    def meaning(self) -> Meaning:
+        """When it reports, what it puts out, sets or bags."""
+        return self.member.meaning
+
+    @property
+    def program(self) -> Program:
+        """The query compiled by itself."""
+        return self.engine.programs.of(alone(self.member))
 
     @property
     def columns(self) -> dict[str, str]:
@@ -68,7 +90,7 @@ class CompiledQuery:
 
         Of a CONSTRUCT or DESCRIBE the columns are ``s``, ``p`` and ``o``, of an ASK ``boolean``.
         """
-        return {name.removeprefix("."): column for name, column in column_names(self.program.variables).items()}
+        return {name.removeprefix("."): column for name, column in column_names(answer_variables(self.query)).items()}
 
     def explain(self, format: Format = "text", alternatives: int = 0) -> str:
         """The plans of now: before anything ran, from what is known of the static data and documented assumptions."""
@@ -123,7 +145,14 @@ class Engine:
         self.store: Path | str = (
             prepare.opened(store) if store is not None else prepare.static_store(spark, self.folder / "static", sources, on_error)
         )
-        self.queries: list[CompiledQuery] = []
+        self.programs = Programs(self.store, self.folder / "queries", prepare.by_an_executor(spark))
+        self._queries: dict[str, CompiledQuery] = {}
+        self._kinds: set[Hashable] = set()
+
+    @property
+    def queries(self) -> list[CompiledQuery]:
+        """The queries that are registered, in turn."""
+        return list(self._queries.values())
 
     def register(
         self,
@@ -144,15 +173,15 @@ class Engine:
 
         ``sub_result_bytes`` bounds what the sub-results of each block of joins may take, now and while the query runs.
         """
-        query = with_bounds(parse(text, dialect, file), bounds)
-        meant = meaning(query, profile, report, output_operator, duplicates, t0)
-        name = id or f"q{len(self.queries) + 1}"
-        if any(q.id == name for q in self.queries):
+        name = id or f"q{len(self._queries) + 1}"
+        if name in self._queries:
             raise InputError(f"there is a query {name!r} already")
-        folder = self.folder / "queries" / name
-        program = prepare.compiled(self.spark, query, meant, self.store, folder, name, sub_result_bytes)
-        found = CompiledQuery(self, name, query, meant, program, folder)
-        self.queries.append(found)
+        given = (dialect, profile, report, output_operator, duplicates, bounds, t0, file, sub_result_bytes)
+        found = CompiledQuery(self, member_of(record_of(text, name, *given)))
+        if found.member.kind not in self._kinds:  # of others that differ in constants only it is known that they can be compiled
+            self.programs.of(alone(found.member))
+            self._kinds.add(found.member.kind)
+        self._queries[name] = found
         return found
 
     def start(
@@ -163,7 +192,8 @@ class Engine:
         trace: PathLike | None = None,
         **options: Any,
     ) -> StreamRun:
-        """Starts every registered query in one job; the rows carry ``query``.
+        """Starts every registered query in one job; the rows carry ``query``. More may come, and some go, while it runs: see
+        :meth:`StreamRun.add` and :meth:`StreamRun.remove`. Queries that differ in constants only share one plan: docs/many-queries.md.
 
         A query that reads the stream which another one registers for its graphs (``REGISTER STREAM <out> AS CONSTRUCT …``) gets
         them: docs/networks.md.
@@ -202,14 +232,14 @@ class Engine:
         continue_changed: bool = False,
     ) -> StreamRun:
         given = {iri.strip("<>"): frame for iri, frame in streams.items()}
-        needed = streams_from_outside(queries)
-        check_streams(needed, given)
         folder = state_folder(checkpoint, "checkpoint").absolute()
+        population = population_of(queries, folder)
+        needed = streams_from_outside(population)
+        check_streams(needed, given)
         runner = MixedRunner(self.spark)
-        programs = [q.program for q in queries]
-        to = self._sink(sink, programs, with_query)
+        to = self._sink(sink, population.programs, with_query)
         driver = make_driver(
-            queries,
+            population,
             folder,
             runner,
             to,
@@ -222,7 +252,7 @@ class Engine:
             ),
             trace,
         )
-        run = StreamRun(driver, runner)
+        run = StreamRun(driver, runner, coming=self._coming if with_query else None)
         if not driver.streams:
             return run.once()
         sources = {iri: given[iri.strip("<>")] for iri in driver.streams}
@@ -235,11 +265,22 @@ class Engine:
             run.ordered = order is not None
         return run.start(frame, folder / "spark", to_the_end=to_the_end, trigger=trigger)
 
-    def _sink(self, sink: BatchFunction | PathLike | KafkaTopic, programs: Sequence[Program], with_query: bool) -> Sink:
+    def _coming(self, queries: Sequence[object], options: Mapping[str, Any]) -> list[Member]:
+        """Queries that come while a run goes on: texts, or such as are registered here."""
+        found = []
+        for query in queries:
+            if not isinstance(query, CompiledQuery):
+                query = self.register(str(query), **options)
+            found.append(query.member)
+        return found
+
+    def _sink(
+        self, sink: BatchFunction | PathLike | KafkaTopic, programs: Callable[[], Sequence[Program]], with_query: bool
+    ) -> Sink:
         if isinstance(sink, KafkaTopic):
-            return KafkaSink(self.spark, sink, programs)
+            return KafkaSink(self.spark, sink, programs())
         if isinstance(sink, str | Path):
-            return FolderSink(Path(sink).absolute(), [program.id for program in programs] if with_query else ())
+            return FolderSink(Path(sink).absolute(), programs if with_query else None)
         return FunctionSink(self.spark, sink, programs, with_query)
 
     def adaptive(
@@ -267,18 +308,19 @@ class Engine:
         Further keywords are those of :meth:`register`.
         """
         registered = self.register(text, **query)
+        kept = state_folder(state, "state").absolute() if state is not None else None
+        folder = kept or self.folder / "adaptive" / registered.id
+        population = population_of([registered], folder)
         streams = registered.program.streams
         if len(streams) > 1 and (stream is None or stream.strip("<>") not in [s.strip("<>") for s in streams]):
             raise InputError(f"the query reads {', '.join(streams)}: say with stream= which of them this DataFrame is")
-        kept = state_folder(state, "state").absolute() if state is not None else None
-        folder = kept or self.folder / "adaptive" / registered.id
         runner = MixedRunner(self.spark)
-        to: Sink = LimitedSink(self._sink(sink, [registered.program], with_query=False), limits)
+        to: Sink = LimitedSink(self._sink(sink, population.programs, with_query=False), limits)
         mode = replace(plan_mode(plan), machine=machine_of(self.spark))
         options = DriverOptions(
             skip_bad=on_error == "skip", plan=mode, idle_timeout=idle_timeout, continue_changed=continue_changed
         )
-        driver = make_driver([registered], folder, runner, to, Frontier(streams, lateness, eager), options, trace)
+        driver = make_driver(population, folder, runner, to, Frontier(streams, lateness, eager), options, trace)
         number = next((i for i, s in enumerate(driver.streams) if stream and s.strip("<>") == stream.strip("<>")), 0)
         return Adaptive(registered, StreamRun(driver, runner), number, order, kept, limits)
 
@@ -387,14 +429,20 @@ def check_streams(needed: Sequence[str], given: Mapping[str, object]) -> None:
             )
 
 
-def streams_from_outside(queries: Sequence[CompiledQuery]) -> tuple[str, ...]:
+def population_of(queries: Sequence[CompiledQuery], folder: Path) -> Population:
+    """The queries of a run over a checkpoint, with those that came and went while it was running."""
+    return Population([query.member for query in queries], folder, queries[0].engine.programs)
+
+
+def streams_from_outside(population: Population) -> tuple[str, ...]:
     """The streams that queries read and that none of them makes, in order of first use."""
-    fed = network([query.program for query in queries]).fed
-    return tuple(dict.fromkeys(s for query in queries for s in query.program.streams if s not in fed))
+    programs = population.programs()
+    fed = network(programs).fed
+    return tuple(dict.fromkeys(s for program in programs for s in program.streams if s not in fed))
 
 
 def make_driver(
-    queries: Sequence[CompiledQuery],
+    population: Population,
     folder: Path,
     runner: SparkRunner,
     sink: Sink,
@@ -403,21 +451,23 @@ def make_driver(
     trace: PathLike | None,
 ) -> Driver:
     """The driver of a run. What registration made for the terms of its queries is copied into the checkpoint's folder."""
+    programs, members = population.programs(), population.started.members
+    windows = {
+        member.id: windows_of(program) for program, unit in zip(programs, population.started.units) for _, member in unit.members
+    }
     identity = Identity(
-        {q.id: [q.query.text, q.program.operator, q.meaning.duplicates, repr(q.meaning.report)] for q in queries},
-        {q.id: windows_of(q.program) for q in queries},
-        patterns_of([q.program for q in queries]),
+        {m.id: [m.query.text, m.meaning.operator, m.meaning.duplicates, repr(m.meaning.report)] for m in members},
+        windows,
+        patterns_of(programs),
         {
-            "static data": prepare.fingerprint(queries[0].program.store),
+            "static data": prepare.fingerprint(programs[0].store),
             "lateness": frontier.lateness,
             "drain": options.drain,
         },
-        tuple(network([q.program for q in queries]).feeds),
+        tuple(network(programs).feeds),
     )
-    pages = prepare.pages({q.id: q.folder for q in queries}, folder)
     log = TraceFile(Path(trace)) if trace is not None else None
-    programs = [q.program for q in queries]
-    return Driver(folder, programs, runner, sink, frontier, options, identity, pages, log, merging=in_thread)
+    return Driver(folder, programs, runner, sink, frontier, options, identity, (), log, merging=in_thread, population=population)
 
 
 __all__ = ["Adaptive", "CompiledQuery", "Engine", "KafkaTopic", "Messages"]

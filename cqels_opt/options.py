@@ -53,7 +53,8 @@ class RunOptions:
     ``report`` and ``t0`` are by window name, ``""`` for all windows. None means that the profile, the dialect or the kind of
     input decides. ``fixed`` is the plans' text of ``--plan fixed:…``, and then ``plan`` is ``"fixed"``. ``out`` None is
     standard output; with ``out_folder`` it is a folder of Parquet files, a batch each; answers go to ``out_topic`` instead where there
-    is one. ``topics`` are streams beside ``streams``. ``more`` are further queries of the same run.
+    is one. ``topics`` are streams beside ``streams``. ``more`` are further queries of the same run;
+    ``instances`` is the file of the constants of a query that is asked many times.
     """
 
     query: Path
@@ -93,6 +94,7 @@ class RunOptions:
     master: str | None = None
     debug: bool = False
     more: tuple[Path, ...] = ()
+    instances: Path | None = None
     topics: tuple[tuple[str, KafkaTopic], ...] = ()
     out_topic: KafkaTopic | None = None
     packages: str | None = None

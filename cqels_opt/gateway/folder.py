@@ -88,9 +88,8 @@ def _lines(found: Decoded, number: int) -> tuple[str, int]:
     """The rows as lines, those of an element together, and how many elements they are. The triples of an element without a graph share
     one made up for it, because only lines of equal ``g`` and ``t`` are one element.
     """
-    keys = np.stack([found.message, found.element])
-    _, of, sizes = np.unique(keys, axis=1, return_inverse=True, return_counts=True)
-    of = of.ravel()
+    of = found.numbers()
+    sizes = np.bincount(of)
     lines: list[str] = []
     columns: list[Any] = [column.to_pylist() for column in (found.s, found.p, found.o, found.g)]
     s, p, o, g = columns

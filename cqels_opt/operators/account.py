@@ -55,6 +55,7 @@ def trace_record(
         jobs=jobs,
         fallback=planner.fallback,
         sub_results=planner.changes,
+        instances=1 if program.instances is None else program.instances.count,
         lag=lag,
         recomputed=None if program.row_wise else sum(report.read for report in finished),
         calls=_calls([*shares, *finished]),

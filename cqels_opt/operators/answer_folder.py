@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -28,34 +28,35 @@ def batch_folder(batch: int) -> str:
 
 
 class FolderSink:
-    """A folder of batches; of several queries a folder ``query=ID`` each.
+    """A folder of batches; of several queries a folder ``query=ID`` each, where queries that share a program have one together.
 
     What is not whole yet lies beside the folder, under a name that begins with a dot, so that no pattern of a reader can match it.
     """
 
     format: Format = "parquet"
 
-    def __init__(self, path: Path, programs: Sequence[str] = ()) -> None:
-        self.path = path
-        self.queries = tuple(programs)
+    def __init__(self, path: Path, programs: Callable[[], Sequence[Program]] | None = None) -> None:
+        """``programs`` says which there are, where there are several."""
+        self.path, self._programs = path, programs
         self._writing = path.parent / f".{path.name}.writing"
 
     def restore(self, lengths: Mapping[str, int]) -> None:
         """Takes away what another run left: all behind the batch that comes next. That one is compared when it comes."""
-        for folder in self._folders():
-            folder.mkdir(parents=True, exist_ok=True)
+        self.path.mkdir(parents=True, exist_ok=True)
         if self.path.stat().st_dev != self.path.parent.stat().st_dev:
             raise InputError(
                 f"{self.path}: batches are renamed into this folder, so it cannot be a mount point: name one below it"
             )
         shutil.rmtree(self._writing, ignore_errors=True)
-        for folder in self._folders():
+        for folder in (self.path, *self.path.glob("query=*")):
             for batch in [p for p in folder.iterdir() if (found := _BATCH.fullmatch(p.name)) and int(found[1]) > _next(lengths)]:
                 self._away(batch)
 
     def put(self, batch: int, chunks: Sequence[tuple[Program, FinishReport]], folder: Path) -> dict[str, int]:
         """Puts the answers of a batch in place, on the disk before they can be seen."""
-        for place, query in zip(self._folders(), self.queries or ("",)):
+        for query in [""] if self._programs is None else [program.id for program in self._programs()]:
+            place = self.path / f"query={query}" if query else self.path
+            place.mkdir(exist_ok=True)
             files = [folder / report.path for program, report in chunks if not query or program.id == query]
             target = place / batch_folder(batch)
             if files:
@@ -64,9 +65,6 @@ class FolderSink:
                 self._away(target)
             sync(place)
         return {"batches": batch + 1}
-
-    def _folders(self) -> list[Path]:
-        return [self.path / f"query={query}" for query in self.queries] or [self.path]
 
     def _made(self, files: Sequence[Path]) -> Path:
         """A folder with these files under the names that they are to have."""

@@ -24,6 +24,9 @@ from cqels_opt.operators.terms import TermTable
 from cqels_opt.operators.units import with_unit
 from cqels_opt.plans import Join, Plan, Scan, Split, parse_planned
 from cqels_opt.plans.plan import relations
+from cqels_opt.query.templates import INSTANCE
+from cqels_opt.rdf.ids import integer_ids
+from cqels_opt.windows.intervals import BEFORE_TIME
 
 
 @dataclass(slots=True)
@@ -93,6 +96,13 @@ class BlockStep:
         yield from run.rows(part, of, given, apart)
         self.observed.operators[source] = run.counts
 
+    def standing(self, plan: Plan, since: int) -> Iterator[Rows]:
+        """The rows of all that is there at the beginning of the step, along a plan; of instances those from number ``since`` on."""
+        run = _SourceRun(self, "", set(), None, since)
+        for rows in run.rows(plan):
+            rows = rows.take(rows.start > BEFORE_TIME)  # what is of static parts of merged sources alone is no row of the block
+            yield rows.only([*self.block.output, *(v for v in rows.columns if v.startswith(RANK))])
+
     def with_new(self, source: str) -> set[str]:
         """The occurrences whose new rows also count in a source's term: those before it."""
         order = self.step.orders[self.block.name]
@@ -115,7 +125,7 @@ class BlockStep:
 
     def alive(self, rows: Rows) -> Rows:
         """The rows that have not expired before the step's delta begins."""
-        return rows.take(rows.end > self.step.after + 1)
+        return rows.take(rows.end > self.step.ended)
 
     def filtered(self, rows: Rows, before: frozenset[str], after: frozenset[str], placed: Collection[str] = ()) -> Rows:
         """The rows under the filters whose variables have just become bound, but for those that the plan has ``placed`` as operators."""
@@ -148,8 +158,10 @@ class BlockStep:
 class _SourceRun:
     """The plan of one delta source."""
 
-    def __init__(self, owner: BlockStep, source: str, with_new: set[str], part: tuple[Split, int] | None) -> None:
-        self.owner, self.source, self.with_new, self.part = owner, source, with_new, part
+    def __init__(
+        self, owner: BlockStep, source: str, with_new: set[str], part: tuple[Split, int] | None, since: int | None = None
+    ) -> None:
+        self.owner, self.source, self.with_new, self.part, self.since = owner, source, with_new, part, since
         self.counts: list[int] = []
         self._given: tuple[Plan, Iterator[Rows]] | None = None
 
@@ -212,7 +224,8 @@ class _SourceRun:
     def _scan(self, name: str) -> Rows:
         """The delta's share of this task; or, at the start of a bushy part, a whole relation."""
         if name in self.owner.statics:
-            return scan_static(self.owner.statics[name], self.owner.store)
+            rows = scan_static(self.owner.statics[name], self.owner.store)
+            return rows if self.since is None or INSTANCE.name not in rows.columns else since(rows, self.since)
         occurrence: Occurrence = self.owner.occurrences[name]
         held = content(occurrence, self.owner.step)
         if name != self.source:
@@ -225,6 +238,11 @@ class _SourceRun:
         split, many = self.part
         relation, variable, at_least = split.cut
         return share.take((fan_out(share, variable, self._sides(relation)) >= at_least) == bool(many))
+
+
+def since(rows: Rows, number: int) -> Rows:
+    """The rows of the instances from a number on."""
+    return rows.take(rows.columns[INSTANCE.name] >= integer_ids(np.array([number]))[0])
 
 
 def indexed_sides(block: Block, store: str, step: Step, name: str, with_new: bool) -> list[Indexed]:

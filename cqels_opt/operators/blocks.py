@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
@@ -11,6 +13,7 @@ import numpy as np
 
 from cqels_opt.lod.relation import Relation, restrict
 from cqels_opt.lod.store import StaticPattern, Store
+from cqels_opt.lod.subresult import RELATION, find_or_compute
 from cqels_opt.lod.triple_terms import PARTS, TERMS_GRAPH
 from cqels_opt.operators import program as p
 from cqels_opt.operators.drafts import (
@@ -48,13 +51,22 @@ PAIRS = 1 << 21  # a static path with more pairs of ends is not computed beforeh
 class BlockBuilder:
     """Makes the blocks of one query over one static store. ``folder`` takes the static relations that are made on the way.
 
-    ``budget`` bounds the bytes of the sub-results of each block. With ``lazy`` a BIND that nobody reads is left out.
+    ``budget`` bounds the bytes of the sub-results of each block. With ``lazy`` a BIND that nobody reads is left out. Of relations in the
+    ``shared`` folder those of other queries are used.
     """
 
     def __init__(
-        self, query: a.Query, store: str, folder: Path, report: Report, distinct: bool, budget: int, lazy: bool = True
+        self,
+        query: a.Query,
+        store: str,
+        folder: Path,
+        report: Report,
+        distinct: bool,
+        budget: int,
+        lazy: bool = True,
+        shared: Path | None = None,
     ) -> None:
-        self.store_folder, self.folder, self.report = store, folder, report
+        self.store_folder, self.folder, self.report, self.shared = store, folder, report, shared
         self.distinct, self.budget, self.lazy = distinct, budget, lazy
         self.store = Store.open(store)
         self.windows = {w.name: w for w in query.windows}
@@ -150,6 +162,11 @@ class BlockBuilder:
             if not isinstance(source, a.InWindow | a.Merged):
                 parts.append(self.static_part(pattern, source))
         return parts
+
+    def inline(self, name: str, variables: Sequence[str], rows: Sequence[Sequence[a.Term | None]]) -> Part:
+        """Inline data as a relation, which plans place like any other."""
+        ids = [self.terms.ids(column) for column in zip(*rows)]
+        return Part(name, Relation.build({v: np.asarray(column, np.int64) for v, column in zip(variables, ids)}), None, 0)
 
     def named_graphs(self, name: a.Node) -> Part:
         """``GRAPH name {}``: the named graphs there are, or whether this one is there."""
@@ -255,12 +272,24 @@ class BlockBuilder:
         at: StaticPattern | str
         if part.pattern is not None:
             at = part.pattern
+        elif self.shared is not None:
+            at = self._of_all(part.relation, self.shared)
         else:
             at = str(self.folder / f"relation{self._made}")
             self._made += 1
             part.relation.save(Path(at), [(v,) for v in part.relation.variables])
         variables = tuple(part.relation.variables)
         return p.Static(self._unique(name, several), variables, at, part.relation.rows, part.patterns, of=part.of)
+
+    def _of_all(self, relation: Relation, shared: Path) -> str:
+        """Where a relation lies that queries have in common: by its content."""
+        columns = [*relation.columns.values(), *([] if relation.n is None else [relation.n])]
+        digest = hashlib.sha256(repr((relation.rows, relation.n is None, relation.variables)).encode())
+        for column in columns:
+            digest.update(np.ascontiguousarray(column).tobytes())
+        indexes = [(v,) for v in relation.variables]
+        found, _ = find_or_compute(shared, self.store.fingerprint, digest.hexdigest(), indexes, lambda: relation)
+        return str(found.folder / RELATION)
 
     # -------------------------------------------------------------- evaluated once
     def _materialised(self, draft: Draft, outside: set[str]) -> Part:

@@ -98,6 +98,22 @@ def counted_again(folder: Path, files: Sequence[SlotFile], shapes: Sequence[Shap
     return found
 
 
+def counted_all(folder: Path, files: Sequence[SlotFile], shapes: Sequence[Shape], upto: int) -> dict[str, list[SlotCounts]]:
+    """:func:`counted_again`, also of what has become segments."""
+    found = counted_again(folder, [f for f in files if f.kind == "slot"], shapes, upto)
+    for shape in shapes:
+        segments = [f for f in files if (f.kind, f.stream, f.shape) == ("segment", shape.stream, shape.key)]
+        if not segments:
+            continue
+        behind = sealed(segments)
+        slots = [f for f in files if (f.kind, f.stream, f.shape) == ("slot", shape.stream, shape.key) and f.greatest > behind]
+        parts = [_columns(read_segment(folder / f.path)) for f in segments]
+        parts.append(read_span(folder, slots, behind, upto, shape.width))
+        counted = (slot_parts(0, c["t"], {f"v{i}": c[f"v{i}"] for i in range(shape.width)}, COUNT_PARTS) for c in parts)
+        found[shape.stream + shape.key] = [counts for some in counted for counts in some]
+    return found
+
+
 def taken_over(folder: Path, kept: Iterable[SlotFile]) -> list[SlotFile]:
     """The result slots of such a step, under names that the batch which goes on from them does not write."""
     moved = []

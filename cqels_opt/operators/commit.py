@@ -37,6 +37,7 @@ class Commit:
     ended: bool = False
     knowledge: str = ""  # the file of what the planners know
     firsts: dict[str, int] = field(default_factory=dict)  # the first time of each stream
+    since: dict[str, int] = field(default_factory=dict)  # of programs that came later: elements up to this time they do not see
     query: str = ""  # the digest of the query whose result slots and knowledge these are
 
 

@@ -44,6 +44,7 @@ from cqels_opt.query.graphs import in_each, within
 from cqels_opt.query.reading import line_and_column
 from cqels_opt.query.scope import seeded, uses_now
 from cqels_opt.query.scope import variables as read_by
+from cqels_opt.query.templates import INSTANCE
 from cqels_opt.query.uncertainty.families import given_families
 from cqels_opt.query.visible import visible
 from cqels_opt.windows.instants import Report
@@ -54,7 +55,8 @@ BRANCHES = 16  # more UNION branches than this are joined above instead of each 
 class Compiler:
     """Compiles one query over one static store. ``folder`` takes the static relations that are made on the way.
 
-    ``budget`` bounds the bytes of the sub-results of each block. Without ``lazy`` each BIND is evaluated where it is written.
+    ``budget`` bounds the bytes of the sub-results of each block. Without ``lazy`` each BIND is evaluated where it is written. Of relations
+    in the ``shared`` folder those of other queries are used.
     """
 
     def __init__(
@@ -66,18 +68,19 @@ class Compiler:
         distinct: bool = False,
         budget: int = BYTES_BUDGET,
         lazy: bool = True,
+        shared: Path | None = None,
     ) -> None:
         if query.dataset is not None:
             query = replace(query, body=within(query.body, query.dataset.named))
         self.query, self.lazy = query, lazy
-        self.building = BlockBuilder(query, store, folder, report, distinct, budget, lazy)
+        self.building = BlockBuilder(query, store, folder, report, distinct, budget, lazy, shared)
         self.fresh = 0
         self._in_static = False
         self._outside: set[str] = set()  # what rows outside the pattern in hand bind, which is evaluated for each of them
         self._mentions = mentions(query.body)
         self._told: set[int] = set()  # ORDER BYs whose order shows
 
-    def compile(self, identity: str, operator: a.Operator) -> p.Program:
+    def compile(self, identity: str, operator: a.Operator, instances: p.Instances | None = None) -> p.Program:
         """The program. Sub-results are saved, with the terms that were made for them."""
         if operator == "rstream" and self.query.form is None:
             self._tell(self.query.body)
@@ -86,7 +89,7 @@ class Compiler:
         tree = forms.above(self.query, tree, lambda term: int(self.building.terms.ids([term])[0]), self._graph_of_triples)
         return p.Program(
             identity,
-            forms.answer_variables(self.query),
+            tuple(name for name in forms.answer_variables(self.query) if name != INSTANCE.name),
             self.building.blocks(),
             tree,
             self.query.windows,
@@ -96,6 +99,7 @@ class Compiler:
             self.building.store.seed,
             f"<{self.query.output.strip('<>')}>" if self.query.output else None,
             (*given_functions(), *given_families()),
+            instances,
         )
 
     def _graph_of_triples(self, pattern: a.Algebra) -> p.Tree:
@@ -162,6 +166,8 @@ class Compiler:
                     return one  # nothing in common: nothing is removed
                 placed = self._unit("anti", one, other) if not apart else None
                 return placed or Above(p.MinusNode(_HOLE, _HOLE, tuple(v.name for v in apart)), [one, other])
+            case a.Values((first, *_) as variables, rows) if first == INSTANCE:
+                return Draft(statics=[self.building.inline("instances", [v.name for v in variables], rows)])
             case a.Values(variables, rows):
                 names = tuple(v.name for v in variables)
                 ids = tuple(tuple(int(i) for i in self.building.terms.ids(row)) for row in rows)

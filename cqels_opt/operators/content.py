@@ -49,7 +49,7 @@ class Content:
             self._upto = step.after
         if self._upto > step.after or mapped < self._sealed:
             self._upto, self._held = int(BEFORE_TIME), []
-        self._instant, self._sealed = step.after + 1, mapped
+        self._instant, self._sealed = step.ended, mapped
         self._map(step, segments)
         self._held = [run if run.first > mapped else run.since(_behind(run, mapped)) for run in self._held if run.last > mapped]
         if max(self._upto, mapped) < step.after:
@@ -75,9 +75,10 @@ class Content:
         parts, self._mapped = self._parts, []
         self._parts = {}
         for file in segments:
-            if ends_at(self.occurrence, file.greatest) <= self._instant:
+            if ends_at(self.occurrence, file.greatest) <= self._instant or file.greatest <= self.occurrence.since:
                 continue
             run = parts.get(file.path) or segment(step.path / file.path)
+            run = run.behind(self.occurrence.since)
             living = run.living(self.occurrence, self._instant)
             if 2 * living > len(run):
                 run = run.since(living)
@@ -86,7 +87,7 @@ class Content:
             self._mapped.append(run)
 
     def _read(self, step: Step, after: int, upto: int) -> Run | None:
-        columns = _span(self.occurrence, step, after, upto)
+        columns = _span(self.occurrence, step, max(after, min(self.occurrence.since, upto)), upto)
         earlier = [*self._mapped, *self._held] if self.occurrence.distinct else None
         return run_of(columns, self.occurrence.shape.width, earlier)
 
@@ -153,7 +154,7 @@ class LastContent:
         expiry = (rank + occurrence.window.count + every) // every * every - 1
         start, end = (ranks.time_of(at, int(FOREVER)) for at in (entry, expiry))
         rows = Rows({**bound, RANK + stream: expiry}, start, end, np.ones(len(end), np.int64))
-        rows = rows.take((start < end) & (end > step.after + 1))
+        rows = rows.take((start < end) & (end > step.ended) & (columns["t"] > occurrence.since))
         self._old, self.new = rows.take(rows.start <= step.after), rows.take(rows.start > step.after)
         self._sides = {False: [Indexed.of_rows(self._old)], True: [Indexed.of_rows(self._old), Indexed.of_rows(self.new)]}
 

@@ -225,7 +225,8 @@ def read_by_node(node: p.Tree) -> set[str]:
         case p.ProjectNode(_, variables) | p.DistinctNode(_, variables):
             return set(variables)
         case p.GroupNode(_, keys, aggregates, _, whole):
-            return {*keys, *whole, *(v for _, spec in aggregates if spec.argument is not None for v in read_by(spec.argument))}
+            read = (v for _, spec in aggregates if spec.argument is not None for v in read_by(spec.argument))
+            return {*keys, *whole, *(name for name, _ in aggregates), *read}
         case p.ClosureNode(here=here, there=there) as closure:
             return {here, there, *closure.variables}
         case p.OrderNode(_, keys, _, _, ties, each):

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from cqels_opt.errors import DataError, RunError
+from cqels_opt.errors import CheckpointError, DataError, InputError, RunError
 from cqels_opt.operators.account import trace_record
 from cqels_opt.operators.block import Observed
 from cqels_opt.operators.changed import counted_again, is_result, taken_over, unsealed
@@ -27,10 +27,13 @@ from cqels_opt.operators.knowledge import read_knowledge, write_knowledge
 from cqels_opt.operators.merging import MERGED, MergeTask, Merging
 from cqels_opt.operators.network import network
 from cqels_opt.operators.planner import PlanMode, Planner
+from cqels_opt.operators.population import Population
 from cqels_opt.operators.program import Program
 from cqels_opt.operators.retention import Retention
 from cqels_opt.operators.rows import Ints
+from cqels_opt.operators.sharing import Member
 from cqels_opt.operators.step import NOWHEN, Step
+from cqels_opt.operators.succession import count_up, covered, following_planner, gone_with, reported_last, take_over
 from cqels_opt.operators.workshop import Start, Workshop, at_once
 from cqels_opt.query.algebra import Window
 from cqels_opt.stats import SlotCounts
@@ -134,13 +137,15 @@ class Driver:
         trace: TraceLog | None = None,
         workshop: Workshop | None = None,
         merging: Start = at_once,
+        population: Population | None = None,
     ) -> None:
-        """``merging`` says when and where small files are merged: at once, within the batch, or in a thread."""
-        self.folder, self.programs, self.runner, self.sink, self.options = folder, tuple(programs), runner, sink, options
+        """``merging`` says when and where small files are merged: at once, within the batch, or in a thread. With a ``population``
+        ``programs`` are those that the run began with; those of now are the population's."""
+        self.folder, self.runner, self.sink, self.options, self.population = folder, runner, sink, options, population
         for part in ("slots", "results", "answers", "knowledge"):
             (folder / part).mkdir(parents=True, exist_ok=True)
         self.workshop = workshop or Workshop(folder / "subresults")
-        self.merging = Merging(folder, self.programs, options.tiers, runner.merge, merging)
+        self._merging_start = merging
         self.log = CommitLog(folder)
         self.run = self.log.claim(identity, options.continue_changed)
         self.query, self._changed = identity.digest, False
@@ -148,21 +153,34 @@ class Driver:
         self._counted, self._reached = 0, int(BEFORE_TIME)
         self._doomed: list[tuple[int, set[str]]] = []
         self._fresh_frontier = frontier.state()
-        self.network = network(self.programs)
-        read = tuple(dict.fromkeys(s for p in self.programs for s in p.streams))
-        self.streams = tuple(s for s in read if s not in self.network.fed)
-        self.all_streams = (*self.streams, *(s for s in read if s in self.network.fed))
-        self.shapes = tuple(dict.fromkeys(s for p in self.programs for s in p.shapes))
+        fed = network(programs).fed
+        read = tuple(dict.fromkeys(s for p in programs for s in p.streams))
+        self.streams = tuple(s for s in read if s not in fed)
+        self.all_streams = (*self.streams, *(s for s in read if s in fed))
         self.idle = None if options.idle_timeout is None else IdleStreams(options.idle_timeout, folder, self.streams)
-        self.tables = frozenset(w.stream for p in self.programs for w in p.windows if w.kind == "last")
         self.state = Commit(-1)
+        self._have(programs)
         self.planners: dict[str, Planner] = {}
         self.times: dict[str, Timeline] = {}
         self.pending: dict[str, list[SlotCounts]] = {}
         self.restore(None)
+        if self._changed and population is not None and population.changed:
+            raise CheckpointError(
+                f"{folder}: queries came or went while the run went on: start it with those that it was first started with; "
+                "run.add and run.remove change them"
+            )
         self.log.sweep(("slots", "results", "knowledge"))
 
     # -------------------------------------------------------------- state
+    def _have(self, programs: Sequence[Program]) -> None:
+        """These are the programs from now on."""
+        self._compiled = {p.id: p for p in programs}
+        self.programs = tuple(p if p.id not in self.state.since else p.seeing(self.state.since[p.id]) for p in programs)
+        self.network = network(self.programs)
+        self.shapes = tuple(dict.fromkeys(s for p in self.programs for s in p.shapes))
+        self.tables = frozenset(w.stream for p in self.programs for w in p.windows if w.kind == "last")
+        self.merging = Merging(self.folder, self.programs, self.options.tiers, self.runner.merge, self._merging_start)
+
     def restore(self, batch: int | None) -> None:
         """Takes up the state before a batch (None: the last one): also what a killed process left half done is cut back."""
         if batch is not None:
@@ -176,7 +194,7 @@ class Driver:
         if self.trace is not None:
             self.trace.restore(self.state.lengths.get("trace", 0))
         self._restore_rejects()
-        self.merging.forget()
+        self._have([*self._compiled.values()] if self.population is None else self.population.before(self.state.batch + 1))
         self.times = {s: Timeline() for s in self.all_streams}
         for file in sorted((f for f in self.state.files if f.kind == "times"), key=lambda f: f.least):
             self.times[file.stream].add(read_columns(self.folder / file.path)["t"])
@@ -218,6 +236,8 @@ class Driver:
         self.log.adopt()
         if self._changed:
             self._take_over(number)
+        if self.population is not None and (programs := self.population.begin(number)) is not None:
+            self._succeed(number, programs)
         after = self.frontier.value
         first = self.programs[0]
         task = IngestTask(str(self.folder), number, self.all_streams, self.shapes, first.store, first.seed, after, self.tables)
@@ -415,10 +435,13 @@ class Driver:
     def _tell_elements(self, files: Sequence[SlotFile]) -> None:
         """The times of the elements up to the frontier: where rows of last-n windows end, which the statistics must know."""
         for stream in self.tables:
-            tables = [f for f in files if f.kind == "elements" and f.stream == stream]
-            times = rank_elements(self.folder, tables, 0, self.frontier.value).times
+            times = self._elements(stream, files)
             for planner in self.planners.values():
                 planner.elements[stream] = times
+
+    def _elements(self, stream: str, files: Sequence[SlotFile]) -> Ints:
+        tables = [f for f in files if f.kind == "elements" and f.stream == stream]
+        return rank_elements(self.folder, tables, 0, self.frontier.value).times
 
     def _step(self, program: Program, number: int, after: int, upto: int, files: Sequence[SlotFile]) -> Step:
         previous = self.state.reported.get(program.id, int(NOWHEN))
@@ -442,8 +465,10 @@ class Driver:
 
     def _bare(self, program: Program, number: int, after: int, upto: int, looked_at: Ints, files: Sequence[SlotFile]) -> Step:
         run, dropped = f"{self.run}-{program.id}", dict(self.state.dropped)
+        made = self.population.pages if self.population is not None else ()
+        found = (*files, *self.pages, *made)
         remember = self.options.plan.remember
-        return Step(str(self.folder), run, number, after, upto, looked_at, (*files, *self.pages), dropped, remember=remember)
+        return Step(str(self.folder), run, number, after, upto, looked_at, found, dropped, remember=remember)
 
     def _planned(self, program: Program, step: Step, walk: bool) -> Step:
         planner = self.planners[program.id]
@@ -489,6 +514,76 @@ class Driver:
         self.state = replace(self.state, files=[*files, *taken_over(self.folder, kept)])
         self._changed = False
 
+    # -------------------------------------------------------------- queries come and go
+    def check_coming(self, member: Member) -> None:
+        """InputError where a query cannot come while the run goes on."""
+        assert self.population is not None
+        if self.population.fits(member):
+            return
+        if member.query.output is not None and f"<{member.query.output.strip('<>')}>" in self.all_streams:
+            raise InputError(
+                f"{member.id}: it makes the stream {member.query.output}, which others read: start the run again with it"
+            )
+        for window in member.query.windows:
+            if window.stream not in self.all_streams:
+                raise InputError(f"{member.id}: it reads the stream {window.stream}, which this run does not")
+
+    def check_going(self, name: str) -> None:
+        """InputError where a query cannot go while the run goes on."""
+        if name in self.network.feeds:
+            raise InputError(f"{name}: others read the stream that it makes")
+
+    def _succeed(self, number: int, programs: Sequence[Program]) -> None:
+        """Other programs from now on. Those that were there have their state; what comes is given what it would have by now.
+
+        Where that has not been kept, its windows begin empty.
+        """
+        before, planners, running, upto = self._compiled, self.planners, self.programs, self.frontier.value
+        coming = [p for p in programs if p.id not in before]
+        changed = [p.id for p in programs if before.get(p.id, p) is not p]
+        since = {name: at for name, at in self.state.since.items() if name in {p.id for p in programs}}
+        if (greatest := self.frontier.greatest) is not None:
+            since |= {p.id: greatest for p in coming if not covered(p, running, upto)}
+        old = gone_with(self.state.files, {*changed, *(before.keys() - {p.id for p in programs})})
+        reported = {name: at for name, at in self.state.reported.items() if name in {p.id for p in programs}}
+        self.state = replace(self.state, since=since, reported=reported)
+        self._have(programs)
+        self.planners = {}
+        for p in self.programs:
+            if p.id in planners and p.id not in changed:
+                self.planners[p.id] = planners[p.id]
+                continue
+            self.planners[p.id] = following_planner(p, planners.get(p.id), self.options.plan, self.workshop)
+            self.planners[p.id].elements.update({stream: self._elements(stream, self.state.files) for stream in self.tables})
+            if p.id not in before and p.id not in since:
+                self._counted = count_up(self.planners[p.id], self.folder, self.state.files, upto, self._counted)
+        made = self._taken_over(number, [(p, p.id in before) for p in self.programs if p.id in changed or p.id not in before])
+        files = [f for f in self.state.files if f not in old]
+        self._doomed.append((number, {f.path for f in old}))
+        self.state = replace(self.state, files=[*files, *made])
+
+    def _taken_over(self, number: int, programs: Sequence[tuple[Program, bool]]) -> list[SlotFile]:
+        """The files of the results that programs would have by now; of each is said whether it was there, with other instances."""
+        upto, tasks = self.frontier.value, []
+        for p, known in programs if upto > BEFORE_TIME else ():
+            if p.id not in self.state.reported:
+                moves = {w.name: self._moves(w, self.state.files, upto) for w in p.windows if w.every}
+                times = {stream: line.times for stream, line in self.times.items()}
+                if (at := reported_last(p, times, self.state.firsts, upto, moves)) is not None:
+                    self.state.reported[p.id] = at
+            since = p.instances.since if known and p.instances is not None else None
+            tasks.append(self._taking_over(p, number, self.state.reported.get(p.id, int(NOWHEN)), since))
+        done = self.runner.evaluate(tasks, 1) if tasks else Evaluated()
+        kept = [f for shares in done.shares.values() for share in shares for f in share.kept]
+        kept += [f for reports in done.finished.values() for report in reports for f in report.kept]
+        return taken_over(self.folder, kept)
+
+    def _taking_over(self, program: Program, number: int, reported: int, since: int | None) -> EvaluateTask:
+        upto, looked_at = self.frontier.value, np.unique(np.array([int(NOWHEN), reported], np.int64))
+        step = self._bare(program, number, upto, upto, looked_at, self.state.files)
+        step = replace(step, run=f"{step.run}-taken{number}", looked_back=min(reported, upto + 1))
+        return replace(self._task(program, step), feeds=None, take_over=take_over(self.planners[program.id], since))
+
     # -------------------------------------------------------------- commit
     def _commit(
         self,
@@ -508,7 +603,8 @@ class Driver:
         for program in self.programs:
             if len(steps[program.id].instants) > 1:
                 reported[program.id] = int(steps[program.id].instants[-1])
-        kept_files = Retention(self.folder, self.programs, self.tables).after(files, reported, self.state, self.frontier.value)
+        retention = Retention(self.folder, self.programs, self.tables, self.all_streams)
+        kept_files = retention.after(files, reported, self.state, self.frontier.value)
         for stream, bound in kept_files.bounds.items():
             if bound is not None:
                 self.times[stream].forget(bound)
@@ -539,6 +635,7 @@ class Driver:
             self.frontier.ended,
             f"knowledge/{number:08d}.zip",
             self.state.firsts,
+            self.state.since,
             self.query,
         )
         write_knowledge(self.folder / state.knowledge, self.planners, self.pending, self._counted)

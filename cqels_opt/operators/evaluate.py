@@ -13,30 +13,30 @@ from functools import cached_property, partial
 from typing import Any, Literal
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pa_parquet
 
 from cqels_opt.operators import cache
 from cqels_opt.operators.accumulators import added_up, amount_names
+from cqels_opt.operators.answer_files import write_arrow, write_parquet
 from cqels_opt.operators.block import BlockStep, Observed
 from cqels_opt.operators.calls import Account
 from cqels_opt.operators.form_lines import lines
-from cqels_opt.operators.forms import TRUTH
 from cqels_opt.operators.incremental import accumulate, changing
+from cqels_opt.operators.instances import names_of
 from cqels_opt.operators.keys import share
 from cqels_opt.operators.network import write_elements
-from cqels_opt.operators.output import Answers, answers, column_names, columns_of
+from cqels_opt.operators.output import Answers, answers
 from cqels_opt.operators.program import GroupNode, Program
 from cqels_opt.operators.pushdown import Pushdown, additive_nodes
 from cqels_opt.operators.results import BlockRows, ResultFiles, Segment
 from cqels_opt.operators.rows import RANK, Ints, Rows, concat, empty
 from cqels_opt.operators.standing import Standing, advanced
 from cqels_opt.operators.step import NOWHEN, Step
+from cqels_opt.operators.takeover import TakeOver, rows_taken_over, without_results
 from cqels_opt.operators.terms import TermTable
 from cqels_opt.operators.tree import Scope
 from cqels_opt.operators.tree import evaluate as evaluate_tree
 from cqels_opt.query.algebra import Call
+from cqels_opt.query.templates import INSTANCE
 from cqels_opt.windows.intervals import FOREVER
 from cqels_opt.windows.slots import SlotFile, rank_elements
 
@@ -54,6 +54,7 @@ class EvaluateTask:
     format: Format
     named: bool = False  # lines say which query they are answers of
     feeds: int | None = None  # the number of the stream whose elements the answers are
+    take_over: TakeOver | None = None  # the step only makes the state of what is new
 
     @property
     def quiet(self) -> bool:
@@ -134,7 +135,10 @@ def evaluate(task: EvaluateTask, name: str, part: int, parts: int, fresh: dict[s
     report, terms = EvaluateReport(worker=str(os.getppid())), task.terms()
     for block in program.blocks:
         run = BlockStep(block, program.store, step, terms, part, parts)
-        if fresh is not None:
+        if task.take_over is not None:
+            rows = rows_taken_over(program, step, task.take_over, run, task.results(block.name), terms)
+            keep(task, name, block.name, rows, report, fresh)
+        elif fresh is not None:
             keep(task, name, block.name, concat([empty([*block.output]), *run.rows()]), report, fresh)
         else:
             for number, rows in enumerate(_gathered(run.rows())):
@@ -173,6 +177,9 @@ def keep(task: EvaluateTask, name: str, block: str, rows: Rows, report: Evaluate
 
 def finish(task: EvaluateTask, name: str, fresh: Mapping[str, Rows] | Sequence[SlotFile], part: int, parts: int) -> FinishReport:
     """The answers of the step at its instants, as far as they belong to this part."""
+    taking_over = task.take_over is not None
+    if taking_over:
+        task = replace(task, step=without_results(task.step))
     program, step = task.program, task.step
     report, rows_of = FinishReport(), {}
     for block in program.blocks:
@@ -187,12 +194,12 @@ def finish(task: EvaluateTask, name: str, fresh: Mapping[str, Rows] | Sequence[S
         elif part == 0:
             _merge(files, step, name, report)
         rows_of[block.name] = BlockRows(block.output, step.instants, new, segments)
-    if task.quiet:
+    if task.quiet or (taking_over and program.row_wise):
         return report
     terms = task.terms()
     found = _answers(task, name, rows_of, terms, part, parts, report)
     report.read, report.calls = sum(rows.read for rows in rows_of.values()), terms.calls.accounts
-    if len(found):
+    if len(found) and not taking_over:
         _put(task, found, terms, f"answers/{step.batch:08d}-{program.id}-{name}", report)
     return report
 
@@ -222,7 +229,7 @@ def _answers(
     scope = Scope(rows_of, program.store, terms, instants, low, task.pushdown.schema)
     if program.row_wise:
         rows = evaluate_tree(program.tree, scope) if program.operator == "rstream" else changing(program.tree, scope)
-        return answers(rows, program.variables, program.operator, instants, part, parts)
+        return answers(rows, program.columns, program.operator, instants, part, parts)
     mine = share(task.pushdown.spread, part, parts)
     sums = task.sums()
     held = {node: [segment for _, segment in files.segments(step)] for node, files in sums.items()}
@@ -236,56 +243,37 @@ def _answers(
     elif not task.pushdown.stands:
         rows = evaluate_tree(program.tree, scope)
     else:
-        standing = Standing(ResultFiles(f"{program.id}/answers", program.variables, ()))
+        standing = Standing(ResultFiles(f"{program.id}/answers", program.columns, ()))
         new = mine.within(changing(program.tree, scope, mine))
-        rows = advanced(standing.held(step, mine), new, program.variables, scope.high)
+        rows = advanced(standing.held(step, mine), new, program.columns, scope.high)
         if len(new) or parts > 1:
             written, replaced = standing.replace(step, rows.take(rows.end == scope.high), terms, f"standing-{name}")
             report.kept += written
             report.replaced += replaced
-    return answers(rows, program.variables, program.operator, instants)
+    return answers(rows, program.columns, program.operator, instants)
 
 
 def _put(task: EvaluateTask, found: Answers, terms: TermTable, path: str, report: FinishReport) -> None:
-    folder = task.step.path
+    folder, program = task.step.path, task.program
     (folder / "answers").mkdir(exist_ok=True)
     report.answers = found.total
     if task.feeds is not None:
         report.fed = f"{path}.fed.parquet"
         write_elements(folder / report.fed, found, terms, task.feeds)
+    queries = names_of(program.instances.names).of(found.columns.pop(INSTANCE.name)) if program.instances else None
     if task.format == "arrow":
         report.path = f"{path}.arrow"
-        variables = task.program.variables
-        texts: dict[str, pa.DataType] = {"op": pa.string(), **{f"v{i}": pa.string() for i in range(len(variables))}}
-        schema = pa.schema({"time": pa.int64(), **texts})
-        with pa.OSFile(str(folder / report.path), "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
-            for time, terms_of in columns_of(found, terms):
-                arrays: list[Any] = [time, [found.op] * len(time), *(terms_of[v] for v in variables)]
-                writer.write_batch(pa.record_batch(arrays, schema=schema))
+        write_arrow(folder / report.path, found, terms, queries)
         return
     if task.format == "parquet":
         report.path = f"{path}.parquet"
-        named = column_names(task.program.variables)
-        instant: pa.DataType = pa.timestamp("ms", "UTC")
-        terms_as: dict[str, pa.DataType] = dict.fromkeys(("op", *named.values()), pa.string())
-        if TRUTH in named:
-            terms_as[named[TRUTH]] = pa.bool_()
-        shown = pa.schema({"time": instant, **terms_as})
-        whole = folder / report.path
-        made = whole.with_name(
-            f".{whole.name}"
-        )  # a file of that name may be linked to where readers are: it is replaced, not written to
-        with pa_parquet.ParquetWriter(made, shown) as file:
-            for time, terms_of in columns_of(found, terms):
-                cells = [pc.starts_with(terms_of[v], '"true"') if v == TRUTH else terms_of[v] for v in named]
-                arrays = [pa.array(time, instant), [found.op] * len(time), *cells]
-                file.write_batch(pa.record_batch(arrays, schema=shown))
-        made.replace(whole)
+        write_parquet(folder / report.path, found, terms, queries)
         return
     report.path = f"{path}.jsonl"
+    named: Any = queries if queries is not None else program.id if task.named else None
     stretches = [report.times]
     with (folder / report.path).open("wb") as file:
-        for data, time, length in lines(found, terms, task.program.id if task.named else None):
+        for data, time, length in lines(found, terms, named):
             file.write(data)
             edges = np.flatnonzero(np.append(True, time[1:] != time[:-1]))
             stretches.append(np.stack([time[edges], np.add.reduceat(length, edges)], axis=1))

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal, TypeAlias
 
-from cqels_opt.operators import design_report, filter_report, maintained, row_by_row
+from cqels_opt.operators import design_report, filter_report, maintained, row_by_row, shared_report
 from cqels_opt.operators.planner import BlockPlanner, PlanMode, Planner
 from cqels_opt.operators.program import Program
 from cqels_opt.operators.splitting import SplitChoice
@@ -39,6 +39,8 @@ def explained_now(planners: Sequence[Planner], mode: PlanMode, format: Format, a
             "deltas": [delta for described in deltas for delta in described],
             "sub_results": [design for design in designs if design is not None],
         }
+        if share := shared_report.shared([planner.program for planner in planners]):
+            found["shared"] = share
         above = {planner.program.id: ways for planner in planners if (ways := maintained.maintained(planner.program))}
         if above:
             found["above"] = above
@@ -48,7 +50,13 @@ def explained_now(planners: Sequence[Planner], mode: PlanMode, format: Format, a
             found["row_by_row"] = slow
         return json.dumps(found, indent=2, ensure_ascii=False)
     parts = [mode.calibration.text()] if seconds else []
+    if share_text := shared_report.text([planner.program for planner in planners]):
+        parts.append(share_text)
+    said = ""
     for (planner, block), described, design in zip(blocks, deltas, designs):
+        if len(planners) > 1 and planner.program.id != said:
+            parts.append(f"query {planner.program.id}")
+        said = planner.program.id
         parts.append(explaining.text(described, block.optimizer.model, planner.epoch))
         if filters_text := filter_report.text(block):
             parts.append(filters_text)

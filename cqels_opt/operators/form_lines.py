@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -18,11 +19,13 @@ from cqels_opt.rdf.ids import TRUE_ID
 Lines = Iterator[tuple[pa.Buffer, Ints, Ints]]
 
 
-def lines(found: Answers, terms: TermTable, query: str | None = None) -> Lines:
+def lines(found: Answers, terms: TermTable, query: Any = None) -> Lines:
     """The answers of any query, some lines at a time: the bytes, and the time and the length of each line.
 
-    ``query`` is what the lines call their query; None: nothing.
+    ``query`` is what the lines call their query, or what each answer's line calls its own; None: nothing.
     """
+    if query is not None and not isinstance(query, str):
+        return json_lines(found, terms, queries=query)
     said = f'"{found.op}"' + (f', "query": {json.dumps(query, ensure_ascii=False)}' if query is not None else "")
     if TRUTH in found.columns:
         return _truths(found, said)

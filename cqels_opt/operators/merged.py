@@ -53,7 +53,7 @@ class MergedContent:
         self.new = empty(occurrence.variables)
         self._coalesced = occurrence.distinct and len(self.parts) > 1
         self._static: Indexed | None = None
-        self._upto = self._new_upto = int(BEFORE_TIME)
+        self._upto = self._new_upto = self._ended = int(BEFORE_TIME)
         self._held: list[_Piece] = []
         self._arrived = _Piece(self.new)
 
@@ -70,7 +70,7 @@ class MergedContent:
         if self._coalesced:
             self._follow(step)
             new = self._uncovered(disjoint(new.only(self.occurrence.variables)))
-        self._upto, self._new_upto = step.after, step.upto
+        self._upto, self._new_upto, self._ended = step.after, step.upto, step.ended
         self.new = self._beside_static(new)
         self._arrived = _Piece(self.new)
 
@@ -82,10 +82,10 @@ class MergedContent:
             else:
                 old = concat([part.rows(False) for part in self.parts]).only(self.occurrence.variables)
                 self._held = [_Piece(self._beside_static(disjoint(old)))]
-        self._held = [piece for piece in self._held if len(piece.rows) and piece.ends > step.after + 1]
+        self._held = [piece for piece in self._held if len(piece.rows) and piece.ends > step.ended]
         while len(self._held) > 1 and len(self._held[-2].rows) < 2 * len(self._held[-1].rows):
             last, before = self._held.pop().rows, self._held.pop().rows
-            self._held.append(_Piece(concat([before.take(before.end > step.after + 1), last])))
+            self._held.append(_Piece(concat([before.take(before.end > step.ended), last])))
 
     def _uncovered(self, rows: Rows) -> Rows:
         """The parts of rows that no old row covers, in an order that does not hang on how the old ones are cut."""
@@ -137,7 +137,7 @@ class MergedContent:
     def rows(self, with_new: bool) -> Rows:
         """The living rows of the windows' old part, the new ones, and the static rows."""
         if self._coalesced:
-            found = [piece.rows.take(piece.rows.end > self._upto + 1) for piece in self._held]
+            found = [piece.rows.take(piece.rows.end > self._ended) for piece in self._held]
         else:
             found = [self._beside_static(part.rows(False)) for part in self.parts]
         found += [self.new] if with_new else []

@@ -170,26 +170,32 @@ def _tagged(texts: Any, pattern: str, tag: str) -> Any:
 
 
 def json_lines(
-    found: Answers, terms: TermTable, size: int = PIECE, said: str | None = None
+    found: Answers, terms: TermTable, size: int = PIECE, said: str | None = None, queries: Any = None
 ) -> Iterator[tuple[pa.Buffer, Ints, Ints]]:
     """The answers as lines of JSON, a line an occurrence, some at a time: the bytes, and the time and the length of each line.
 
-    ``said`` is the operator as JSON, and what else stands between the time and the bindings.
+    ``said`` is the operator as JSON, and what else stands between the time and the bindings. ``queries`` names the query of each answer,
+    where they are of several.
     """
     said = f'"{found.op}"' if said is None else said
     columns: list[tuple[Any, Ints]] = []
+    if queries is not None:
+        each: Any = queries.dictionary_encode()
+        quoted: Any = pa.array([json.dumps(name, ensure_ascii=False) for name in each.dictionary.to_pylist()], _LINE)
+        quoted_queries: Any = quoted.take(each.indices)
     for variable, ids in found.columns.items():
         distinct, inverse = np.unique(ids, return_inverse=True)
         name = json.dumps(variable, ensure_ascii=False)
         columns.append((_joined(f"{name}: ", json_terms(terms.texts(distinct))), inverse))
-    for which in _pieces(found, size):
+    for which in pieces(found, size):
         time = found.time[which]
         pairs = [shown.take(pa.array(inverse[which])) for shown, inverse in columns]
         if any(pair.null_count for pair in pairs):
             bindings = pc.utf8_slice_codeunits(_joined(*(pc.fill_null(_joined(", ", pair), "") for pair in pairs)), 2)
         else:
             bindings = _joined(*pairs, between=", ") if pairs else ""
-        lines = _joined('{"time": ', pa.array(time).cast(_LINE), f', "op": {said}, "bindings": {{', bindings, "}}\n")
+        query: tuple[Any, ...] = () if queries is None else (', "query": ', quoted_queries.take(pa.array(which)))
+        lines = _joined('{"time": ', pa.array(time).cast(_LINE), f', "op": {said}', *query, ', "bindings": {', bindings, "}}\n")
         _, offsets, data = lines.buffers()
         edges = np.frombuffer(offsets, np.int64)[lines.offset : lines.offset + len(lines) + 1]
         yield data.slice(int(edges[0]), int(edges[-1] - edges[0])), time, np.diff(edges)
@@ -201,24 +207,24 @@ def columns_of(found: Answers, terms: TermTable, size: int = PIECE) -> Iterator[
     for variable, ids in found.columns.items():
         distinct, inverse = np.unique(ids, return_inverse=True)
         columns[variable] = pa.array(terms.texts(distinct), pa.string()), inverse
-    for which in _pieces(found, size):
+    for which in pieces(found, size):
         yield found.time[which], {v: texts.take(pa.array(inverse[which])) for v, (texts, inverse) in columns.items()}
 
 
-def _pieces(found: Answers, size: int) -> Iterator[Ints]:
-    """Which answer stands at each of some places, each as often as it occurs."""
+def pieces(found: Answers, size: int) -> Iterator[Ints]:
+    """Which answer stands at each of some places, each as often as it occurs; so many places at a time."""
     ends = np.cumsum(found.n)
     for begin in range(0, found.total, size):
         yield np.searchsorted(ends, np.arange(begin, min(begin + size, found.total)), "right")
 
 
-def column_names(variables: Sequence[str]) -> dict[str, str]:
+def column_names(variables: Sequence[str], also: Sequence[str] = ()) -> dict[str, str]:
     """The DataFrame column of each variable; a name that clashes without regard to case gets ``_2``, ``_3`` …
 
-    ``time``, ``op`` and ``query`` are taken, whether or not the answers of several queries come together. Columns of answers that
-    are not variables of the query (``.s``) have their name without the full stop.
+    ``time``, ``op`` and ``query`` are taken, whether or not the answers of several queries come together, and those in ``also``. Columns
+    of answers that are not variables of the query (``.s``) have their name without the full stop.
     """
-    taken = {"time", "op", "query"}
+    taken = {"time", "op", "query", *also}
     names = {}
     for variable in variables:
         plain = variable.removeprefix(".")

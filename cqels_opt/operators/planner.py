@@ -282,6 +282,17 @@ class BlockPlanner:
                 split = self.splitter.choose(choice, views[source], step, self.order, terms)
                 self.decisions[source] = Decision(choice, split, before.get(source))
 
+    def standing_plan(self, variable: str | None) -> Plan:
+        """The cheapest plan for all rows that stand now, from the relation with a variable on, or else from a delta source on."""
+        having = [s.name for s in self.block.inner if variable in s.variables]
+        start = min(having or self.sources, key=lambda name: self.statistics.view(self._standing()).cardinality(name) or 0.0)
+        view = Summed(self.statistics.view(self._standing()), parts_for("", self.block.occurrences))
+        optimizer = Optimizer(graph_of(self.block), [start], self.mode.model)
+        return optimizer.choose({start: view})[start].plan
+
+    def _standing(self) -> dict[str, tuple[Content, ...]]:
+        return dict.fromkeys(self.statistics.windows, ("old", "delta"))
+
     def physical(self, tasks: int) -> dict[str, tuple[By | None, ...]]:
         """What does the joins of each source's plan in so many tasks, where that is not replicated probes alone."""
         model, machine = self.optimizer.model, self.mode.machine

@@ -13,8 +13,10 @@ from cqels_opt.plans import JoinKind
 from cqels_opt.query.algebra import Aggregate, Expression, Operator, Variable, Window
 from cqels_opt.query.extensions import Extension
 from cqels_opt.query.scope import uses_now
+from cqels_opt.query.templates import INSTANCE
 from cqels_opt.query.uncertainty.families import Family
 from cqels_opt.windows.instants import Report
+from cqels_opt.windows.intervals import BEFORE_TIME
 from cqels_opt.windows.slots import Shape
 
 
@@ -35,6 +37,7 @@ class Occurrence:
     others: tuple[Occurrence, ...] = ()  # the pattern in further windows
     static: Static | None = None  # the pattern in the static graph
     store: str = ""  # the folder of the static store, where there is a static part
+    since: int = int(BEFORE_TIME)  # elements up to this time were there before the query, and are not seen
 
     @property
     def binds(self) -> tuple[str, ...]:
@@ -377,8 +380,18 @@ def is_row_wise(tree: Tree) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
+class Instances:
+    """The queries that a program stands for: they differ in constants only. Their numbers count on from one addition to the next."""
+
+    names: str  # the file of their names
+    count: int
+    since: int  # the least number of those that the last change brought
+    last: int  # the greatest number
+
+
+@dataclass(frozen=True, slots=True)
 class Program:
-    """A query, compiled. ``store`` is the folder of the static store, ``terms`` that of terms made at registration."""
+    """A query, compiled, or several that differ in constants only. ``store`` is the folder of the static store."""
 
     id: str
     variables: tuple[str, ...]
@@ -393,6 +406,12 @@ class Program:
     given: tuple[
         Extension | Family, ...
     ] = ()  # functions and distributions of a user: registered wherever the program is unpacked
+    instances: Instances | None = None
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of its answers: the variables, and the number of the instance where it stands for several queries."""
+        return self.variables if self.instances is None else (*self.variables, INSTANCE.name)
 
     @property
     def streams(self) -> tuple[str, ...]:
@@ -403,6 +422,14 @@ class Program:
     def shapes(self) -> tuple[Shape, ...]:
         """The slots that the query needs."""
         return tuple(dict.fromkeys(part.shape for b in self.blocks for o in b.occurrences for part in o.parts))
+
+    def seeing(self, since: int) -> Program:
+        """The query where no element up to a time is seen."""
+
+        def later(o: Occurrence) -> Occurrence:
+            return replace(o, since=since, others=tuple(map(later, o.others)))
+
+        return replace(self, blocks=tuple(replace(b, occurrences=tuple(map(later, b.occurrences))) for b in self.blocks))
 
     @property
     def row_wise(self) -> bool:

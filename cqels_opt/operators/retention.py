@@ -30,10 +30,11 @@ class Retention:
     folder: Path
     programs: Sequence[Program]
     tables: frozenset[str]
+    streams: tuple[str, ...] = ()  # those that come, whether or not somebody reads them
 
     def after(self, files: Sequence[SlotFile], reported: Mapping[str, int], state: Commit, frontier: int) -> Kept:
         """What stays after a step that ended at ``frontier`` and reported, a program, up to ``reported``."""
-        streams = tuple(dict.fromkeys(s for p in self.programs for s in p.streams))
+        streams = tuple(dict.fromkeys((*self.streams, *(s for p in self.programs for s in p.streams))))
         dropped = dict(state.dropped)
         bounds = {}
         for stream in streams:
@@ -58,7 +59,9 @@ class Retention:
             if stream in p.streams
         ]
         known = [bound for bound in found if bound is not None]
-        return min(known, default=None) if len(known) == len(found) else None
+        if not found:
+            return frontier  # nobody reads it
+        return min(known) if len(known) == len(found) else None
 
     def _of_last(
         self, stream: str, files: Sequence[SlotFile], bound: int | None, frontier: int, dropped: dict[str, int]

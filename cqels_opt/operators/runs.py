@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -88,6 +88,14 @@ class Run:
         columns = {name: np.array(column[first:]) for name, column in self.relation.columns.items()}
         before = None if self.before is None else np.array(self.before[first:])
         return Run(relation_of(columns, len(self) - first), self.base, np.array(self.offsets[first:]), before)
+
+    def behind(self, t: int) -> Run:
+        """The rows behind a time, for which nothing was there before."""
+        repeated = self.before is not None and bool(((self.before > BEFORE_TIME) & (self.before <= t)).any())
+        if t < self.first and not repeated:
+            return self
+        run = self.since(int(np.searchsorted(self.offsets, t - self.base, "right")))
+        return run if run.before is None else replace(run, before=np.where(run.before <= t, BEFORE_TIME, run.before))
 
     @property
     def nbytes(self) -> int:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -148,6 +148,8 @@ def merge_segments(task: SegmentTask) -> SlotFile:
         earlier = [*parts, *(read_segment(folder / s.path) for s in task.earlier)] if task.layout.repeats else None
         new = run_of(columns, shape.width, earlier)
         parts += [new] if new is not None else []
+    if task.layout.repeats:  # a query that came later matches as a set what was a bag before: it sees nothing of that
+        parts = [run if run.before is not None else replace(run, before=np.full(len(run), BEFORE_TIME)) for run in parts]
     run = joined(parts, 0)
     write_segment(folder / task.path, run, task.layout.keys)
     return SlotFile("segment", task.path, shape.stream, shape.key, len(run), run.first, run.last)

@@ -38,11 +38,17 @@ class Step:
         default_factory=dict
     )  # block -> source -> what does its joins
     remember: bool = True  # results of extension functions are kept until the step ends, where that pays
+    looked_back: int | None = None  # the instant whose rows still count, where that is not the beginning of the step
 
     @property
     def path(self) -> Path:
         """The state folder."""
         return Path(self.folder)
+
+    @property
+    def ended(self) -> int:
+        """Rows of windows that end by this instant do not count."""
+        return self.after + 1 if self.looked_back is None else self.looked_back
 
     @property
     def floor(self) -> int:

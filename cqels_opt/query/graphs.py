@@ -154,10 +154,21 @@ def one_group_a_graph(
     fresh: Callable[[], Variable],
 ) -> Algebra:
     """One group of all within ``GRAPH ?g``, the source: each graph has its own, also one in which nothing matches."""
+    return a_group_for_each(Bgp((), source), (graph,), body, made, fresh)
+
+
+def a_group_for_each(
+    each: Algebra,
+    keys: tuple[Variable, ...],
+    body: Algebra,
+    made: tuple[tuple[Variable, Aggregate], ...],
+    fresh: Callable[[], Variable],
+) -> Algebra:
+    """Aggregates over all rows of a body by keys, for each row of a pattern that binds these: also where the body has none for them."""
     inner = tuple((fresh(), aggregate) for _, aggregate in made)
     rows = fresh()
-    grouped = Group(body, (graph,), (*inner, (rows, Aggregate("COUNT", None))))
-    found: Algebra = LeftJoin(Bgp((), source), grouped)
+    grouped = Group(body, keys, (*inner, (rows, Aggregate("COUNT", None))))
+    found: Algebra = LeftJoin(each, grouped)
     for (outer, aggregate), (variable, _) in zip(made, inner):
         of_none = aggregated(aggregate.function, aggregate.distinct, aggregate.separator)(())
         nothing: Expression = Call("COALESCE", ()) if of_none is None else Constant(of_none)

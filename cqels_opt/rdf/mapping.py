@@ -32,9 +32,10 @@ from cqels_opt.rdf.terms import (
 
 Record: TypeAlias = Mapping[str, Any]
 Triple: TypeAlias = "tuple[str, str, str, str | None]"  # and its graph
-Make: TypeAlias = Callable[[Sequence[Any]], "str | None"]
+Make: TypeAlias = Callable[[Sequence[Any]], str]
 
 UNITS = {"s": 3, "ms": 0, "us": -3, "ns": -6}  # powers of ten to milliseconds
+_KNOWN_LIMIT = 100_000
 _ABSOLUTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _LANGUAGE = re.compile(r"[A-Za-z]+(-[A-Za-z0-9]+)*")
 _LABEL = re.compile(r"[^A-Za-z0-9]")
@@ -59,11 +60,24 @@ class TermMap:
 
     columns: tuple[str, ...]
     make: Make
+    _known: dict[Any, str] = field(default_factory=dict, compare=False, repr=False)  # values repeat from record to record
 
     def of(self, record: Record) -> str | None:
         """The term of a record."""
         values = [value_at(record, column) for column in self.columns]
-        return None if any(value is None for value in values) else self.make(values)
+        if None in values:
+            return None
+        key = tuple([(value.__class__, value) for value in values])  # 1, True and "1" are not the same literal
+        try:
+            found = self._known.get(key)
+        except TypeError:  # a list or an object, of which make says that it is no value
+            return self.make(values)
+        if found is None:
+            found = self.make(values)
+            if len(self._known) >= _KNOWN_LIMIT:
+                self._known.clear()
+            self._known[key] = found
+        return found
 
 
 @dataclass(frozen=True, slots=True)

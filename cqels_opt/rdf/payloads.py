@@ -85,6 +85,11 @@ class Decoded:
     element: Ints
     refused: list[Refused] = field(default_factory=list)
 
+    def numbers(self) -> Ints:
+        """The elements numbered over all messages, from 0; an element's rows need not stand together."""
+        _, of = np.unique(np.stack([self.message, self.element]), axis=1, return_inverse=True)
+        return np.asarray(of, np.int64).ravel()
+
 
 def decode(payload: Payload, values: Sequence[bytes | None], times: Sequence[int | None], scopes: Sequence[str]) -> Decoded:
     """The rows of messages, in their order.

@@ -125,8 +125,7 @@ def read_messages(messages: pa.Table, reading: MessageReading, task: IngestTask,
         if numbered:
             elements = (offset[found.message] << ELEMENT_BITS) + found.element
         else:
-            begun = (found.element[1:] != found.element[:-1]) | (found.message[1:] != found.message[:-1])
-            elements = base + np.cumsum(np.append(0, begun))
+            elements = base + found.numbers()
         columns: list[Any] = [
             np.full(len(found.t), stream),
             partition[found.message],

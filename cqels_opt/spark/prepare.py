@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -15,18 +14,12 @@ from cqels_opt.errors import CheckpointError, InputError
 from cqels_opt.lod import remote
 from cqels_opt.lod.places import place_of
 from cqels_opt.lod.store import Store
-from cqels_opt.operators.blocks import PAGE
 from cqels_opt.operators.commit import durable_write
-from cqels_opt.operators.compile import Compiler
-from cqels_opt.operators.profile import Meaning
 from cqels_opt.operators.program import Program
-from cqels_opt.operators.subresults import BYTES_BUDGET
-from cqels_opt.query.algebra import Query
+from cqels_opt.operators.registration import Do
 from cqels_opt.rdf.static import StaticSource
 from cqels_opt.spark.load import load
 from cqels_opt.spark.tasks import run_tasks, slots
-from cqels_opt.windows.intervals import FOREVER
-from cqels_opt.windows.slots import SlotFile
 
 SOURCES = "sources.json"
 
@@ -64,40 +57,15 @@ def _facts(path: Path) -> tuple[int, int]:
     return path.stat().st_size, path.stat().st_mtime_ns
 
 
-def compiled(
-    spark: SparkSession,
-    query: Query,
-    meaning: Meaning,
-    store: Path | str,
-    folder: Path,
-    identity: str,
-    budget: int = BYTES_BUDGET,
-) -> Program:
-    """The query's program. Its static sub-results are computed and saved by an executor; the driver gets their names and sizes.
+def by_an_executor(spark: SparkSession) -> Do:
+    """Has programs compiled by an executor, which computes and saves static sub-results; the driver gets their names and sizes."""
 
-    ``budget`` bounds the bytes of the sub-results of each block.
-    """
-    folder.mkdir(parents=True, exist_ok=True)
+    def do(work: Callable[[], Program]) -> Program:
+        (program,) = run_tasks(slots(spark.sparkContext, 1), [lambda: iter((work(),))])
+        assert isinstance(program, Program)
+        return program
 
-    def work() -> Iterator[Program]:
-        compiler = Compiler(query, str(store), folder, meaning.report, meaning.duplicates == "set", budget)
-        yield compiler.compile(identity, meaning.operator)
-
-    (program,) = run_tasks(slots(spark.sparkContext, 1), [work])
-    assert isinstance(program, Program)
-    return program
-
-
-def pages(folders: Mapping[str, Path], state: Path) -> list[SlotFile]:
-    """The pages of terms that registration made, copied into the state folder, as files that always count."""
-    found = []
-    for name, folder in folders.items():
-        if (folder / PAGE).exists():
-            path = f"terms-{name}.arrow"
-            state.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(folder / PAGE, state / path)
-            found.append(SlotFile("terms", path, greatest=int(FOREVER)))
-    return found
+    return do
 
 
 def opened(place: str | os.PathLike[str]) -> Path | str:

@@ -142,7 +142,10 @@ class FunctionSink:
 
     format: Format = "arrow"
 
-    def __init__(self, spark: SparkSession, function: BatchFunction, programs: Sequence[Program], with_query: bool) -> None:
+    def __init__(
+        self, spark: SparkSession, function: BatchFunction, programs: Callable[[], Sequence[Program]], with_query: bool
+    ) -> None:
+        """``programs`` says which there are: their variables are the columns."""
         self.spark, self.function, self.programs, self.with_query = spark, function, programs, with_query
 
     def restore(self, lengths: Mapping[str, int]) -> None:
@@ -151,7 +154,7 @@ class FunctionSink:
     def put(self, batch: int, chunks: Sequence[tuple[Program, FinishReport]], folder: Path) -> dict[str, int]:
         """Calls the function where there are answers."""
         if chunks:
-            self.function(answers_frame(self.spark, self.programs, chunks, folder, self.with_query), batch)
+            self.function(answers_frame(self.spark, self.programs(), chunks, folder, self.with_query), batch)
         return {}
 
 
@@ -185,7 +188,9 @@ def answers_frame(
                 path, query, places = files[number]
                 table = read_table(Path(path))
                 missing = pa.nulls(table.num_rows, pa.string())
-                columns: list[Any] = [table.column("time"), table.column("op"), pa.array([query] * table.num_rows, pa.string())]
+                shared = "query" in table.column_names  # by queries that differ in constants only
+                named: Any = table.column("query") if shared else pa.array([query] * table.num_rows, pa.string())
+                columns: list[Any] = [table.column("time"), table.column("op"), named]
                 columns += [table.column(place) if place else missing for place in places]
                 yield from pa.Table.from_arrays(columns, ["time", "op", "query", *names]).to_batches(65_536)
 

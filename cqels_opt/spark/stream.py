@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -15,6 +16,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 from cqels_opt.errors import CqelsOptError, InputError, RunError
 from cqels_opt.operators.driver import Driver
 from cqels_opt.operators.explained import Format, explained_now
+from cqels_opt.operators.population import Population
+from cqels_opt.operators.sharing import Member
 from cqels_opt.spark.files import FileBatch, OrderedBatch, Reading
 from cqels_opt.spark.messages import MessageBatch, MessageReading
 from cqels_opt.spark.runner import SparkRunner
@@ -34,6 +37,7 @@ MERGES = 30.0
 """Seconds to wait at the end for merges: a session that stops under them would complain of them."""
 
 Progress = Callable[[Sequence[TraceRecord]], None]
+Coming = Callable[[Sequence[object], Mapping[str, Any]], Sequence[Member]]
 
 
 def chunk_stream(spark: SparkSession, folder: Path) -> DataFrame:
@@ -109,8 +113,11 @@ def numbered(frame: DataFrame, batch: int) -> DataFrame:
 class StreamRun:
     """A running query (or several). As Spark's own handles, it is waited for, stopped, and asked how it does."""
 
-    def __init__(self, driver: Driver, runner: SparkRunner, on_batch: Progress | None = None) -> None:
-        self.driver, self.runner, self._on_batch = driver, runner, on_batch
+    def __init__(
+        self, driver: Driver, runner: SparkRunner, on_batch: Progress | None = None, coming: Coming | None = None
+    ) -> None:
+        """``coming`` registers queries for :meth:`add`; without, none can come or go."""
+        self.driver, self.runner, self._on_batch, self._coming = driver, runner, on_batch, coming
         self._query: StreamingQuery | None = None
         self._done = False  # of queries that read no stream
         self._failure: BaseException | None = None
@@ -209,6 +216,40 @@ class StreamRun:
     def durations(self) -> tuple[dict[str, float], ...]:
         """Spark's milliseconds of the same batches by its phases."""
         return durations(self._query) if self._query is not None else ()
+
+    # -------------------------------------------------------------- queries come and go
+    def add(self, *queries: object, **options: object) -> tuple[str, ...]:
+        """Queries from the next batch on: texts, with the options of :meth:`Engine.register`, or what that returned. Their names.
+
+        A query has from then on the answers that it would have, had it been there from the beginning. So its patterns must be those of
+        others, in windows at least as long: InputError says where they are not. A batch that takes queries in writes them to the
+        checkpoint before anything else, and a run that starts again over it has them.
+        """
+        population, coming = self._changeable()
+        members = coming(queries, options)
+        for member in members:
+            self.driver.check_coming(member)
+        population.add(members)
+        return tuple(member.id for member in members)
+
+    def remove(self, *names: str) -> None:
+        """Queries go with the next batch: they have no answers of it any more. InputError for a name that none has."""
+        population, _ = self._changeable()
+        for name in names:
+            self.driver.check_going(name)
+            population.remove(name)
+
+    @property
+    def queries(self) -> tuple[str, ...]:
+        """The names of the queries that the next batch will have."""
+        return tuple(self._changeable()[0].names())
+
+    def _changeable(self) -> tuple[Population, Coming]:
+        if self.driver.population is None or self._coming is None:
+            raise InputError(
+                "queries come and go in runs that Engine.start began: of one query alone the rows do not say whose they are"
+            )
+        return self.driver.population, self._coming
 
     @property
     def switches(self) -> int:

@@ -22,7 +22,7 @@ from pyspark import RDD, TaskContext
 from pyspark.sql import DataFrame
 
 from cqels_opt.bench.social import PLACES_GRAPH
-from cqels_opt.engine import Engine, make_driver
+from cqels_opt.engine import Engine, make_driver, population_of
 from cqels_opt.operators.driver import DriverOptions, Evaluated
 from cqels_opt.operators.evaluate import EvaluateTask
 from cqels_opt.operators.ingest import IngestReport, IngestTask
@@ -132,7 +132,15 @@ def main(folder: Path, world: Path, master: str, given: Sequence[str]) -> None:
         frontier.partitions[p.partition] = Partition(stream, first_known=p.first, elements=p.elements)
     runner = Watched(spark, folder, fates)
     options = DriverOptions(large=BATCH // 2)  # so that a batch is a large delta, with a share for each of both
-    driver = make_driver([query], folder, runner, FileSink(folder / "answers.jsonl"), frontier, options, folder / "trace.jsonl")
+    driver = make_driver(
+        population_of([query], folder),
+        folder,
+        runner,
+        FileSink(folder / "answers.jsonl"),
+        frontier,
+        options,
+        folder / "trace.jsonl",
+    )
     tracemalloc.start()
     StreamRun(driver, runner).start(chunk_stream(spark, plan.chunk_folder), folder / "spark", to_the_end=True).await_termination()
     said = {

@@ -9,12 +9,15 @@ from pathlib import Path
 
 import pytest
 from local_run import Cut, Registered, Settings, World, force_plans, register
+from pyspark import cloudpickle
 
+from cqels_opt import register_function
 from cqels_opt.bench.tunnel_data import PREFIXES, Tunnel, queries, stream_iri
 from cqels_opt.operators import calls
 from cqels_opt.operators.driver import DriverOptions
 from cqels_opt.operators.planner import PlanMode, graph_of
 from cqels_opt.operators.program import ExtendNode, children
+from cqels_opt.query import extensions
 from cqels_opt.query.parser import parse
 from cqels_opt.verify import Element
 
@@ -198,3 +201,26 @@ def test_a_misspelt_function_is_an_error_of_the_query() -> None:
 
     with pytest.raises(QueryError, match="rspu#adds> is not supported"):
         parse(f"{PREFIXES}SELECT ?o {{ ?o :p ?u FILTER(rspu:adds(?u, 1)) }}")
+
+
+def test_what_a_user_registered_travels_with_the_program(tmp_path: Path) -> None:
+    """As Spark sends it: by cloudpickle, to a process that knows nothing of it."""
+    name = f"<{EX}twice>"
+    register_function(name[1:-1], lambda x: 2 * x, arguments=1, cost=1e-3)
+    window = f"FROM NAMED WINDOW :w ON <{EX}S> [RANGE PT4S STEP PT1S]"
+    text = f"{PREFIXES}SELECT ?o {window} WHERE {{ WINDOW :w {{ ?o :value ?v }} FILTER(:twice(?v) > 3) }}"
+    try:
+        program = register(text, observations(['"a"']), tmp_path, DRAINED).program
+        packed = cloudpickle.dumps(program)
+    finally:
+        extensions._KNOWN.pop(name)
+    try:
+        assert cloudpickle.loads(packed).blocks == program.blocks
+        found = extensions.extension(name)
+        assert found is not None
+        assert extensions.called_once(found, '"4"^^<http://www.w3.org/2001/XMLSchema#integer>') == (
+            '"8"^^<http://www.w3.org/2001/XMLSchema#integer>'
+        )
+        assert graph_of(program.blocks[0]).filters[0].weight == pytest.approx(1e4, rel=0.01)
+    finally:
+        extensions._KNOWN.pop(name, None)

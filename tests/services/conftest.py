@@ -1,8 +1,9 @@
-"""What ``make test-services`` has built and installed: an S3-compatible server, which is started on loopback, and a browser."""
+"""What ``make test-services`` has built and installed: servers, which are started on loopback, and a browser."""
 
 from __future__ import annotations
 
 import os
+import shutil
 import socket
 import subprocess
 import threading
@@ -45,6 +46,55 @@ def _free_port() -> int:
         return int(server.getsockname()[1])
 
 
+def _until_it_answers(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
+    waited = threading.Event()
+    for _ in range(int(STARTS_WITHIN / 0.1)):
+        if process.poll() is not None or _answers(port):
+            break
+        waited.wait(0.1)
+    assert process.poll() is None and _answers(port), log.read_text()
+
+
+@dataclass
+class Broker:
+    """A server that can be killed and started again over the same data, on the same port."""
+
+    words: list[str]
+    port: int
+    log: Path
+    process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(self.words, stdout=log, stderr=log)
+        _until_it_answers(self.process, self.port, self.log)
+
+    def kill(self) -> None:
+        """kill -9."""
+        assert self.process is not None
+        self.process.kill()
+        self.process.wait()
+
+
+@pytest.fixture
+def mosquitto(tmp_path: Path) -> Iterator[Broker]:
+    """An MQTT broker that keeps on its disk what it has accepted."""
+    program = shutil.which("mosquitto") or shutil.which("mosquitto", path="/usr/sbin:/usr/local/sbin")
+    if program is None:
+        pytest.fail("there is no mosquitto: run these tests with make test-services", pytrace=False)
+    port = _free_port()
+    (tmp_path / "mosquitto").mkdir()
+    config = tmp_path / "mosquitto.conf"
+    config.write_text(
+        f"listener {port} 127.0.0.1\nallow_anonymous true\nuser root\nmax_queued_messages 0\npersistence true\n"
+        f"persistence_location {tmp_path}/mosquitto/\nautosave_on_changes true\nautosave_interval 1\n"
+    )
+    broker = Broker([program, "-c", str(config)], port, tmp_path / "mosquitto.log")
+    broker.start()
+    yield broker
+    broker.kill()
+
+
 @pytest.fixture(scope="session")
 def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3]:
     """The server; credentials, region and address are in the environment, where Spark's workers find them too."""
@@ -66,12 +116,7 @@ def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3]:
             patch.setenv(name, value)
         process = subprocess.Popen([*words, "--port", f"127.0.0.1:{port}", "posix", str(folder)], stdout=log, stderr=log)
         try:
-            waited = threading.Event()
-            for _ in range(int(STARTS_WITHIN / 0.1)):
-                if process.poll() is not None or _answers(port):
-                    break
-                waited.wait(0.1)
-            assert process.poll() is None and _answers(port), Path(log.name).read_text()
+            _until_it_answers(process, port, Path(log.name))
             yield S3(given["AWS_ENDPOINT_URL"], folder, process)
         finally:
             process.terminate()

@@ -123,9 +123,8 @@ function placeOf(query, record) {
   return `${batchOf(query, record)} · ${timeOfDay(times[point])}`;
 }
 
-/** All bands of a query; `choose` is called with the switch that was clicked. */
-function drawBands(host, query, view, picked, choose) {
-  const pixels = Math.max(120, host.clientWidth - 74);
+/** All bands of a query, so many pixels wide; `choose` is called with the switch that was clicked. */
+function drawBands(host, query, view, pixels, picked, choose) {
   host.replaceChildren(
     ...query.sources.map((source) => element("div", { class: "source" },
       element("h3", {}, source.source, " ", element("span", { class: "dim" }, `${plural(source.plans.length, "plan")}, ${plural(source.switched, "switch")}`)),

@@ -2,6 +2,7 @@
 
 const page = { query: null, view: { from: 0, to: 1 }, whole: true, picked: null, shown: AT_ONCE, charts: [], scale: 1, left: 60, right: 14, names: [] };
 const data = JSON.parse(document.getElementById("data").textContent);
+const PAPER = 690; // pixels that a sheet of A4 has between its margins
 const main = document.getElementById("main");
 const parts = Object.fromEntries(["head", "bands", "panel", "costs", "switches", "plans", "time", "rows", "tables"].map((name) => [name, element("div", { id: name })]));
 const narrow = matchMedia("(max-width: 40rem)");
@@ -35,14 +36,16 @@ function drawAll() {
 }
 
 function drawTime() {
-  drawBands(parts.bands, page.query, page.view, page.picked?.one, pick);
+  const pixels = (page.scale > 1 ? PAPER : parts.bands.clientWidth) - page.left - page.right;
+  drawBands(parts.bands, page.query, page.view, Math.max(pixels, 120), page.picked?.one, pick);
   document.getElementById("from").value = Math.max(0, Math.floor(page.view.from));
   document.getElementById("to").value = Math.min(page.query.batches, Math.ceil(page.view.to));
   document.getElementById("all").disabled = page.whole;
 }
 
 function drawSwitches() {
-  const inside = parts.panel.clientWidth - 40, room = inside > 700 ? (inside - 32) / 2 : inside; // for one of two trees
+  const inside = page.scale > 1 ? PAPER - 60 : parts.panel.clientWidth - 40;
+  const room = inside > 700 ? (inside - 32) / 2 : inside; // for one of two trees
   const step = ({ source, one }) => pick(source, one);
   parts.panel.replaceChildren(page.picked ? switchPanel(page.query, page.picked, step, room) : currentPanel(page.query, room));
   parts.switches.replaceChildren(...switchTable(page.query, page.shown, (source, one, scroll) => (source ? pick(source, one, scroll) : more())).filter(Boolean));
@@ -61,7 +64,7 @@ function drawCharts() {
   if (all > 12 && !page.allRows) {
     parts.rows.append(element("p", { class: "more" }, element("button", { type: "button", onclick: () => { page.allRows = true; drawAll(); } }, `${all - 12} more relations`)));
   }
-  for (const chart of page.charts) chart.draw(page.scale > 1 ? 335 * page.scale : chart.clientWidth);
+  for (const chart of page.charts) chart.draw(page.scale > 1 ? (PAPER / 2 - 15) * page.scale : chart.clientWidth);
 }
 
 // ------------------------------------------------------------------ what the reader does
@@ -193,7 +196,7 @@ function begin() {
 function paper(scale) {
   if (!page.query) return;
   page.scale = scale;
-  document.body.classList.toggle("paper", scale > 1);
+  document.documentElement.classList.toggle("paper", scale > 1);
   drawAll();
 }
 

@@ -1,13 +1,13 @@
 // A plan as a tree: relations on the left in the order in which they are joined, joins to the right of what they join.
 
-const ROW = 24, TOP = 12, LETTER = 7.3, LONGEST = 26;
+const ROW = 24, TOP = 12, LETTER = 7.3, SMALL = 420; // pixels; a narrower room has shorter names and steps
 
 /** The tree of a plan with the rows that its operators gave; `rows` are pairs of estimated and observed, in the trace's order. */
 function drawTree(tree, rows, place, room) {
-  const leaves = [], joins = [];
+  const leaves = [], joins = [], [longest, shortest] = room < SMALL ? [18, 26] : [26, 40];
   const lay = (node, on) => {
     if (!node.sides) {
-      Object.assign(node, { y: TOP + ROW * leaves.length, level: 0, label: label(node.relation, on) });
+      Object.assign(node, { y: TOP + ROW * leaves.length, level: 0, label: label(node.relation, on, longest) });
       leaves.push(node);
       return node;
     }
@@ -19,7 +19,7 @@ function drawTree(tree, rows, place, room) {
   };
   const root = lay(structuredClone(tree), null);
   const start = Math.max(...leaves.map((leaf) => leaf.label.length)) * LETTER + 8;
-  const step = Math.max(40, Math.min(84, (room - start - 60) / Math.max(root.level, 1)));
+  const step = Math.max(shortest, Math.min(84, (room - start - 60) / Math.max(root.level, 1)));
   const x = (node) => (node.level ? start + step * node.level : start);
   const width = start + step * root.level + 58, height = TOP + ROW * leaves.length;
   const parts = [];
@@ -37,7 +37,7 @@ function drawTree(tree, rows, place, room) {
   for (const node of [...joins, ...leaves.filter((leaf) => leaf.operator !== null)]) {
     const given = rows[node.operator];
     if (!given) continue;
-    const at = node.level ? { x: x(node) + step - 10, y: node.y - 4 } : { x: start + step - 6, y: node.y - 4 };
+    const at = node.level ? { x: x(node) + step - 5, y: node.y - 4 } : { x: start + step - 6, y: node.y - 4 };
     parts.push(element("text", { ...at, class: `rows${wrong(given) ? " off" : ""}` }, short(given), title(told(given))));
   }
   if (root.level) parts.unshift(element("path", { d: `M${x(root)} ${root.y} h54`, "stroke-width": thickness(rows[root.operator]) }));
@@ -55,9 +55,9 @@ function joinedOn(variables) {
   return variables.length ? variables.map((v) => `?${v}`).join(" ") : "nothing";
 }
 
-function label(relation, on) {
+function label(relation, on, longest) {
   const text = on === null ? relation : `${relation} ${on.length ? on.map((v) => `?${v}`).join(" ") : "×"}`;
-  return text.length > LONGEST ? `${text.slice(0, LONGEST - 1)}…` : text;
+  return text.length > longest ? `${text.slice(0, longest - 1)}…` : text;
 }
 
 /** Rows that an operator gave, or was thought to give. */

@@ -1,0 +1,350 @@
+"""Many queries at once: Q1' to Q4' of the CQELS report for 10 to 5,000 people (§6.2, Tables 2 and 3), and 100 different queries.
+
+Instances of a query differ in one person's name. By ``adaptive`` they are one plan with their constants in a relation, by ``sub-results``
+as well, but in the order written and with no optimizer (the report's "CQELS w/o opt."), and ``apart`` each has a plan and results of its
+own, over shared slots. Each run is in a process of its own, which says what memory it had at most. The quick form needs no Spark.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import resource
+import tempfile
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, replace
+from itertools import product
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import pyarrow.parquet as parquet
+
+from cqels_opt.bench import apart
+from cqels_opt.bench.answers import digest_of_lines
+from cqels_opt.bench.local import load
+from cqels_opt.bench.published import CONCURRENT
+from cqels_opt.bench.scenarios import QUERIES
+from cqels_opt.bench.screen import console, table
+from cqels_opt.bench.social import PLACES_GRAPH, STREAM, fill_first, social
+from cqels_opt.errors import RunError
+from cqels_opt.operators.driver import Driver, DriverOptions
+from cqels_opt.operators.ingest import ROW_SCHEMA
+from cqels_opt.operators.local import LocalRunner
+from cqels_opt.operators.planner import PlanMode
+from cqels_opt.operators.population import Population
+from cqels_opt.operators.registration import Programs, member_of, record_of
+from cqels_opt.operators.sharing import Member, alone
+from cqels_opt.rdf.static import StaticSource
+from cqels_opt.spark import prepare
+from cqels_opt.spark.runner import SparkRunner
+from cqels_opt.spark.session import make_session
+from cqels_opt.spark.sinks import FileSink
+from cqels_opt.windows.frontier import Frontier, Partition
+from cqels_opt.windows.replay import BatchSize, ReplayPlan, ReplaySource, cut
+
+SEED = 1
+ASKED = ("Q1'", "Q2'", "Q3'", "Q4'")
+INSTANCES = (10, 100, 1_000, 5_000)
+APART = 100
+"""So many queries at most are also run each with a plan of its own."""
+DIFFERENT = 100
+SECOND = 1_000  # milliseconds: a batch
+WARM_UP = 3  # batches, the filling one among them
+CONTENDERS = ("adaptive", "sub-results", "apart")
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """The size of the world: its people, the places they are at, elements a second of stream time, and batches that count."""
+
+    authors: int
+    places: int
+    rate: int
+    counted: int
+    window: int = 30
+
+
+FULL, QUICK = Scale(20_000, 500, 1_000, 10), Scale(6_000, 150, 200, 6)
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """One run: milliseconds of its batches, what registering took, the greatest memory of its process, and its answers as a bag."""
+
+    query: str
+    instances: int
+    contender: str
+    milliseconds: tuple[float, ...]
+    registered_s: float
+    memory_mb: float
+    programs: int
+    jobs: int
+    answers: int
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """What every run reads."""
+
+    store: Path
+    replay: ReplayPlan
+
+
+def world(folder: Path, scale: Scale) -> World:
+    """The report's world, its stream cut into batches of a second; the first fills the windows."""
+    running = scale.rate * (scale.counted + WARM_UP - 1)
+    made = social(
+        folder,
+        seed=SEED,
+        authors=scale.authors,
+        places=scale.places,
+        elements=scale.rate * scale.window + running,
+        rate=float(scale.rate),
+        stream_format="parquet",
+    )
+    fill_first(made.stream, scale.rate * scale.window, scale.rate)
+    store = load(folder / "store", [StaticSource(made.static), StaticSource(made.places, PLACES_GRAPH)])
+    source = ReplaySource(f"<{STREAM}>", (made.stream,))
+    return World(store, cut([source], folder / "replay", BatchSize(duration=SECOND)))
+
+
+# ------------------------------------------------------------------ queries
+def instances(query: str, number: int, authors: int) -> list[Member]:
+    """A query of the report for so many people, drawn once for all numbers: those of fewer are among those of more."""
+    text = (QUERIES / f"{query[:2].lower()}-prime.rq").read_text(encoding="utf-8")
+    people = random.Random(SEED).sample(range(authors), number)
+    return [member_of(record_of(text.replace("$Author Name$", f"Author {i}"), f"of-{i}")) for i in people]
+
+
+_HEAD = """PREFIX loc: <http://deri.org/ns/loc#>
+PREFIX foaf: <http://xmlns.com/foaf/0.1/>
+PREFIX dc: <http://purl.org/dc/elements/1.1/>
+PREFIX dcterms: <http://purl.org/dc/terms/>
+"""
+_ONE = {"?name": "?person foaf:name ?name.", "?room": f"GRAPH <{PLACES_GRAPH}> {{?place loc:name ?room}}"}
+_SOME = {
+    "": "",
+    "?paper": "?person dc:creator ?paper.",
+    "?other": "?person dc:creator ?work. ?other dc:creator ?work. FILTER(?other != ?person)",
+    "?cited": "?mine dc:creator ?person. ?mine dcterms:references ?cited.",
+}
+_WINDOWS = ("NOW", "RANGE 5 seconds", "RANGE 15 seconds", "RANGE 30 seconds")
+
+
+def different(number: int) -> list[Member]:
+    """Queries over one stream of which no two are alike: their windows, what they join, and whether they count differ."""
+    found: list[Member] = []
+    for ones, some, window, counting in product(((), ("?name",), ("?room",), ("?name", "?room")), _SOME, _WINDOWS, (False, True)):
+        parts = [_ONE[variable] for variable in ones] + [_SOME[some]]
+        select = "?place (COUNT(*) AS ?n)" if counting else f"?person ?place {' '.join(ones)} {some}"
+        body = f"GRAPH ?w {{?person loc:at ?place}} {' '.join(parts)}"
+        text = (
+            f"{_HEAD}SELECT {select}\nFROM NAMED <{STREAM}> [{window}] AS ?w\n"
+            f"WHERE {{ {body} }}{' GROUP BY ?place' if counting else ''}"
+        )
+        found.append(member_of(record_of(text, f"d{len(found)}")))
+    return found[:number]
+
+
+# ------------------------------------------------------------------ a run
+def measured(found: World, query: str, members: Sequence[Member], contender: str, folder: Path, local: bool) -> Ran:
+    """The queries from the first batch to the last, in this process."""
+    with ExitStack() as ending:
+        spark = None
+        if not local:
+            spark = make_session(None, folder / "spark")
+            ending.callback(spark.stop)
+        runner: Any = LocalRunner() if spark is None else SparkRunner(spark)
+        programs = Programs(found.store, folder / "queries", *([] if spark is None else [prepare.by_an_executor(spark)]))
+        mode = PlanMode("first", designs=False, split=False) if contender == "sub-results" else PlanMode()
+        sink = FileSink(folder / "answers.jsonl")
+        folder.mkdir(parents=True, exist_ok=True)
+        began = time.perf_counter()
+        again = [member_of(member.record) for member in members]  # registering includes reading the texts
+        if contender == "apart":
+            population, compiled = None, [programs.of(alone(member)) for member in again]
+            pages = [programs.page(alone(member), folder / "state") for member in again]
+        else:
+            population, pages = Population(again, folder / "state", programs), []
+            compiled = population.programs()
+        registered = time.perf_counter() - began
+        options = DriverOptions(plan=mode, named=True)
+        driver = Driver(
+            folder / "state",
+            compiled,
+            runner,
+            sink,
+            _frontier(found.replay, compiled[0].streams),
+            options,
+            pages=[page for page in pages if page is not None],
+            population=population,
+        )
+        took, jobs = [], 0
+        for number in range(len(found.replay.chunks)):
+            path = found.replay.path(number)
+            rows: Any = parquet.read_table(path).cast(ROW_SCHEMA) if spark is None else path
+            before = time.perf_counter()
+            driver.batch(number, rows)
+            took.append(1000 * (time.perf_counter() - before))
+            jobs = max(jobs, runner.jobs)
+        answers = driver.state.totals["answers"]
+    counted = tuple(took[WARM_UP:])
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    digest = digest_of_lines(folder / "answers.jsonl")
+    return Ran(query, len(members), contender, counted, registered, memory, len(compiled), jobs, answers, digest)
+
+
+def _frontier(replay: ReplayPlan, streams: Sequence[str]) -> Frontier:
+    frontier = Frontier(tuple(streams), finite=True)
+    for p in replay.partitions:
+        stream, first = replay.streams[p.stream], p.first if p.elements else None
+        frontier.partitions[p.partition] = Partition(stream, None, -1, first, p.elements)
+    return frontier
+
+
+def run_to_file(found: World, query: str, number: int, contender: str, scale: Scale, folder: Path, local: bool) -> None:
+    """A run in a process of its own, which writes what it found beside its folder."""
+    members = different(number) if query == "different" else instances(query, number, scale.authors)
+    if contender == "one by one":
+        ran = _one_by_one(found, members, folder, local)
+    else:
+        ran = measured(found, query, members, contender, folder, local)
+    folder.with_suffix(".json").write_text(json.dumps(asdict(ran)), encoding="utf-8")
+
+
+def _one_by_one(found: World, members: Sequence[Member], folder: Path, local: bool) -> Ran:
+    """Each query as a run of its own, one after the other: the milliseconds of a batch are those of all runs together."""
+    runs = [measured(found, "different", [member], "one by one", folder / member.id, local) for member in members]
+    whole = folder / "answers.jsonl"
+    with whole.open("wb") as out:
+        for member in members:
+            out.write((folder / member.id / "answers.jsonl").read_bytes())
+    return replace(
+        runs[0],
+        instances=len(members),
+        milliseconds=tuple(map(sum, zip(*(run.milliseconds for run in runs)))),
+        registered_s=sum(run.registered_s for run in runs),
+        memory_mb=max(run.memory_mb for run in runs),
+        programs=len(members),
+        jobs=sum(run.jobs for run in runs),
+        answers=sum(run.answers for run in runs),
+        digest=digest_of_lines(whole),
+    )
+
+
+# ------------------------------------------------------------------ the study
+def study(quick: bool) -> dict[str, Any]:
+    """All queries with all numbers of instances by all contenders, and the different ones; ``quick`` some of it, in a small world."""
+    scale = QUICK if quick else FULL
+    plan = [(q, n, "adaptive") for q in ASKED for n in INSTANCES]
+    if quick:
+        plan += [(q, INSTANCES[0], "apart") for q in ASKED]
+    else:
+        plan += [(q, n, c) for q in ASKED for n in INSTANCES for c in CONTENDERS[1:] if c != "apart" or n <= APART]
+    plan += [("different", DIFFERENT // 5 if quick else DIFFERENT, contender) for contender in ("adaptive", "one by one")]
+    runs: list[Ran] = []
+    with tempfile.TemporaryDirectory(prefix="cqels-opt-bench-") as scratch:
+        folder = Path(scratch)
+        found = world(folder / "world", scale)
+        for place, (query, number, contender) in enumerate(plan):
+            own = folder / f"run{place}"
+            apart.wait(apart.start(run_to_file, found, query, number, contender, scale, own, quick))
+            runs.append(Ran(**json.loads(own.with_suffix(".json").read_text(encoding="utf-8"))))
+    _check(runs)
+    return {
+        "seed": SEED,
+        "world": asdict(scale),
+        "on": "this process alone" if quick else "Spark",
+        "concurrent": [_as_json(run) for run in runs],
+        "ratios": ratios(runs),
+    }
+
+
+def _as_json(run: Ran) -> dict[str, Any]:
+    return {
+        "query": run.query,
+        "instances": run.instances,
+        "contender": run.contender,
+        "ms": round(median(run.milliseconds), 2),
+        "memory_mb": round(run.memory_mb),
+        "milliseconds": {"median": median(run.milliseconds), "least": min(run.milliseconds), "most": max(run.milliseconds)},
+        "registered_s": round(run.registered_s, 2),
+        "programs": run.programs,
+        "jobs": run.jobs,
+        "answers": run.answers,
+        "verified": True,
+    }
+
+
+def _check(runs: Sequence[Ran]) -> None:
+    """No figure is reported before all contenders have answered the same."""
+    first: dict[tuple[str, int], Ran] = {}
+    for run in runs:
+        other = first.setdefault((run.query, run.instances), run)
+        if other.digest != run.digest:
+            raise RunError(
+                f"{run.query} × {run.instances}: {run.contender} gives other answers than {other.contender}: this is a bug"
+            )
+
+
+def ratios(runs: Sequence[Ran]) -> dict[str, dict[str, float]]:
+    """How much longer a batch takes with the most instances than with the fewest, by query and contender that has run both."""
+    found: dict[str, dict[str, float]] = {}
+    for query in ASKED:
+        for contender in CONTENDERS:
+            took = {run.instances: median(run.milliseconds) for run in runs if (run.query, run.contender) == (query, contender)}
+            if took.keys() >= {INSTANCES[0], INSTANCES[-1]}:
+                found.setdefault(query, {})[contender] = took[INSTANCES[-1]] / took[INSTANCES[0]]
+    return found
+
+
+def show(found: dict[str, Any]) -> None:
+    """A table: milliseconds a batch, and how many times those of ten instances, next to the report's."""
+    size = found["world"]
+    shown = table(
+        "query",
+        "queries",
+        "contender",
+        "ms a batch",
+        "× those of 10",
+        "the report's ×",
+        "registered",
+        "programs",
+        "memory",
+        "answers",
+        title=f"{size['authors']:,} people, {size['rate']:,} elements a batch of a second, on {found['on']}",
+    )
+    rows = found["concurrent"]
+    for row in rows:
+        least = next(
+            (
+                r["ms"]
+                for r in rows
+                if (r["query"], r["contender"], r["instances"]) == (row["query"], row["contender"], INSTANCES[0])
+            ),
+            None,
+        )
+        shown.add_row(
+            row["query"],
+            f"{row['instances']:,}",
+            row["contender"],
+            f"{row['ms']:,.1f}",
+            f"{row['ms'] / least:.2f}" if least else "",
+            _published(row["query"], row["contender"], row["instances"]),
+            f"{row['registered_s']:.1f} s",
+            f"{row['programs']:,}",
+            f"{row['memory_mb']:,} MB",
+            f"{row['answers']:,}",
+        )
+    console().print(shown)
+
+
+def _published(query: str, contender: str, number: int) -> str:
+    """The report's own ratio: of CQELS, or of it without the optimizer."""
+    name = {"adaptive": "CQELS", "sub-results": "CQELS w/o opt."}.get(contender, "")
+    took, least = (CONCURRENT.get(query, {}).get(count, {}).get(name) for count in (number, INSTANCES[0]))
+    return f"{took / least:.1f}" if took and least else ""

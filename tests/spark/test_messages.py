@@ -1,0 +1,130 @@
+"""Messages to answers without Spark: however they are cut into batches and tasks, the answers are those of their elements."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from local_run import Registered, World, register
+
+from cqels_opt.operators.driver import Driver, DriverOptions
+from cqels_opt.operators.ingest import IngestReport, IngestTask, ingest
+from cqels_opt.operators.local import LocalRunner, LocalSink
+from cqels_opt.rdf.payloads import Payload, payload_of
+from cqels_opt.spark.messages import PARTITION_BITS, MessageReading, read_messages
+from cqels_opt.verify import Element, Options, evaluate
+from cqels_opt.windows.frontier import Frontier
+
+EX = "http://ex.org/"
+QUERY = f"""PREFIX : <{EX}> SELECT ?p ?q FROM NAMED :S [RANGE 3s] AS ?w {{ GRAPH ?w {{ ?p :at ?x . ?q :at ?x }} }}"""
+SCHEMA = pa.schema({"stream": pa.int32(), "partition": pa.int32(), "offset": pa.int64(), "t": pa.int64(), "value": pa.binary()})
+
+
+class Runner(LocalRunner):
+    """Reads messages as the first stage on Spark does: a task has whole partitions."""
+
+    def __init__(self, payload: Payload, frontier: Frontier, tasks: int) -> None:
+        super().__init__()
+        self.payload, self.frontier, self.tasks = payload, frontier, tasks
+
+    def ingest(self, rows: Any, task: IngestTask) -> list[IngestReport]:
+        reading = MessageReading((self.payload,), task.batch, self.frontier.greatest_times(), self.frontier.lateness)
+        reports = []
+        for number in range(self.tasks):
+            mine = [row for row in rows if row["partition"] % self.tasks == number]
+            table, rejected = read_messages(pa.Table.from_pylist(mine, SCHEMA), reading, task, number)
+            reports.append(ingest(table, task, f"t{number}"))
+            reports[-1].rejected += rejected
+        return reports
+
+
+def elements(rng: random.Random, count: int) -> list[Element]:
+    """Of one to three triples, some of them late."""
+    t, found = 1000, []
+    for _ in range(count):
+        t += rng.choice([0, 200, 900])
+        triples = {(f"<{EX}p{rng.randrange(4)}>", f"<{EX}at>", f"<{EX}x{rng.randrange(2)}>") for _ in range(rng.randint(1, 3))}
+        found.append(Element(max(1, t - rng.choice([0, 0, 0, 2500])), tuple(sorted(triples))))
+    return found
+
+
+def message(element: Element, payload: str, own: bool) -> bytes:
+    """An element as a message; with ``own`` the message's time is its time."""
+    if payload == "nt":
+        return "".join(f"{s} {p} {o} .\n" for s, p, o in element.triples).encode()
+    return json.dumps([{"s": s, "p": p, "o": o, **({} if own else {"t": element.t})} for s, p, o in element.triples]).encode()
+
+
+@pytest.fixture(scope="module")
+def registered(tmp_path_factory: pytest.TempPathFactory) -> Registered:
+    return register(QUERY, World({f"{EX}S": []}), tmp_path_factory.mktemp("registered"))
+
+
+@pytest.mark.parametrize("payload", ["json", "nt"])
+@pytest.mark.parametrize("seed", range(6))
+def test_answers_hang_on_the_elements_alone(registered: Registered, tmp_path: Path, payload: str, seed: int) -> None:
+    rng = random.Random(seed)
+    lateness = rng.choice([0, 2000])
+    partitions = [elements(rng, 25), elements(rng, 25)]
+    own = payload == "nt" or rng.random() < 0.5
+    messages = [
+        {"stream": 0, "partition": p, "offset": 10 * i, "t": e.t if own else None, "value": message(e, payload, own)}
+        for p, found in enumerate(partitions)
+        for i, e in enumerate(found)
+    ]
+    poison = [{"stream": 0, "partition": p, "offset": 10 * i + 1, "t": 1, "value": b"junk"} for p, i in ((0, 3), (1, 9), (1, 10))]
+    queues = [sorted((m for m in messages + poison if m["partition"] == p), key=lambda m: m["offset"]) for p in (0, 1)]
+    batches: list[list[dict[str, Any]]] = []
+    while any(queues):
+        sizes = [rng.randint(1 if not batches else 0, 8) for _ in queues]
+        batches.append([m for queue, size in zip(queues, sizes) for m in queue[:size]])
+        queues = [queue[size:] for queue, size in zip(queues, sizes)]
+    sink, frontier = LocalSink(), Frontier(registered.program.streams, lateness)
+    options = DriverOptions(skip_bad=True, rejects=tmp_path / "rejected.jsonl")
+    runner = Runner(payload_of(payload), frontier, rng.randint(1, 2))
+    driver = Driver(tmp_path / "state", [registered.program], runner, sink, frontier, options)
+    for number, rows in enumerate(batches):
+        driver.batch(number, rng.sample(rows, len(rows)))
+    inputs = World({f"{EX}S": partitions}).inputs(lateness)
+    expected = evaluate(registered.query, inputs, Options())
+    assert registered.answers(sink.lines) == Counter({k: n for k, n in expected.items() if k[0] <= frontier.value})
+    assert sink.lines
+    rejected = [json.loads(line) for line in (tmp_path / "rejected.jsonl").read_text().splitlines()]
+    assert sorted((r["line"], r["reason"][:36]) for r in rejected) == sorted(
+        (m["offset"], f"partition {m['partition']}: the message is not {'JSON' if payload == 'json' else 'N-Tr'}"[:40])
+        for m in poison
+    )
+    assert driver.state.totals["rejected"] == 3
+    assert driver.state.totals["elements"] + driver.state.totals["late"] == 50
+
+
+def read(payload: Payload, rows: Sequence[dict[str, Any]], batch: int = 0, number: int = 0) -> pa.Table:
+    task = IngestTask("", batch, (f"{EX}S", f"{EX}T"), (), "", 0, 0, frozenset())
+    return read_messages(
+        pa.Table.from_pylist(list(rows), SCHEMA), MessageReading((payload, payload), batch, {}, 0), task, number
+    )[0]
+
+
+def test_messages_without_numbers_are_numbered_by_batch_task_and_place() -> None:
+    one = json.dumps({"s": "_:a", "p": "<a:p>", "o": "<a:o>"}).encode()
+    two = json.dumps([{"s": "<a:s>", "p": "<a:p>", "o": f"<a:{t}>", "t": t} for t in (1, 2, 1)]).encode()
+    rows = [
+        {"stream": s, "partition": s << PARTITION_BITS, "offset": None, "t": 5, "value": v} for s in (0, 1) for v in (one, two)
+    ]
+    seen: set[int] = set()
+    for batch, number in ((0, 0), (0, 1), (1, 0)):
+        found = read(Payload(), rows, batch, number).to_pylist()
+        offsets = {row["offset"] for row in found if row["stream"] == 0}
+        assert len(offsets) == 3
+        assert not offsets & seen
+        assert min(offsets) > max(seen, default=-1)
+        seen |= offsets
+        by_time = [row["offset"] for row in found if row["stream"] == 0 and row["t"] in (1, 2)]
+        assert by_time[0] == by_time[2] != by_time[1]  # rows of one time are one element
+    assert read(Payload(), rows).equals(read(Payload(), rows))
