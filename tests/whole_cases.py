@@ -238,8 +238,12 @@ KINDS: dict[str, Callable[[int], Maker]] = {
 }
 
 
+MOST = 20
+"""Elements of a file of a case: many small worlds find more than a few large ones."""
+
+
 class Formed:
-    """A maker whose cases are now and then of another form than SELECT."""
+    """A maker whose cases are small, and now and then of another form than SELECT."""
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
@@ -254,6 +258,8 @@ class Formed:
 
     def case(self) -> Case:
         case = self.maker.case()
+        streams = {iri: [file[:MOST] for file in files] for iri, files in case.world.streams.items()}
+        case = replace(case, world=replace(case.world, streams=streams))
         return with_form(case, self.maker) if self.maker.rng.random() < 0.25 else case
 
 

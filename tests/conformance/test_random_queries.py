@@ -24,24 +24,21 @@ from whole_cases import KINDS, Formed
 from cqels_opt.errors import QueryError, RunError
 from cqels_opt.verify import Answers, compare, report
 
-CASES = int(os.environ.get("CQELS_OPT_CASES", "42"))
+CASES = int(os.environ.get("CQELS_OPT_CASES", "28"))
 FIRST = int(os.environ.get("CQELS_OPT_SEED", "0"))
 EACH = 14  # cases a test, so that a run shows how far it is
 
 
-def cuts(seed: int) -> list[Cut]:
-    """Two ways to run a case, beside all at once."""
+def other(seed: int) -> Cut:
+    """A way to run a case, beside all at once."""
     rng = random.Random(seed)
-    return [
-        Cut(
-            rng.choice(["1", "7", "7", "100", "500ms"]),
-            rng.choice(["adaptive", "first", "static", "worst", "random", "random"]),
-            rng.choice([1, 3]),
-            rng.choice([None, 3]),
-            seed,
-        )
-        for _ in range(2)
-    ]
+    return Cut(
+        rng.choice(["1", "3", "7", "100", "500ms"]),
+        rng.choice(["adaptive", "first", "static", "worst", "random", "random"]),
+        rng.choice([1, 3]),
+        rng.choice([None, 3]),
+        seed,
+    )
 
 
 def wrong(case: Case, seed: int, whole: bool = False, joins: bool = False) -> str | None:
@@ -52,12 +49,11 @@ def wrong(case: Case, seed: int, whole: bool = False, joins: bool = False) -> st
         if reason := judged(query, once.answers, whole):
             return reason
         in_order = query.settings.operator == "rstream" and any(m.startswith("ORDER") for m in case.modifiers)
-        for how in cuts(seed):
-            again = query.run(how)
-            if again.answers != once.answers:
-                return f"{how}: lacks {once.answers - again.answers}, has {again.answers - once.answers}"
-            if in_order and again.lines != once.lines:
-                return f"{how}: the same rows in another order"
+        again = query.run(how := other(seed))
+        if again.answers != once.answers:
+            return f"{how}: lacks {once.answers - again.answers}, has {again.answers - once.answers}"
+        if in_order and again.lines != once.lines:
+            return f"{how}: the same rows in another order"
         if joins and Compared(random.Random(seed)).run(query, Cut("15")).answers != once.answers:
             return "other answers beside joins by lot"
     return None
@@ -91,7 +87,7 @@ def test_random_queries(kind: str, first: int) -> None:
     for seed in range(first, min(first + EACH, FIRST + CASES)):
         case = make(seed, Formed(kind))
         try:
-            reason = wrong(case, seed, whole, joins=seed % 3 == 0)
+            reason = wrong(case, seed, whole, joins=seed % 4 == 0)
         except Exception as error:  # noqa: BLE001 - a crash is made small like any other failure
             reason = repr(error)
         if reason is not None:
