@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from cqels_opt.bench import (
+    adaptive_join,
     calibration,
     concurrent,
     csrbench,
@@ -67,6 +68,11 @@ STUDIES = {
         "A window of an hour as it grows: time, memory, disk, and restarts after a kill", long_window.study, long_window.show
     ),
     "stores": Study("Static stores as they grow: load rate, size, time to open, probes", stores.study, stores.show),
+    "adaptive-join": Study(
+        "A Spark job that is not SPARQL under drift, next to adaptive execution and the CBO",
+        adaptive_join.study,
+        adaptive_join.show,
+    ),
     "physical-joins": Study("Physical joins, forced and chosen", physical_joins.study, physical_joins.show),
     "calibration": Study(
         "Estimated next to measured seconds, with default and with measured constants", _calibrated, calibration.show

@@ -5,41 +5,54 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from cqels_opt.errors import CqelsOptError, InputError, QueryError, RunError
+from cqels_opt.errors import CqelsOptError, InputError, LimitError, QueryError, RunError
 
 if TYPE_CHECKING:
+    from cqels_opt.adaptive_join import AdaptiveJoin, JoinRun
     from cqels_opt.engine import Adaptive, CompiledQuery, Engine, KafkaTopic, Messages
+    from cqels_opt.operators.limits import Limits
     from cqels_opt.query.extensions import register_function
     from cqels_opt.query.uncertainty import register_distribution
+    from cqels_opt.spark.drop_in import together
 
 __all__ = [
     "Adaptive",
+    "AdaptiveJoin",
     "CompiledQuery",
     "CqelsOptError",
     "Engine",
     "InputError",
+    "JoinRun",
     "KafkaTopic",
+    "LimitError",
+    "Limits",
     "Messages",
     "QueryError",
     "RunError",
     "register_distribution",
     "register_function",
+    "together",
 ]
+
+_LATER = {
+    "Adaptive": "engine",
+    "AdaptiveJoin": "adaptive_join",
+    "CompiledQuery": "engine",
+    "Engine": "engine",
+    "JoinRun": "adaptive_join",
+    "KafkaTopic": "engine",
+    "Limits": "operators.limits",
+    "Messages": "engine",
+    "register_distribution": "query.uncertainty",
+    "register_function": "query.extensions",
+    "together": "spark.drop_in",
+}
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("Adaptive", "CompiledQuery", "Engine", "KafkaTopic", "Messages"):
-        from cqels_opt import engine
-
-        return getattr(engine, name)
-    if name == "register_function":
-        from cqels_opt.query.extensions import register_function
-
-        return register_function
-    if name == "register_distribution":
-        from cqels_opt.query.uncertainty import register_distribution
-
-        return register_distribution
+    if name in _LATER:
+        return getattr(import_module(f"cqels_opt.{_LATER[name]}"), name)
     raise AttributeError(f"module 'cqels_opt' has no attribute {name!r}")

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from cqels_opt.errors import CheckpointError, InputError
+from cqels_opt.errors import CheckpointError, InputError, LimitError
 from cqels_opt.lod.places import state_folder
 from cqels_opt.operators.answer_folder import FolderSink
 from cqels_opt.operators.changed import patterns_of, windows_of
@@ -19,6 +19,7 @@ from cqels_opt.operators.commit import Identity
 from cqels_opt.operators.driver import Driver, DriverOptions, Sink
 from cqels_opt.operators.explained import Format, explained
 from cqels_opt.operators.forms import answer_variables
+from cqels_opt.operators.limits import NO_LIMITS, LimitedSink, Limits
 from cqels_opt.operators.machine import Calibration, known
 from cqels_opt.operators.network import network
 from cqels_opt.operators.output import column_names
@@ -36,6 +37,7 @@ from cqels_opt.plans.placing import Placing
 from cqels_opt.query.algebra import Operator, Query
 from cqels_opt.query.printing import to_text
 from cqels_opt.spark import prepare
+from cqels_opt.spark.drop_in import DropIn, check_classic
 from cqels_opt.spark.kafka import KafkaSink
 from cqels_opt.spark.messages import Messages, message_stream, reading_of
 from cqels_opt.spark.mixed import MixedRunner, machine_of
@@ -44,6 +46,7 @@ from cqels_opt.spark.sinks import BatchFunction, FunctionSink
 from cqels_opt.spark.sources import Source, of_messages
 from cqels_opt.spark.stream import DataFrame, SparkSession, StreamRun, as_rows, row_stream
 from cqels_opt.topics import KafkaTopic
+from cqels_opt.trace import display
 from cqels_opt.trace.writer import TraceFile
 from cqels_opt.windows.frontier import Frontier
 from cqels_opt.windows.instants import Policy
@@ -93,6 +96,9 @@ class CompiledQuery:
         """The plans of now: before anything ran, from what is known of the static data and documented assumptions."""
         return explained([self.program], plan_mode("adaptive"), format, alternatives)
 
+    def _repr_html_(self) -> str:
+        return display.plans(self.id, self.explain("json", display.ALTERNATIVES))
+
     def to_text(self, dialect: str) -> str:
         """The query in a dialect; QueryError, which says why, where that one has no words for it."""
         return to_text(self.query, dialect)
@@ -126,6 +132,7 @@ class Engine:
         folder: PathLike | None = None,
         on_error: Literal["fail", "skip"] = "fail",
     ) -> None:
+        check_classic(spark)
         self.spark = spark
         self._temporary = tempfile.TemporaryDirectory(prefix="cqels-opt-") if folder is None else None
         self.folder = Path(self._temporary.name if self._temporary else folder or ".").absolute()
@@ -291,13 +298,14 @@ class Engine:
         on_error: Literal["fail", "skip"] = "skip",
         trace: PathLike | None = None,
         continue_changed: bool = False,
+        limits: Limits = NO_LIMITS,
         **query: Any,
     ) -> Adaptive:
         """A function for ``foreachBatch`` of a job that has a streaming DataFrame of triples already.
 
         ``state`` is the folder for slots and commit records; without it the state lives as long as this object, and a first batch id
-        other than 0 is an error. ``stream`` names the stream where the query reads several. Further keywords are those of
-        :meth:`register`.
+        other than 0 is an error. ``stream`` names the stream where the query reads several. ``limits`` end the query and not the job.
+        Further keywords are those of :meth:`register`.
         """
         registered = self.register(text, **query)
         kept = state_folder(state, "state").absolute() if state is not None else None
@@ -307,30 +315,40 @@ class Engine:
         if len(streams) > 1 and (stream is None or stream.strip("<>") not in [s.strip("<>") for s in streams]):
             raise InputError(f"the query reads {', '.join(streams)}: say with stream= which of them this DataFrame is")
         runner = MixedRunner(self.spark)
-        to = self._sink(sink, population.programs, with_query=False)
+        to: Sink = LimitedSink(self._sink(sink, population.programs, with_query=False), limits)
         mode = replace(plan_mode(plan), machine=machine_of(self.spark))
         options = DriverOptions(
             skip_bad=on_error == "skip", plan=mode, idle_timeout=idle_timeout, continue_changed=continue_changed
         )
         driver = make_driver(population, folder, runner, to, Frontier(streams, lateness, eager), options, trace)
         number = next((i for i, s in enumerate(driver.streams) if stream and s.strip("<>") == stream.strip("<>")), 0)
-        return Adaptive(registered, StreamRun(driver, runner), number, order, kept is not None)
+        return Adaptive(registered, StreamRun(driver, runner), number, order, kept, limits)
 
 
-class Adaptive:
+class Adaptive(DropIn):
     """What :meth:`Engine.adaptive` returns: call it with a micro-batch, ask it for plans, switches and statistics."""
 
-    def __init__(self, query: CompiledQuery, run: StreamRun, stream: int, order: str | None, kept: bool) -> None:
-        self.query, self.run, self._stream, self._order, self._kept = query, run, stream, order, kept
+    def __init__(
+        self, query: CompiledQuery, run: StreamRun, stream: int, order: str | None, kept: Path | None, limits: Limits = NO_LIMITS
+    ) -> None:
+        self.query, self.run, self._stream, self._order, self._kept = query, run, stream, order, kept is not None
         run.ordered = order is not None
+        super().__init__(query.id, kept, limits)
 
-    def __call__(self, frame: DataFrame, batch_id: int) -> None:
-        """A micro-batch of triples."""
+    def _batch(self, frame: DataFrame, batch_id: int) -> None:
         if not self._kept and self.run.driver.state.batch < 0 and batch_id != 0:
             raise CheckpointError(
                 f"the job continues at batch {batch_id}, but adaptive() has no state of the batches before: give it state=FOLDER"
             )
         self.run.batch(as_rows(frame, self._stream, self._order), batch_id)
+        if self.limits.bytes is not None and (why := self.limits.broken(bytes=self.run.driver.bytes)):
+            raise LimitError(why)
+
+    def _cancel(self) -> None:
+        self.run.runner.cancel()
+
+    def _repr_html_(self) -> str:
+        return self.run.live(self.query.id, self.failure)
 
     @property
     def switches(self) -> int:

@@ -46,5 +46,9 @@ class CheckpointError(InputError):
     """A checkpoint belongs to another query or version, or is damaged."""
 
 
+class LimitError(CqelsOptError):
+    """A query took more than its limits allow. It is over; the job that it is part of goes on."""
+
+
 class RunError(CqelsOptError):
     """A run failed after it had begun. The command line ends with exit code 3."""

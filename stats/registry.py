@@ -90,6 +90,18 @@ class BlockStatistics:
             if key in self._static_pairs:
                 self._static_pairs.pop(key).close()
 
+    def replace(self, relation: StaticRelation, static_joins: Mapping[tuple[str, str, str], float] | None = None) -> None:
+        """Another version of a static relation that is there; its join sizes are counted again, what was observed stays."""
+        if relation.name not in self.relations or relation.name in self.windows:
+            raise ValueError(f"there is no static relation {relation.name!r}")
+        self._static_joins.update(static_joins or {})
+        self.relations[relation.name] = relation
+        for key in [key for key in self.pairs if relation.name in key.relations]:
+            if key in self._static_pairs:
+                self._static_pairs.pop(key).close()
+            left, right, variable = key.names
+            self.pairs[key] = self._pair(self.relations[left], self.relations[right], variable)
+
     def watch(self, names: Collection[str]) -> None:
         """Watch these relations, which are those of the plans, and no others."""
         pairs = {key: pair for key, pair in self.pairs.items() if set(key.relations) <= set(names)}

@@ -129,6 +129,17 @@ class CommitLog:
         found = [path for path in sorted(self.records.glob("[0-9]*.json")) if int(path.stem) < batch]
         return self.read(found[-1]) if found else None
 
+    def check_back(self, batch: int) -> None:
+        """A job may go back by a few batches, or to its beginning. CheckpointError where the record before a batch is kept no longer."""
+        records = sorted(self.records.glob("[0-9]*.json"))
+        if batch <= 0 or not records or int(records[0].stem) < batch:
+            return
+        if self.read(records[0]).totals.get("batches", 0) > 1:
+            raise CheckpointError(
+                f"{self.folder}: the job goes back to batch {batch}, but the state of before is kept no longer; "
+                "start it with another checkpoint and another state folder"
+            )
+
     def last(self) -> Commit | None:
         """The last record."""
         return self.before(1 << 62)
@@ -143,11 +154,15 @@ class CommitLog:
 
     def sweep(self, folders: Sequence[str]) -> None:
         """Deletes the files of these folders that no record names: what a process had not committed, or not yet deleted, when it died."""
-        records = [self.read(path) for path in self.records.glob("[0-9]*.json")]
-        named = {name for record in records for name in (record.knowledge, *(f.path for f in record.files))}
+        named = self.named()
         for path in (path for name in folders for path in (self.folder / name).iterdir()):
             if path.is_file() and path.relative_to(self.folder).as_posix() not in named:
                 path.unlink()
+
+    def named(self) -> set[str]:
+        """The files that a record names."""
+        records = [self.read(path) for path in self.records.glob("[0-9]*.json")]
+        return {name for record in records for name in (record.knowledge, *(f.path for f in record.files))}
 
     def _path(self, batch: int) -> Path:
         return self.records / f"{batch:012d}.json"

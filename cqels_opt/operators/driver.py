@@ -7,7 +7,6 @@ overwrites what it wrote. The driver sees counts, plans and the names of files.
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -19,6 +18,7 @@ from cqels_opt.errors import CheckpointError, DataError, InputError, RunError
 from cqels_opt.operators.account import trace_record
 from cqels_opt.operators.block import Observed
 from cqels_opt.operators.changed import counted_again, is_result, taken_over, unsealed
+from cqels_opt.operators.clock import Clock
 from cqels_opt.operators.commit import ANONYMOUS, Commit, CommitLog, Identity
 from cqels_opt.operators.evaluate import EvaluateReport, EvaluateTask, FinishReport, Format
 from cqels_opt.operators.idle import IdleStreams
@@ -37,7 +37,7 @@ from cqels_opt.operators.succession import count_up, covered, following_planner,
 from cqels_opt.operators.workshop import Start, Workshop, at_once
 from cqels_opt.query.algebra import Window
 from cqels_opt.stats import SlotCounts
-from cqels_opt.trace.records import Lag, Milliseconds, TraceRecord
+from cqels_opt.trace.records import Lag, TraceRecord
 from cqels_opt.windows.columns import read_columns, write_columns
 from cqels_opt.windows.frontier import Frontier
 from cqels_opt.windows.instants import drained, instants
@@ -183,6 +183,8 @@ class Driver:
 
     def restore(self, batch: int | None) -> None:
         """Takes up the state before a batch (None: the last one): also what a killed process left half done is cut back."""
+        if batch is not None:
+            self.log.check_back(batch)
         found = self.log.last() if batch is None else self.log.before(batch)
         self.state = found or Commit(-1)
         if self.state.first is not None and not self.state.firsts:  # a checkpoint from before there were several
@@ -229,7 +231,7 @@ class Driver:
         """
         if number <= self.state.batch or self.log_ahead(number):
             self.restore(number)
-        clock = _Clock()
+        clock = Clock()
         self.runner.begin(number)
         self.log.adopt()
         if self._changed:
@@ -355,6 +357,11 @@ class Driver:
         seconds = sum(planner.seconds for planner in self.planners.values())
         by_cost = self.options.plan.calibration.constants.shares(seconds, slots)
         return max(1, min(slots, -(-rows // self.options.large)), by_cost)
+
+    @property
+    def bytes(self) -> int:
+        """What the files of the state that count take on the disk."""
+        return sum((self.folder / file.path).stat().st_size for file in self.state.files)
 
     def log_ahead(self, number: int) -> bool:
         """Whether a record of this batch or a later one is there already: Spark had not yet noted that it was done."""
@@ -645,24 +652,6 @@ class Driver:
         while self._doomed and self._doomed[0][0] <= number - 2:
             for path in self._doomed.pop(0)[1]:
                 (self.folder / path).unlink(missing_ok=True)
-
-
-class _Clock:
-    """Milliseconds by phase."""
-
-    def __init__(self) -> None:
-        self.laps: dict[str, float] = {}
-        self.last = time.perf_counter()
-
-    def lap(self, phase: str) -> None:
-        """The phase that ends now."""
-        now = time.perf_counter()
-        self.laps[phase] = round(self.laps.get(phase, 0.0) + 1000 * (now - self.last), 3)
-        self.last = now
-
-    def done(self) -> Milliseconds:
-        """All phases."""
-        return Milliseconds(**self.laps)
 
 
 def check_ended(driver: Driver) -> None:

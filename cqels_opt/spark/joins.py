@@ -25,6 +25,7 @@ from cqels_opt.plans import parse_planned
 from cqels_opt.spark.fixed_order import FixedOrder
 from cqels_opt.spark.relations import Layout, Relations, Side, by_block, layouts, width
 from cqels_opt.spark.runner import REPORT, Batches, SparkRunner, answering, finishing
+from cqels_opt.spark.session import settings
 from cqels_opt.spark.sql import SqlPlanner
 from cqels_opt.spark.tables import Tables
 from cqels_opt.spark.tasks import task_name
@@ -111,23 +112,13 @@ class JoinRunner(SparkRunner):
                 context.addJobTag(tag)
 
     @contextmanager
-    def _set(self, settings: Mapping[str, str]) -> Iterator[None]:
+    def _set(self, given: Mapping[str, str]) -> Iterator[None]:
         """The settings, for the query that is planned within; they are read back, for a stream's session has its own."""
-        conf = self.spark.conf
-        before = {key: conf.get(key) for key in settings}
-        for key, value in settings.items():
-            conf.set(key, value)
-        first, self.effective = not self.effective, {key: str(conf.get(key)) for key in settings}
-        if first and self.debug:
-            print("\n".join(f"{key} = {value}" for key, value in self.effective.items()), file=sys.stderr)
-        try:
+        with settings(self.spark, given):
+            first, self.effective = not self.effective, {key: str(self.spark.conf.get(key)) for key in given}
+            if first and self.debug:
+                print("\n".join(f"{key} = {value}" for key, value in self.effective.items()), file=sys.stderr)
             yield
-        finally:
-            for key, old in before.items():
-                if old is None:
-                    conf.unset(key)
-                else:
-                    conf.set(key, old)
 
 
 # ------------------------------------------------------------------ the chosen plans

@@ -67,6 +67,11 @@ class SparkRunner:
         tracker = self.spark.sparkContext._jsc.sc().statusTracker()
         return len(tracker.getJobIdsForTag(self._tag)) if self._tag else 0
 
+    def cancel(self) -> None:
+        """Cancels the jobs of the batch that run now."""
+        if self._tag:
+            self.spark.sparkContext.cancelJobsWithTag(self._tag)
+
     # -------------------------------------------------------------- stages
     def ingest(self, rows: DataFrame | Path | FileBatch | OrderedBatch | MessageBatch, task: IngestTask) -> list[IngestReport]:
         """The first stage: a job over the batch's rows or messages, over the files that it names, or over a chunk of a replay."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from cqels_opt.errors import RunError
 from cqels_opt.lod.places import CACHE_VARIABLE
 
-__all__ = ["IN_A_BATCH", "SparkSession", "make_session"]
+__all__ = ["IN_A_BATCH", "SparkSession", "make_session", "on_one_machine", "settings", "shuffle_partitions"]
 
 SETTINGS = {
     "spark.ui.enabled": "false",
@@ -79,6 +79,35 @@ def make_session(master: str | None, scratch: Path, quiet: bool = True, packages
             session.conf.set("spark.sql.streaming.checkpointFileManagerClass", manager)
         session.sparkContext.setLogLevel("OFF" if quiet else "WARN")
     return session
+
+
+@contextmanager
+def settings(session: SparkSession, given: Mapping[str, str]) -> Iterator[None]:
+    """Settings of a session for what is done within; the user's own are put back."""
+    conf = session.conf
+    before = {key: conf.get(key, None) for key in given}
+    for key, value in given.items():
+        conf.set(key, value)
+    try:
+        yield
+    finally:
+        for key, old in before.items():
+            if old is None:
+                conf.unset(key)
+            else:
+                conf.set(key, old)
+
+
+def on_one_machine(session: SparkSession) -> bool:
+    """Whether the executors of a session run on this machine, so that they see its folders."""
+    return str(session.sparkContext.master).startswith("local")
+
+
+def shuffle_partitions(session: SparkSession, slots: int) -> int:
+    """How many tasks a shuffle has: as many as are set, or with adaptive execution, which merges small ones, about the task slots."""
+    if str(session.conf.get("spark.sql.adaptive.enabled")).lower() == "true":
+        return slots
+    return int(str(session.conf.get("spark.sql.shuffle.partitions")))
 
 
 def _file_manager(session: SparkSession) -> str | None:

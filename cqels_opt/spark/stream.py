@@ -21,8 +21,9 @@ from cqels_opt.operators.sharing import Member
 from cqels_opt.spark.files import FileBatch, OrderedBatch, Reading
 from cqels_opt.spark.messages import MessageBatch, MessageReading
 from cqels_opt.spark.runner import SparkRunner
-from cqels_opt.spark.session import IN_A_BATCH
+from cqels_opt.spark.session import IN_A_BATCH, settings
 from cqels_opt.stats import summary
+from cqels_opt.trace import display
 from cqels_opt.trace.records import TraceRecord
 
 CHUNK_SCHEMA = "stream int, partition int, offset long, s string, p string, o string, g string, t long, late boolean, line long"
@@ -120,7 +121,8 @@ class StreamRun:
         self._query: StreamingQuery | None = None
         self._done = False  # of queries that read no stream
         self._failure: BaseException | None = None
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # also for who asks how it does, as of the last batch; a sink may ask as well
+        self.last: Sequence[TraceRecord] = ()
         self.reading: Callable[[], Reading] | None = None
         self.messages: Callable[[int], MessageReading] | None = None  # of a batch's number, where streams are of messages
         self.ordered = False  # a column orders the elements, also within a batch
@@ -150,9 +152,9 @@ class StreamRun:
         with self._lock:
             try:
                 self.runner.spark = frame.sparkSession
-                for key, value in IN_A_BATCH.items():
-                    self.runner.spark.conf.set(key, value)
-                records = self.driver.batch(number, self._rows(frame, number))
+                with settings(frame.sparkSession, IN_A_BATCH):
+                    records = self.driver.batch(number, self._rows(frame, number))
+                self.last = records
             except BaseException as failure:
                 self._failure = failure
                 raise
@@ -255,22 +257,34 @@ class StreamRun:
         return self.driver.state.totals.get("switches", 0)
 
     def statistics(self) -> dict[str, dict[str, object]]:
-        """The statistics of now, by query and block."""
-        return {
-            program: {name: dict(summary(block.statistics)) for name, block in planner.blocks.items()}
-            for program, planner in self.driver.planners.items()
-        }
+        """The statistics as of the last batch, by query and block."""
+        with self._lock:
+            return {
+                program: {name: dict(summary(block.statistics)) for name, block in planner.blocks.items()}
+                for program, planner in self.driver.planners.items()
+            }
 
     def explain(self, query: str, format: Format = "text", alternatives: int = 0) -> str:
         """EXPLAIN of a query as of its last micro-batch, estimated and observed rows side by side."""
-        return explained_now([self.driver.planners[query]], self.driver.options.plan, format, alternatives)
+        with self._lock:
+            return explained_now([self.driver.planners[query]], self.driver.options.plan, format, alternatives)
 
     def plans(self) -> dict[str, dict[str, str]]:
         """The plan of each delta source, by query."""
-        return {
-            program: {s: str(d.plan) for block in planner.blocks.values() for s, d in block.decisions.items()}
-            for program, planner in self.driver.planners.items()
-        }
+        with self._lock:
+            return {
+                program: {s: str(d.plan) for block in planner.blocks.values() for s, d in block.decisions.items()}
+                for program, planner in self.driver.planners.items()
+            }
+
+    def live(self, query: str, failure: object = None) -> str:
+        """Where a query stands, as HTML."""
+        with self._lock:
+            last = next((record for record in self.last if record.query == query), None)
+            return display.live(query, last, self.switches, self.driver.state.totals, failure, self.explain(query, "json"))
+
+    def _repr_html_(self) -> str:
+        return "".join(self.live(query) for query in self.driver.planners)
 
 
 def trigger_milliseconds(query: StreamingQuery) -> tuple[float, ...]:

@@ -351,6 +351,24 @@ def test_adaptive_without_state_begins_at_the_beginning(spark: SparkSession, eng
     assert sorted(sink.batches) == [0, 1]
 
 
+def test_a_limit_ends_the_query_and_not_the_job(spark: SparkSession, engine: cq.Engine, tmp_path: Path) -> None:
+    """Beside it another one goes on; and neither leaves a trace in the user's session."""
+    sink, other = Collected(), Collected()
+    before = spark.conf.get("spark.sql.adaptive.enabled")
+    spark.conf.set("spark.sql.adaptive.enabled", "true")
+    limited = engine.adaptive(MET, sink, tmp_path / "one", limits=cq.Limits(rows=1))
+    both = cq.together(limited, engine.adaptive(MET, other, tmp_path / "two"))
+    with pytest.warns(RuntimeWarning, match="rows of answers in a micro-batch, more than the limit of 1"):
+        for number, part in enumerate((ROWS[:20], ROWS[20:60], ROWS[60:])):
+            both(frame_of(spark, part), number)
+    assert spark.conf.get("spark.sql.adaptive.enabled") == "true"
+    spark.conf.set("spark.sql.adaptive.enabled", str(before))
+    assert sum(len(rows) for rows in sink.batches.values()) <= 1
+    assert len(other.batches) == 3
+    assert "Over:" in limited._repr_html_()
+    assert "new rows of <b>now</b>" in limited.query._repr_html_()
+
+
 def test_adaptive_of_several_streams(engine: cq.Engine) -> None:
     text = f"""PREFIX : <{EX}> SELECT ?p FROM NAMED :S [NOW] AS ?v FROM NAMED :T [RANGE 5s] AS ?w
     WHERE {{ GRAPH ?v {{ ?p :at ?l }} GRAPH ?w {{ ?p :at ?l }} }}"""

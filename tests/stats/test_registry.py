@@ -224,3 +224,33 @@ def test_before_any_delta_nothing_is_expected_of_it() -> None:
     assert expected.counted("lsnow", 7).cardinality("lsnow") == 7
     assert expected.counted("lsnow", 7).join_size("lsnow", "ls30", "loc") is None
     assert expected.counted("lsnow", 0).join_size("lsnow", "ls30", "loc") == 0
+
+
+@settings(max_examples=60, deadline=None)
+@given(BATCHES, st.integers(0, 5))
+def test_another_version_of_a_static_relation_is_as_if_it_had_always_been_there(
+    drawn: list[list[tuple[int, int, int]]], at: int
+) -> None:
+    def other(values: Ints) -> Ints:
+        return np.asarray(values, np.int64) % 3 + 1
+
+    version = StaticRelation("loc_name", ("loc", "name"), rows=7, distincts={"loc": 3}, fanouts={"loc": other})
+    late, early = block(), block()
+    early.replace(version)
+    persons = {"lsnow": "person1", "ls30": "person2"}
+    for step, batch in enumerate(drawn):
+        if step == at:
+            late.replace(version)
+        new = [(4 * step + t, who, loc) for t, who, loc in batch]
+        for statistics in (late, early):
+            counts = {name: slot(step, new, person, parts=99) for name, person in persons.items()}
+            statistics.advance(counts, 4 * step - 1, 4 * step + 3)
+    late.replace(version)
+    for source in persons:
+        assert late.for_source(source).values() == early.for_source(source).values()
+
+
+def test_only_a_static_relation_has_versions() -> None:
+    for name in ("ls30", "nobody"):
+        with pytest.raises(ValueError, match="there is no static relation"):
+            block().replace(StaticRelation(name, ("loc",), rows=1))

@@ -1,0 +1,366 @@
+"""``AdaptiveJoin``: the optimizer for jobs whose relations are DataFrames and whose query is not SPARQL.
+
+Here it is declared and wired; what things mean is in ``relational/``, how rows are joined in ``spark/join_rows.py``.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from cqels_opt.errors import CheckpointError, InputError, LimitError
+from cqels_opt.lod.places import state_folder
+from cqels_opt.operators.clock import Clock
+from cqels_opt.operators.limits import NO_LIMITS, Limits
+from cqels_opt.operators.machine import known
+from cqels_opt.options import parse_duration
+from cqels_opt.plans import MODES, Plan, parse_plans
+from cqels_opt.plans.spark_cost import SparkCost
+from cqels_opt.relational.counting import Counted
+from cqels_opt.relational.kept import ROWS, Kept, identity_of, merged
+from cqels_opt.relational.planner import Counts, Format, JoinPlanner, frontier_of
+from cqels_opt.relational.spec import JoinSpec, Relation, window_of
+from cqels_opt.spark.drop_in import DropIn, check_classic
+from cqels_opt.spark.join_inputs import key_types, met, static_counts, stream_counts, with_times
+from cqels_opt.spark.join_rows import Computed, Joined, Windows, read_rows, write_rows
+from cqels_opt.spark.runner import SparkRunner
+from cqels_opt.spark.session import on_one_machine, shuffle_partitions
+from cqels_opt.spark.sinks import BatchFunction
+from cqels_opt.spark.stream import DataFrame, SparkSession
+from cqels_opt.trace import display
+from cqels_opt.trace.records import Milliseconds, TraceRecord
+from cqels_opt.trace.writer import TraceFile
+from cqels_opt.windows.slots import SlotFile
+
+PathLike = str | Path
+Versions: TypeAlias = Callable[[int], DataFrame]
+"""Says which DataFrame a relation is in a micro-batch, by the id of that."""
+
+DEFAULT_TIME = "t"
+
+
+@dataclass(frozen=True)
+class AdaptiveJoin:
+    """A join of DataFrames and of windows over a stream, whose order and operators follow the data. Each method gives another one.
+
+    For example::
+
+        join = AdaptiveJoin(spark).relation("contacts", window="30s").relation("places", places)
+        join = join.on("contacts.loc = places.loc")
+        contacts.writeStream.foreachBatch(join.batch(then=write)).start()
+    """
+
+    spark: SparkSession
+    spec: JoinSpec = field(default_factory=JoinSpec)
+    frames: Mapping[str, DataFrame | Versions] = field(default_factory=dict)
+    projection: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_classic(self.spark)
+
+    # ------------------------------------------------------------------ what is joined
+    def relation(
+        self, name: str, frame: DataFrame | Versions | None = None, *, window: str | None = None, time: str | None = None
+    ) -> AdaptiveJoin:
+        """One more relation, of which conditions speak by ``name``.
+
+        With a ``frame`` it is static. A function is a relation with versions: it is called with the id of each micro-batch and
+        gives the DataFrame of then; as long as it gives the same object, the version is the same. Without a frame the relation is over the
+        stream: its rows of the last ``window`` (``30s``, ``1 hour``; ``now``: of the same instant) by the column ``time``
+        (a timestamp, or a long of milliseconds; ``t`` by default); without a window, the micro-batch alone.
+        """
+        if frame is not None and (window is not None or time is not None):
+            raise InputError(
+                f"relation({name!r}): window and time are for a relation over the stream, which has no DataFrame here"
+            )
+        if frame is not None and not callable(frame) and frame.isStreaming:
+            raise InputError(
+                f"relation({name!r}): this DataFrame is the stream: leave it out, and give its micro-batches to batch(…) by foreachBatch"
+            )
+        at = DEFAULT_TIME if window is not None and time is None else time
+        spec = self.spec.relation(Relation(name, frame is not None, window_of(window), at))
+        frames = self.frames if frame is None else {**self.frames, name: frame}
+        return replace(self, spec=spec, frames=frames)
+
+    def on(self, condition: str) -> AdaptiveJoin:
+        """Joins relations: ``contacts.loc = places.loc``, also several with AND. Columns that are compared must be of one type."""
+        return replace(self, spec=self.spec.on(condition))
+
+    def where(self, condition: str) -> AdaptiveJoin:
+        """Keeps the rows that meet a condition, any of Spark's SQL on columns of relations. It is applied as early as it can be."""
+        return replace(self, spec=self.spec.where(condition))
+
+    def select(self, *columns: str) -> AdaptiveJoin:
+        """What is put out, as Spark's ``selectExpr``: ``contacts.person``, ``places.name AS place``, ``time``.
+
+        Other columns are not carried along. Without it, a struct column a relation, and where there is one the event time as ``time``.
+        """
+        return replace(self, projection=columns)
+
+    # ------------------------------------------------------------------ running it
+    def batch(
+        self,
+        then: BatchFunction,
+        *,
+        state: PathLike | None = None,
+        trace: PathLike | None = None,
+        name: str = "join",
+        plan: str = "adaptive",
+        lateness: str = "0",
+        limits: Limits = NO_LIMITS,
+    ) -> JoinRun:
+        """A function for ``foreachBatch``; ``then(df, batch_id)`` gets the rows that each micro-batch adds to the join.
+
+        A row is added with the last of the rows that it is made of, when all of these are in their windows at one instant. ``state`` is
+        a folder that executors can reach, for the rows of windows and what is known of them; without it a join of several windows
+        lives as long as this object. ``trace`` is a file, ``name`` the query's in it. ``plan``: adaptive, static (the plan of the first
+        rows is kept), first (joins as written), worst, or ``fixed:`` and plans. ``lateness``: how late a row may come behind the latest
+        one of the micro-batches before; later ones are left out, and counted. ``limits`` end the join and not the job.
+        """
+        return JoinRun(self, then, state, trace, name, _plan_mode(plan), parse_duration(lateness), limits)
+
+    def explain(self, format: Format = "text", alternatives: int = 0) -> str:
+        """The plans of now: from what is known of the static relations, before any rows of the stream have come."""
+        return self.batch(_nowhere).explain(format, alternatives)
+
+    def _repr_html_(self) -> str:
+        return display.plans("AdaptiveJoin", self.explain("json", display.ALTERNATIVES))
+
+
+def _nowhere(frame: DataFrame, batch_id: int) -> None:
+    """Of a join that is explained and not run."""
+
+
+def _plan_mode(plan: str) -> str | Mapping[str, Plan]:
+    if not plan.startswith("fixed:"):
+        if plan not in MODES:
+            raise InputError(f"plan={plan!r}: choose {', '.join(MODES)}, or fixed:PLANS")
+        return plan
+    return {source: given for source, given in parse_plans(plan.removeprefix("fixed:")).items() if isinstance(given, Plan)}
+
+
+class JoinRun(DropIn):
+    """What :meth:`AdaptiveJoin.batch` returns: give it to ``foreachBatch``, ask it for plans, switches and statistics."""
+
+    def __init__(
+        self,
+        join: AdaptiveJoin,
+        then: BatchFunction,
+        state: PathLike | None,
+        trace: PathLike | None,
+        name: str,
+        mode: str | Mapping[str, Plan],
+        lateness: int,
+        limits: Limits,
+    ) -> None:
+        self.join, self.spec, self.then = join, join.spec.checked(), then
+        self._mode, self._lateness = mode, lateness
+        given = state_folder(state, "state").absolute() if state is not None else None
+        if given is None and self.spec.stateful and not on_one_machine(join.spark):
+            raise InputError("state=FOLDER is needed on a cluster: the rows of windows lie in a folder that all executors reach")
+        self._temporary = tempfile.TemporaryDirectory(prefix="cqels-opt-join-") if given is None else None
+        self._given = given is not None
+        folder = Path(self._temporary.name) if self._temporary is not None else given
+        assert folder is not None
+        self.kept = Kept(folder, identity_of(self.spec, lateness))
+        self._trace = TraceFile(Path(trace)) if trace is not None else None
+        self._restore_trace()
+        self._runner = SparkRunner(join.spark)
+        self._planner: JoinPlanner | None = None
+        self._counts: dict[str, Counts] = {}
+        self._versions: dict[str, DataFrame] = {}
+        self._statics: dict[str, DataFrame] = {}
+        self.last: TraceRecord | None = None
+        super().__init__(name, given, limits)
+
+    # ------------------------------------------------------------------ how it does
+    @property
+    def switches(self) -> int:
+        """How often a relation's new rows have changed their plan."""
+        with self._lock:
+            return self._planner.switches if self._planner is not None else 0
+
+    def plans(self) -> dict[str, str]:
+        """The plan of the new rows of each relation over the stream, as of the last micro-batch."""
+        with self._lock:
+            return self._planner.plans() if self._planner is not None else {}
+
+    def statistics(self) -> dict[str, Any]:
+        """Rows, distinct keys and join sizes as of the last micro-batch."""
+        with self._lock:
+            return self._ready(0, self.join.spark).summary()
+
+    def explain(self, format: Format = "text", alternatives: int = 0) -> str:
+        """The plans as of the last micro-batch, with the rows that their operators were estimated to give and gave."""
+        with self._lock:
+            planner = self._ready(0, self.join.spark)
+            if not planner.decisions:
+                planner.choose()
+            return planner.explain(format, alternatives)
+
+    def _repr_html_(self) -> str:
+        with self._lock:
+            plans = self.explain("json")
+            return display.live(self.name, self.last, self.switches, self.kept.state.totals, self.failure, plans)
+
+    # ------------------------------------------------------------------ a batch
+    def _cancel(self) -> None:
+        self._runner.cancel()
+
+    def _batch(self, frame: DataFrame, number: int) -> None:
+        if not self._given and self.spec.stateful and self.kept.state.batch < 0 and number != 0:
+            raise CheckpointError(
+                f"the job continues at batch {number}, but the join has no state of the batches before: give it state=FOLDER"
+            )
+        if self.kept.begin(number):
+            self._planner = None
+            self._restore_trace()
+        clock, session = Clock(), frame.sparkSession
+        self._runner.spark = session
+        self._runner.begin(number)
+        planner = self._ready(number, session, frame)
+        windowed = self.spec.widest > 0
+        before = frontier_of(self.kept.greatest, self._lateness) if windowed else number
+        timed = with_times(frame, self.spec.time, number, before if windowed and self.kept.greatest is not None else None)
+        self.kept.check_columns(frame.schema.simpleString())
+        if self.spec.stateful:
+            path = self.kept.path(number)
+            write_rows(timed, self.kept.folder / path)
+            new = read_rows(session, timed.schema, [self.kept.folder / path])
+        else:
+            new = timed.persist()
+        try:
+            self._joined(frame, new, number, before, planner, clock)
+        finally:
+            if not self.spec.stateful:
+                new.unpersist()
+
+    def _joined(self, frame: DataFrame, new: DataFrame, number: int, before: int, planner: JoinPlanner, clock: Clock) -> None:
+        """Counts the new rows, plans, computes what they add, and commits."""
+        spec, windowed = self.spec, self.spec.widest > 0
+        types = key_types(
+            spec, {r.key: frame.schema for r in spec.streams} | {r.key: self._versions[r.name].schema for r in spec.statics}
+        )
+        counted = stream_counts(new, frame.columns, spec, types, number)
+        clock.lap("ingest")
+        greatest = max(
+            (t for t in (self.kept.greatest, counted.times[1] if counted.times else None) if t is not None), default=None
+        )
+        after = frontier_of(greatest, self._lateness) if windowed else number + 1
+        chunks = self.kept.live(before, spec.widest)
+        planner.advance(counted, before, after)
+        clock.lap("statistics")
+        decisions = planner.choose()
+        clock.lap("optimize")
+        old = read_rows(new.sparkSession, new.schema, [self.kept.folder / c.path for c in chunks]) if chunks else None
+        joined = Joined(spec, self._statics, Windows(new, old, before), frame.columns, self.join.projection)
+        found = Computed.of(joined, decisions, planner.order, planner.without_broadcasts)
+        jobs = self._runner.jobs  # before the function, whose own jobs are the user's
+        try:
+            planner.observe(found.observed)
+            clock.lap("execute")
+            if why := self.limits.broken(rows=found.rows):
+                raise LimitError(why)
+            self.then(found.frame, number)
+        finally:
+            found.frame.unpersist()
+        chunks = self._with_new(number, chunks, counted, new)
+        clock.lap("commit")
+        record = self._record(number, counted, after, planner, clock.done(), jobs, found.fallback)
+        lengths = {"trace": self._trace.put([record])} if self._trace is not None else {}
+        totals = {
+            "batches": 1,
+            "elements": counted.elements,
+            "late": counted.late,
+            "rejected": counted.rejected,
+            "answers": found.rows,
+        }
+        self.kept.commit(number, chunks, greatest, frame.schema.simpleString(), planner, totals, lengths)
+        self.last = record
+        if why := self.limits.broken(bytes=self.kept.bytes if self.limits.bytes is not None else 0):
+            raise LimitError(why)
+
+    def _with_new(self, number: int, chunks: list[SlotFile], counted: Counted, new: DataFrame) -> list[SlotFile]:
+        """The rows that later batches may meet; many small folders become one."""
+        if not self.spec.stateful or counted.times is None:
+            return chunks
+        rows = max(slot.total for slot in counted.slots.values())
+        chunks = [
+            *chunks,
+            SlotFile(ROWS, self.kept.path(number), shape="0", rows=rows, least=counted.times[0], greatest=counted.times[1]),
+        ]
+        while (due := self.kept.due(chunks)) is not None:
+            tier, some = due
+            path = self.kept.path(number, tier)
+            frame = read_rows(new.sparkSession, new.schema, [self.kept.folder / chunk.path for chunk in some])
+            write_rows(frame, self.kept.folder / path, sum(chunk.rows for chunk in some))
+            chunks = [merged(tier, path, some), *(chunk for chunk in chunks if chunk not in some)]
+        return chunks
+
+    def _record(
+        self,
+        number: int,
+        counted: Counted,
+        frontier: int,
+        planner: JoinPlanner,
+        ms: Milliseconds,
+        jobs: int,
+        fallback: str | None,
+    ) -> TraceRecord:
+        windowed = self.spec.widest > 0
+        windows = {r.name: int(planner.statistics.windows[r.name].card()) for r in self.spec.streams}
+        return TraceRecord(
+            number,
+            self.name,
+            counted.times if windowed else None,
+            frontier if windowed and self.kept.greatest is not None else None,
+            counted.elements,
+            counted.late,
+            counted.rejected,
+            windows,
+            planner.deltas(),
+            planner.statistics.epoch,
+            ms,
+            jobs,
+            fallback or planner.fallback,
+        )
+
+    # ------------------------------------------------------------------ static relations
+    def _ready(self, number: int, session: SparkSession, frame: DataFrame | None = None) -> JoinPlanner:
+        """The planner, with the versions that static relations have in this batch."""
+        spec = self.spec
+        if self._planner is not None and frame is None:
+            return self._planner
+        changed = {}
+        for relation in spec.statics:
+            source = self.join.frames[relation.name]
+            version = source(number) if callable(source) else source
+            if version is not self._versions.get(relation.name):
+                changed[relation.name] = version
+        versions = {**self._versions, **changed}
+        schemas = {r.key: versions[r.name].schema for r in spec.statics}
+        if frame is not None:
+            schemas |= {r.key: frame.schema for r in spec.streams}
+        types = key_types(spec, schemas)
+        named = {relation.name: relation for relation in spec.statics}
+        for name, version in changed.items():
+            self._counts[name] = static_counts(version, named[name], spec, types)
+            self._versions[name], self._statics[name] = version, met(version, named[name], spec)
+            if self._planner is not None:
+                self._planner.replace(name, self._counts[name])
+        if self._planner is None:
+            slots = self._runner.parallelism
+            model = SparkCost(known().constants, slots=slots, partitions=shuffle_partitions(session, slots))
+            self._planner = JoinPlanner(spec, {name: self._counts[name] for name in named}, model, self._mode)
+            self.kept.teach(self._planner)
+        return self._planner
+
+    def _restore_trace(self) -> None:
+        if self._trace is not None:
+            self._trace.restore(self.kept.state.lengths.get("trace", 0))
+
+
+__all__ = ["AdaptiveJoin", "JoinRun", "Limits"]

@@ -1,0 +1,25 @@
+"""Where the time of a micro-batch goes."""
+
+from __future__ import annotations
+
+import time
+
+from cqels_opt.trace.records import Milliseconds
+
+
+class Clock:
+    """Milliseconds by phase."""
+
+    def __init__(self) -> None:
+        self.laps: dict[str, float] = {}
+        self.last = time.perf_counter()
+
+    def lap(self, phase: str) -> None:
+        """The phase that ends now."""
+        now = time.perf_counter()
+        self.laps[phase] = round(self.laps.get(phase, 0.0) + 1000 * (now - self.last), 3)
+        self.last = now
+
+    def done(self) -> Milliseconds:
+        """All phases."""
+        return Milliseconds(**self.laps)

@@ -1,0 +1,227 @@
+"""The optimizer of an adaptive join: statistics that follow its windows, a plan for the new rows of each of them, the trace's account."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import combinations
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+
+from cqels_opt.operators.views import BeforeElements
+from cqels_opt.plans import Choice, Optimizer, Plan, Statistics, occurrence_order
+from cqels_opt.plans import explain as explaining
+from cqels_opt.plans.physical import By
+from cqels_opt.plans.spark_cost import SparkCost, Way, spark_ways
+from cqels_opt.relational.counting import Counted
+from cqels_opt.relational.fanouts import KeyCounts
+from cqels_opt.relational.spec import JoinSpec, Relation
+from cqels_opt.stats import BlockStatistics, Occurrence, StaticRelation, load, save, summary
+from cqels_opt.stats.counts import Ints
+from cqels_opt.stats.held import Intervals
+from cqels_opt.trace.records import Delta, Moved, Operator, RunnerUp
+from cqels_opt.windows.intervals import BEFORE_TIME
+
+Format: TypeAlias = Literal["text", "json", "dot"]
+StaticCounts: TypeAlias = Mapping[str, KeyCounts]
+"""Of a static relation, its keys by variable."""
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """A static relation: its rows, and its keys by variable."""
+
+    rows: int
+    keys: StaticCounts
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The plan of one relation's new rows, and what does each of its operators."""
+
+    choice: Choice
+    ways: tuple[Way, ...]
+
+    @property
+    def broadcasts(self) -> bool:
+        """Whether a side of a join is sent to all executors."""
+        return any(way.by is By.BROADCAST for way in self.ways)
+
+
+@dataclass(slots=True)
+class Observed:
+    """The rows that the operators of each relation's plan gave, and what filters were given and kept."""
+
+    operators: dict[str, list[int]] = field(default_factory=dict)
+    filters: list[tuple[str, int, int]] = field(default_factory=list)
+
+
+class JoinPlanner:
+    """Statistics and optimizer of a join. ``statics`` has the counts of its static relations.
+
+    A batch is :meth:`advance`, :meth:`choose`, and :meth:`observe` with what the plans gave.
+    """
+
+    def __init__(
+        self, spec: JoinSpec, statics: Mapping[str, Counts], model: SparkCost, mode: str | Mapping[str, Plan] = "adaptive"
+    ) -> None:
+        self.spec, self.statics, self.model = spec, dict(statics), model
+        self.sources = [relation.name for relation in spec.streams]
+        streams = [Occurrence(r.name, spec.joins_on(r.key), _intervals(r)) for r in spec.streams]
+        self.statistics = BlockStatistics(
+            [*streams, *(self._static(name) for name in statics)], filters=tuple(spec.between), static_joins=self._static_joins()
+        )
+        self.optimizer = Optimizer(spec.graph, self.sources, model, mode, feedback=True)
+        self.order: tuple[str, ...] = tuple(self.sources)
+        self.decisions: dict[str, Decision] = {}
+        self.observed = Observed()
+        self.switches = 0
+
+    def replace(self, name: str, counts: Counts) -> None:
+        """Another version of a static relation from now on."""
+        self.statics[name] = counts
+        self.statistics.replace(self._static(name), self._static_joins())
+
+    # ------------------------------------------------------------------ a batch
+    def advance(self, counted: Counted, before: int, frontier: int) -> None:
+        """A micro-batch has come; what had expired at ``before`` leaves."""
+        self.statistics.advance(counted.slots, before, frontier)
+
+    def choose(self) -> dict[str, Decision]:
+        """The plans of now."""
+        widest = sorted(self.spec.streams, key=lambda relation: -(relation.window or 0))
+        contents: dict[str, float | None] = {r.name: float(self.statistics.windows[r.name].card("old")) for r in widest}
+        self.order = tuple(occurrence_order(contents))
+        views = self._views()
+        choices = self.optimizer.choose(views)
+        self.switches += sum(choice.switched for choice in choices.values())
+        self.decisions = {
+            source: Decision(choice, spark_ways(choice, self.model, self._rows_in(views[source])))
+            for source, choice in choices.items()
+        }
+        self.observed = Observed()
+        return self.decisions
+
+    def without_broadcasts(self) -> dict[str, Decision]:
+        """The same join orders, done otherwise: a side was too large to be sent to all executors."""
+        views, model = self._views(), replace(self.model, broadcasts=False)
+        self.decisions = {
+            source: Decision(d.choice, spark_ways(d.choice, model, self._rows_in(views[source])))
+            for source, d in self.decisions.items()
+        }
+        return self.decisions
+
+    def observe(self, observed: Observed) -> None:
+        """What came out."""
+        self.observed = observed
+        for name, before, after in observed.filters:
+            self.statistics.observe(name, before, after)
+        for source, rows in observed.operators.items():
+            self.optimizer.observe(source, rows)
+
+    # ------------------------------------------------------------------ what it says
+    @property
+    def fallback(self) -> str | None:
+        """Why the optimizer fell back to a greedy order, where it did."""
+        return "more join pairs than the budget; greedy order" if self.optimizer.fallback else None
+
+    def plans(self) -> dict[str, str]:
+        """The plan of each relation's new rows now."""
+        return {source: str(decision.choice.plan) for source, decision in self.decisions.items()}
+
+    def summary(self) -> dict[str, Any]:
+        """The statistics of now."""
+        return dict(summary(self.statistics))
+
+    def deltas(self) -> tuple[Delta, ...]:
+        """The trace's account of the plans."""
+        return tuple(self._delta(source, decision) for source, decision in self.decisions.items())
+
+    def _delta(self, source: str, decision: Decision) -> Delta:
+        choice, counts = decision.choice, self.observed.operators.get(source)
+        operators = tuple(
+            Operator(step.op, step.relation, step.on, rows, counts[i] if counts else None, str(way.by) if way.by else None)
+            for i, (step, rows, way) in enumerate(zip(choice.operators, choice.estimated, decision.ways, strict=True))
+        )
+        other = choice.runner_up
+        runner_up = RunnerUp(str(other.plan), other.cost) if other else None
+        reason = tuple(Moved(r.statistic, r.was, r.now) for r in choice.reason)
+        return Delta(source, str(choice.plan), choice.cost, runner_up, choice.switched, reason, operators)
+
+    def explain(self, format: Format = "text", alternatives: int = 0) -> str:
+        """The plans as of the last choice, with the rows that their operators were estimated to give and gave."""
+        choices = {source: decision.choice for source, decision in self.decisions.items()}
+        if format == "dot":
+            return explaining.dot(choices)
+        retained = {s: self.optimizer.alternatives(s, alternatives) for s in choices} if alternatives else None
+        hinges = {source: self.optimizer.validity(source) for source in choices}
+        described = explaining.deltas(choices, self.observed.operators, retained, hinges)
+        for delta in described:
+            for operator, way in zip(delta["operators"], self.decisions[delta["source"]].ways, strict=True):
+                operator |= {"by": str(way.by)} if way.by else {}
+        if format == "json":
+            return json.dumps({"deltas": described}, indent=2, ensure_ascii=False)
+        return explaining.text(described, self.model, self.statistics.epoch)
+
+    # ------------------------------------------------------------------ a restart
+    def state(self) -> tuple[dict[str, Any], bytes]:
+        """What a restart has to know: the optimizer's, as JSON, and the statistics."""
+        return {"optimizer": self.optimizer.state(), "switches": self.switches}, save(self.statistics)
+
+    def resume(self, state: Mapping[str, Any], statistics: bytes) -> None:
+        """Goes on from there. ValueError where it is of another join."""
+        load(statistics, self.statistics)
+        for name in self.statics:  # which may be another version by now
+            self.statistics.replace(self._static(name), self._static_joins())
+        self.optimizer.resume(state["optimizer"])
+        self.switches = int(state["switches"])
+
+    # ------------------------------------------------------------------ inside
+    def _views(self) -> dict[str, Statistics]:
+        views: dict[str, Statistics] = {s: self.statistics.for_source(s, self.order) for s in self.sources}
+        if not self.statistics.epoch:
+            views = {s: BeforeElements(view, frozenset(self.sources)) for s, view in views.items()}
+        return views
+
+    def _rows_in(self, view: Statistics) -> Callable[[str], float]:
+        assumed = self.optimizer.leaves.assumptions
+
+        def rows(name: str) -> float:
+            known = view.cardinality(name)
+            return known if known is not None else assumed.dynamic if name in self.sources else assumed.static
+
+        return rows
+
+    def _static(self, name: str) -> StaticRelation:
+        counts = self.statics[name]
+        return StaticRelation(
+            name,
+            tuple(counts.keys),
+            counts.rows,
+            {variable: round(keys.distinct) for variable, keys in counts.keys.items()},
+            {variable: keys.fanout for variable, keys in counts.keys.items()},
+        )
+
+    def _static_joins(self) -> dict[tuple[str, str, str], float]:
+        return {
+            (left, right, variable): self.statics[left].keys[variable].join_size(self.statics[right].keys[variable])
+            for left, right in combinations(self.statics, 2)
+            for variable in self.statics[left].keys
+            if variable in self.statics[right].keys
+        }
+
+
+def _intervals(relation: Relation) -> Intervals:
+    width = relation.window or 1  # of the micro-batch alone: its number is the time
+
+    def intervals(times: Ints) -> tuple[Ints, Ints]:
+        return times, np.asarray(times, np.int64) + width
+
+    return intervals
+
+
+def frontier_of(greatest: int | None, lateness: int) -> int:
+    """Up to where rows of the stream may still come: what ends before has nothing to meet."""
+    return int(BEFORE_TIME) if greatest is None else greatest - lateness

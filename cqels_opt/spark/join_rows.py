@@ -1,0 +1,225 @@
+"""The rows that a micro-batch adds to an adaptive join: chosen plans as Spark's joins, in their order, with hints."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from pathlib import Path
+
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark import StorageLevel
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as f
+from pyspark.sql.types import StructType
+
+from cqels_opt.plans import Plan, Probe, Scan
+from cqels_opt.plans.physical import By
+from cqels_opt.plans.spark_cost import Way
+from cqels_opt.relational.planner import Decision, Observed
+from cqels_opt.relational.spec import TIME, JoinSpec, Relation
+from cqels_opt.spark.join_inputs import AT, met, quoted
+
+ROWS_A_FILE = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Windows:
+    """The rows of a stream in a batch, with their times: new ones, and old ones of which those live that end after the frontier."""
+
+    new: DataFrame
+    old: DataFrame | None = None
+    frontier: int | None = None
+
+    def rows(self, relation: Relation, spec: JoinSpec, new: bool, old: bool) -> DataFrame:
+        """Those of a relation that are asked for, under its name."""
+        parts = [self.new if relation.window is None else self.new.where(f.col(AT).isNotNull())] if new else []
+        if old and self.old is not None and self.frontier is not None:
+            parts.append(self.old.where(f.col(AT) > self.frontier - (relation.window or 0)))
+        return met(reduce(DataFrame.unionByName, parts), relation, spec)
+
+
+@dataclass(slots=True)
+class _Counters:
+    """The names of the metrics that count what each operator of each relation's plan puts out, and what filters were given."""
+
+    operators: dict[str, list[str]] = field(default_factory=dict)
+    filters: list[tuple[str, str, str]] = field(default_factory=list)
+
+
+class Joined:
+    """The rows that a batch adds to a join: for each relation over the stream the plan of its new rows (the delta rule, DESIGN §3)."""
+
+    def __init__(
+        self,
+        spec: JoinSpec,
+        statics: Mapping[str, DataFrame],
+        windows: Windows,
+        columns: Sequence[str],
+        projection: Sequence[str],
+    ) -> None:
+        """``columns`` are those of the stream, ``projection`` what is put out (empty: a struct a relation, and the event time)."""
+        self.spec, self.statics, self.windows = spec, statics, windows
+        self.columns, self.projection = columns, projection
+        self.named = {relation.name: relation for relation in spec.relations}
+        self.counters = _Counters()
+
+    def rows(self, decisions: Mapping[str, Decision], order: Sequence[str]) -> DataFrame:
+        """The union of the terms. One that would meet the old rows of another relation is left out where there are none."""
+        self.counters = _Counters()
+        places = [i for i, _ in enumerate(order) if self.windows.old is not None or i == len(order) - 1]
+        terms = [_Term(self, place, order).run(decisions[order[place]]) for place in places]
+        return reduce(DataFrame.unionAll, (self._put_out(term) for term in terms))
+
+    def observed(self, frame: DataFrame) -> Observed:
+        """What the operators gave when a DataFrame of these rows was computed."""
+        seen = frame._jdf.queryExecution().observedMetrics()
+        rows = {name: int(seen.apply(name).getLong(0)) for names in self._names() for name in names if seen.contains(name)}
+        found = Observed(
+            {s: [rows[name] for name in names] for s, names in self.counters.operators.items() if {*names} <= {*rows}}
+        )
+        found.filters = [(name, rows[a], rows[b]) for name, a, b in self.counters.filters if a in rows and b in rows]
+        return found
+
+    def _names(self) -> Iterator[Sequence[str]]:
+        yield from self.counters.operators.values()
+        yield from ((before, after) for _, before, after in self.counters.filters)
+
+    def _put_out(self, rows: DataFrame) -> DataFrame:
+        streams = [f"{quoted(r.name)}.{AT}" for r in self.spec.streams if r.time is not None]  # all of them, or none
+        at = [f.timestamp_millis(f.greatest(*streams) if len(streams) > 1 else f.col(streams[0])).alias(TIME)] if streams else []
+        if self.projection:
+            return rows.select(*(at[0] if at and text == TIME else f.expr(text) for text in self.projection))
+        structs = []
+        for relation in self.spec.relations:
+            names = self.statics[relation.name].columns if relation.static else self.columns
+            fields = (f.col(f"{quoted(relation.name)}.{quoted(name)}") for name in names)
+            structs.append(f.struct(*fields).alias(relation.name))
+        return rows.select(*at, *structs)
+
+
+class _Term:
+    """One term of the delta rule: the new rows of a relation with all of those before it in the order, and the old rows of those after."""
+
+    def __init__(self, joined: Joined, place: int, order: Sequence[str]) -> None:
+        self.joined, self.place, self.source, self.before = joined, place, order[place], set(order[:place])
+        self.operators: list[str] = []
+        self.ways: Sequence[Way] = ()
+        self.due: Sequence[Sequence[str]] = ()
+
+    def run(self, decision: Decision) -> DataFrame:
+        """Its rows."""
+        self.ways, self.due = decision.ways, decision.choice.filters
+        rows, _ = self._side(decision.choice.plan)
+        self.joined.counters.operators[self.source] = self.operators
+        return rows
+
+    def _side(self, plan: Plan) -> tuple[DataFrame, list[Relation]]:
+        """The rows of a part of the plan, and the relations in it. Operators are numbered in the order in which they run."""
+        named = self.joined.named
+        if isinstance(plan, Scan):
+            relation = named[plan.relation]
+            return self._put_out(self._relation(relation)), [relation]
+        left, before = self._side(plan.input)
+        if isinstance(plan, Probe):
+            added = [named[plan.relation]]
+            right = self._relation(added[0])
+        else:
+            right, added = self._side(plan.build)
+        return self._put_out(self._join(left, right, plan.on, before, added)), [*before, *added]
+
+    def _relation(self, relation: Relation) -> DataFrame:
+        joined = self.joined
+        if relation.static:
+            return joined.statics[relation.name]
+        new = relation.name == self.source or relation.name in self.before
+        return joined.windows.rows(relation, joined.spec, new=new, old=relation.name != self.source)
+
+    def _join(
+        self, left: DataFrame, right: DataFrame, on: Sequence[str], before: Sequence[Relation], added: Sequence[Relation]
+    ) -> DataFrame:
+        keys = [relation.key for relation in before], [relation.key for relation in added]
+        conditions = [self.joined.spec.equality(variable, *keys) for variable in on]
+        for one in (r for r in before if r.window is not None):
+            for other in (r for r in added if r.window is not None):
+                a, b = (f"{quoted(r.name)}.{AT}" for r in (one, other))
+                conditions += [f"{a} < {b} + {other.window}", f"{b} < {a} + {one.window}"]
+        way = self.ways[len(self.operators)]
+        if not on:
+            right = right.hint("shuffle_replicate_nl")
+        elif way.by is By.SORT_MERGE:
+            right = right.hint("merge")
+        else:
+            hint = "broadcast" if way.by is By.BROADCAST else "shuffle_hash"
+            left, right = (left.hint(hint), right) if way.left_is_smaller else (left, right.hint(hint))
+        return left.join(right, f.expr(" AND ".join(conditions)) if conditions else None, "inner")
+
+    def _put_out(self, rows: DataFrame) -> DataFrame:
+        name = f"{self.place}:{len(self.operators)}"
+        spec = self.joined.spec
+        last = f"{name}:joined"
+        due = self.due[len(self.operators)]
+        if due:
+            rows = rows.observe(last, _counted())
+        for number, condition in enumerate(due):
+            this = f"{name}:f{number}"
+            rows = rows.where(f.expr(spec.between[condition])).observe(this, _counted())
+            self.joined.counters.filters.append((condition, last, this))
+            last = this
+        self.operators.append(name)
+        return rows.observe(name, _counted())
+
+
+def _counted() -> Column:
+    """What a metric counts."""
+    return f.count(f.lit(1)).alias("rows")
+
+
+@dataclass(frozen=True, slots=True)
+class Computed:
+    """The rows of a batch, kept in Spark's memory or on its disks until they are let go; how many; and what operators gave."""
+
+    frame: DataFrame
+    rows: int
+    observed: Observed
+    fallback: str | None = None
+
+    @classmethod
+    def of(
+        cls,
+        joined: Joined,
+        decisions: Mapping[str, Decision],
+        order: Sequence[str],
+        otherwise: Callable[[], Mapping[str, Decision]],
+    ) -> Computed:
+        """Computes them once. Where that fails and a side of a join was broadcast, it is done again as ``otherwise`` says, without."""
+        try:
+            return cls._once(joined, decisions, order)
+        except (PySparkException, Py4JError) as error:
+            if not any(decision.broadcasts for decision in decisions.values()):
+                raise
+            why = f"done again without broadcasts: {str(error).splitlines()[0][:200]}"
+        return replace(cls._once(joined, otherwise(), order), fallback=why)
+
+    @classmethod
+    def _once(cls, joined: Joined, decisions: Mapping[str, Decision], order: Sequence[str]) -> Computed:
+        frame = joined.rows(decisions, order).persist(StorageLevel.MEMORY_AND_DISK)
+        counting = frame.groupBy().count()
+        try:
+            rows = int(counting.collect()[0][0])
+        except BaseException:
+            frame.unpersist()
+            raise
+        return cls(frame, rows, joined.observed(counting))
+
+
+def read_rows(session: SparkSession, schema: StructType, paths: Sequence[Path]) -> DataFrame:
+    """Rows of a stream that were written; the schema is known, so nothing is read for it."""
+    return session.read.schema(schema).parquet(*(path.absolute().as_uri() for path in paths))
+
+
+def write_rows(frame: DataFrame, path: Path, rows: int | None = None) -> None:
+    """Writes rows of a stream, over what a batch that runs again wrote; ``rows`` decides in how many files, else each task writes one."""
+    frame = frame if rows is None else frame.coalesce(rows // ROWS_A_FILE + 1)
+    frame.write.mode("overwrite").parquet(path.absolute().as_uri())

@@ -1,0 +1,107 @@
+"""Plans and the live state of a run as HTML for a notebook: no script, nothing loaded, all text escaped."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from html import escape
+from typing import Any
+
+from cqels_opt.plans.explain import q_error
+from cqels_opt.trace.figures import clock, duration, figure
+from cqels_opt.trace.records import Delta, TraceRecord
+
+ALTERNATIVES = 3
+"""Retained plans that a notebook shows of each delta source."""
+
+_CELL = "text-align:left;padding:.15em .8em .15em 0;vertical-align:top"
+_NUMBER = "text-align:right;padding:.15em .8em .15em 0;font-variant-numeric:tabular-nums"
+_BAD = 10.0
+"""An estimate that is off by more than this factor is marked."""
+
+
+def plans(title: str, explained: str) -> str:
+    """The plans of ``explain(format="json")``: each with its operators, estimated next to observed rows, and what else was retained."""
+    found = json.loads(explained)
+    body = "".join(_delta(delta) for delta in found["deltas"]) or "<p>Nothing is joined.</p>"
+    return _block(title, body)
+
+
+def live(
+    title: str, last: TraceRecord | None, switches: int, totals: Mapping[str, int], failure: object = None, explained: str = ""
+) -> str:
+    """Where a run stands: its totals, its last micro-batch, and the plans of now."""
+    told = [f"{totals.get(name, 0):,} {name}" for name in ("batches", "elements", "answers")]
+    told += [f"{totals[name]:,} {name}" for name in ("late", "rejected") if totals.get(name)]
+    parts = [f"<p>{', '.join(told)}; {switches:,} plan switches.</p>"]
+    if failure is not None:
+        parts.append(f'<p style="color:#b00"><b>Over:</b> {escape(str(failure))}</p>')
+    if last is None:
+        parts.append("<p>No micro-batch has been done yet.</p>")
+    else:
+        parts.append(_last(last))
+    if explained:
+        parts += (_delta(delta) for delta in json.loads(explained)["deltas"])
+    return _block(title, "".join(parts))
+
+
+def _last(record: TraceRecord) -> str:
+    phases = ", ".join(f"{phase} {duration(ms)}" for phase, ms in record.ms.to_json().items())
+    windows = ", ".join(f"{escape(name)} {rows:,}" for name, rows in record.windows.items())
+    lines = [
+        f"batch {record.batch}: {record.elements:,} elements in {duration(record.ms.total)} ({phases}); {record.jobs} Spark jobs",
+        f"answers are final up to {clock(record.frontier)}" if record.frontier is not None else "",
+        f"windows: {windows}" if windows else "",
+        f"optimizer: {escape(record.fallback)}" if record.fallback else "",
+    ]
+    switched = [_switched(delta) for delta in record.switches]
+    return "<p>" + "<br>".join(line for line in (*lines, *switched) if line) + "</p>"
+
+
+def _switched(delta: Delta) -> str:
+    moved = delta.reason[0] if delta.reason else None
+    why = f", as {escape(moved.statistic)} went from {figure(moved.was)} to {figure(moved.now)}" if moved else ""
+    return f"{escape(delta.source)} took another plan{why}"
+
+
+def _delta(delta: Mapping[str, Any]) -> str:
+    where = f" where {escape(str(delta['part']))}" if "part" in delta else ""
+    heads = [("operator", _CELL), ("relation", _CELL), ("on", _CELL)]
+    heads += [(name, _NUMBER) for name in ("estimated", "observed", "q-error")]
+    rows = "".join(_operator(step) for step in delta["operators"])
+    head = "".join(f'<th style="{style}">{name}</th>' for name, style in heads)
+    return (
+        f"<p style='margin-bottom:.2em'>new rows of <b>{escape(delta['source'])}</b>{where}: <code>{escape(delta['plan'])}</code>"
+        f"{_cost(delta['cost'])}</p><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>{_others(delta)}"
+    )
+
+
+def _operator(step: Mapping[str, Any]) -> str:
+    estimated, observed = step["estimated"], step["observed"]
+    error = None if observed is None or estimated is None else q_error(estimated, observed)
+    mark = ";color:#b60;font-weight:bold" if error is not None and error > _BAD else ""
+    on = " ".join("?" + variable for variable in step["on"])
+    cells = [(escape(text), _CELL) for text in (step.get("by") or step["op"], step["relation"], on)]
+    cells += [
+        (figure(estimated), _NUMBER),
+        (figure(observed), _NUMBER),
+        ("-" if error is None else f"{error:.2f}", _NUMBER + mark),
+    ]
+    return "<tr>" + "".join(f'<td style="{style}">{text}</td>' for text, style in cells) + "</tr>"
+
+
+def _others(delta: Mapping[str, Any]) -> str:
+    others: Sequence[Mapping[str, Any]] = delta.get("alternatives") or ([delta["runner_up"]] if delta.get("runner_up") else [])
+    listed = "".join(f"<li><code>{escape(other['plan'])}</code>{_cost(other['cost'])}</li>" for other in others)
+    if not listed:
+        return ""
+    retained = f"{delta['retained']:,} alternatives retained" if "retained" in delta else "other plans"
+    return f"<details><summary>{retained}</summary><ol>{listed}</ol></details>"
+
+
+def _cost(cost: float | None) -> str:
+    return "" if cost is None else f", cost {cost:.3g}"
+
+
+def _block(title: str, body: str) -> str:
+    return f'<div class="cqels-opt"><p><b>{escape(title)}</b></p>{body}</div>'

@@ -1,0 +1,241 @@
+"""The optimizer of an adaptive join without Spark: plans that follow the data, restarts, versions, windows."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cqels_opt.errors import CheckpointError
+from cqels_opt.plans.spark_cost import SparkCost
+from cqels_opt.relational.counting import Counted
+from cqels_opt.relational.fanouts import KeyCounts
+from cqels_opt.relational.kept import MERGED, Kept, identity_of, merged
+from cqels_opt.relational.planner import Counts, JoinPlanner, Observed, frontier_of
+from cqels_opt.relational.spec import JoinSpec, Relation
+from cqels_opt.stats import slot_counts, tally
+from cqels_opt.windows.slots import SlotFile
+
+MODEL = SparkCost(slots=2, partitions=2)
+STAR = (
+    JoinSpec()
+    .relation(Relation("views", False))
+    .relation(Relation("follows", True))
+    .relation(Relation("offers", True))
+    .on("views.who = follows.who AND views.item = offers.item")
+)
+
+
+def static(fanouts: dict[int, int], variable: str) -> Counts:
+    """A relation with so many rows of each key."""
+    keys = np.array(sorted(fanouts), np.int64)
+    counts = np.array([fanouts[k] for k in keys.tolist()], np.int64)
+    return Counts(int(counts.sum()), {variable: KeyCounts(int(counts.sum()), len(keys), tally(keys, counts))})
+
+
+FOLLOWS = static({1: 200_000, 2: 1, 3: 1}, "who")
+OFFERS = static({1: 200_000, 2: 1, 3: 1}, "item")
+STATICS = {"follows": FOLLOWS, "offers": OFFERS}
+
+
+def batch(number: int, who: int, item: int, rows: int = 500) -> Counted:
+    columns = {"who": np.full(rows, who), "item": np.full(rows, item)}
+    return Counted(rows, slots={"views": slot_counts(number, np.full(rows, number), columns)})
+
+
+def step(planner: JoinPlanner, number: int, counted: Counted) -> str:
+    planner.advance(counted, number, number + 1)
+    planner.choose()
+    return planner.plans()["views"]
+
+
+FIRST_OFFERS, FIRST_FOLLOWS = "views » offers[?item] » follows[?who]", "views » follows[?who] » offers[?item]"
+
+
+def test_the_order_follows_the_keys_of_each_batch() -> None:
+    planner = JoinPlanner(STAR, STATICS, MODEL)
+    famous, hot = {"who": 1, "item": 2}, {"who": 2, "item": 1}
+    assert [step(planner, n, batch(n, **keys)) for n, keys in enumerate([famous, famous, hot, famous])] == [
+        FIRST_OFFERS,
+        FIRST_OFFERS,
+        FIRST_FOLLOWS,
+        FIRST_OFFERS,
+    ]
+    assert planner.switches == 2
+    (delta,) = planner.deltas()
+    assert delta.switched
+    assert any("join_size" in moved.statistic for moved in delta.reason)
+    assert {operator.by for operator in delta.operators[1:]} <= {"broadcast", "shuffle hash", "sort merge"}
+
+
+def test_rows_of_a_micro_batch_alone_are_gone_with_the_next() -> None:
+    planner = JoinPlanner(STAR, STATICS, MODEL)
+    step(planner, 0, batch(0, 1, 2, rows=70))
+    step(planner, 1, batch(1, 1, 2, rows=30))
+    assert planner.statistics.windows["views"].card() == 30
+
+
+def test_a_batch_that_comes_again_changes_nothing() -> None:
+    planner = JoinPlanner(STAR, STATICS, MODEL)
+    step(planner, 0, batch(0, 1, 2))
+    before = planner.summary()
+    assert step(planner, 0, batch(0, 1, 2)) == FIRST_OFFERS
+    assert planner.summary() == before
+
+
+def test_another_version_of_a_static_relation() -> None:
+    planner = JoinPlanner(STAR, STATICS, MODEL)
+    assert step(planner, 0, batch(0, 1, 2)) == FIRST_OFFERS
+    planner.replace("follows", static({2: 1, 3: 1}, "who"))
+    planner.replace("offers", static({2: 200_000}, "item"))
+    assert step(planner, 1, batch(1, 2, 2)) == FIRST_FOLLOWS
+    assert planner.summary()["relations"]["offers"]["rows"] == 200_000
+
+
+def test_a_static_plan_is_kept() -> None:
+    planner = JoinPlanner(STAR, STATICS, MODEL, "static")
+    assert step(planner, 0, batch(0, 1, 2)) == FIRST_OFFERS
+    assert step(planner, 1, batch(1, 2, 1)) == FIRST_OFFERS
+    assert planner.switches == 0
+
+
+def test_a_restart_knows_what_was_known() -> None:
+    planner = JoinPlanner(STAR, STATICS, MODEL)
+    step(planner, 0, batch(0, 1, 2))
+    planner.observe(Observed({"views": [500, 500, 100_000_000]}))
+    learnt, statistics = planner.state()
+    again = JoinPlanner(STAR, STATICS, MODEL)
+    again.resume(json.loads(json.dumps(learnt)), statistics)
+    assert again.summary() == planner.summary()
+    assert step(again, 1, batch(1, 2, 1)) == step(planner, 1, batch(1, 2, 1)) == FIRST_FOLLOWS
+    assert again.deltas() == planner.deltas()
+    assert again.switches == planner.switches == 1
+
+
+def test_observed_rows_stand_beside_the_estimates() -> None:
+    planner = JoinPlanner(STAR, STATICS, MODEL)
+    step(planner, 0, batch(0, 2, 2))
+    planner.observe(Observed({"views": [500, 500, 499]}))
+    (delta,) = planner.deltas()
+    assert [operator.observed for operator in delta.operators] == [500, 500, 499]
+    described = json.loads(planner.explain("json"))["deltas"][0]
+    assert [step["observed"] for step in described["operators"]] == [500, 500, 499]
+    assert described["operators"][1]["by"] in ("broadcast", "shuffle hash", "sort merge")
+    assert "cost model spark" in planner.explain()
+
+
+def test_before_any_rows_nothing_of_the_stream_is_known() -> None:
+    planner = JoinPlanner(STAR, STATICS, MODEL)
+    planner.choose()
+    assert "assumed: cardinality(views)" in planner.explain()
+
+
+# ------------------------------------------------------------------ windows
+PAIRS = (
+    JoinSpec()
+    .relation(Relation("now", False, 1, "t"))
+    .relation(Relation("before", False, 100, "t"))
+    .on("now.place = before.place")
+    .where("now.who < before.who")
+)
+
+
+def window_batch(number: int, times: list[int]) -> Counted:
+    columns = {"place": np.zeros(len(times), np.int64)}
+    slots = {name: slot_counts(number, np.array(times), columns) for name in ("now", "before")}
+    return Counted(len(times), slots=slots)
+
+
+def test_windows_forget_what_has_ended() -> None:
+    planner = JoinPlanner(PAIRS, {}, MODEL)
+    assert planner.sources == ["now", "before"]
+    greatest, cards = None, []
+    for number, times in enumerate(([0, 50], [90, 120], [230], [231])):
+        before = frontier_of(greatest, 0)
+        greatest = max(times)
+        planner.advance(window_batch(number, times), before, frontier_of(greatest, 0))
+        planner.choose()
+        cards.append(int(planner.statistics.windows["before"].card()))
+    assert cards == [2, 4, 4, 2]  # at 120 the row of 0 has ended, at 230 those of 50, 90 and 120
+    assert planner.order[0] == "before"
+    planner.observe(Observed(filters=[(PAIRS.graph.filters[0].name, 8, 2)]))
+    assert planner.summary()["filters"][PAIRS.graph.filters[0].name]["kept"] == 0.25
+
+
+# ------------------------------------------------------------------ what is kept
+def commit(kept: Kept, number: int, chunks: list[SlotFile], planner: JoinPlanner) -> None:
+    for chunk in chunks:
+        (kept.folder / chunk.path).mkdir(exist_ok=True)
+    kept.commit(number, chunks, number, "schema", planner, {"batches": 1}, {"trace": 10 * number})
+
+
+def test_the_state_goes_on_and_back(tmp_path: Path) -> None:
+    identity, planner = identity_of(STAR, 0), JoinPlanner(STAR, STATICS, MODEL)
+    kept = Kept(tmp_path, identity)
+    for number in range(6):
+        step(planner, number, batch(number, 1, 2))
+        commit(kept, number, [SlotFile("rows", kept.path(number), shape="0", rows=1, greatest=number)], planner)
+    assert sorted(path.name for path in (tmp_path / "rows").iterdir()) == [f"{n:012d}" for n in (3, 4, 5)]
+    again = Kept(tmp_path, identity)
+    assert (again.state.batch, again.greatest, again.state.totals) == (5, 5, {"batches": 6})
+    other = JoinPlanner(STAR, STATICS, MODEL)
+    again.teach(other)
+    assert other.summary() == planner.summary()
+    assert not again.begin(6)
+    assert again.begin(5)
+    assert (again.state.batch, again.state.lengths) == (4, {"trace": 40})
+    with pytest.raises(CheckpointError, match="the job goes back to batch 2, but the state of before is kept no longer"):
+        again.begin(2)
+    assert again.begin(0)
+    assert again.state.batch == -1
+
+
+def test_the_first_batch_may_come_again_whatever_its_number(tmp_path: Path) -> None:
+    kept, planner = Kept(tmp_path, identity_of(STAR, 0)), JoinPlanner(STAR, STATICS, MODEL)
+    for number in (7, 8, 9):
+        step(planner, number, batch(number, 1, 2))
+        commit(kept, number, [], planner)
+    assert kept.begin(7)
+    assert kept.state.batch == -1
+
+
+def test_the_state_is_of_one_join(tmp_path: Path) -> None:
+    Kept(tmp_path, identity_of(STAR, 0))
+    with pytest.raises(CheckpointError, match="the checkpoint belongs to another run"):
+        Kept(tmp_path, identity_of(STAR.where("offers.price > 3"), 0))
+    with pytest.raises(CheckpointError, match="its lateness differs"):
+        Kept(tmp_path, identity_of(STAR, 5))
+
+
+def test_other_columns_do_not_go_with_rows_that_are_kept(tmp_path: Path) -> None:
+    kept, planner = Kept(tmp_path, identity_of(PAIRS, 0)), JoinPlanner(PAIRS, {}, MODEL)
+    planner.choose()
+    kept.check_columns("schema")
+    commit(kept, 0, [SlotFile("rows", kept.path(0), shape="0", rows=1, greatest=5)], planner)
+    kept.check_columns("schema")
+    with pytest.raises(CheckpointError, match="the columns of the stream, another, differ from those of its kept rows, schema"):
+        kept.check_columns("another")
+
+
+def test_rows_live_as_long_as_a_window_may_meet_them(tmp_path: Path) -> None:
+    kept, planner = Kept(tmp_path, identity_of(PAIRS, 0)), JoinPlanner(PAIRS, {}, MODEL)
+    planner.choose()
+    chunks = [SlotFile("rows", kept.path(n), shape="0", rows=1, least=n, greatest=n) for n in range(MERGED)]
+    commit(kept, MERGED, chunks, planner)
+    assert [chunk.greatest for chunk in kept.live(105, 100)] == list(range(6, MERGED))
+    assert kept.due(chunks[1:]) is None
+    tier, some = kept.due(chunks) or (0, [])
+    assert (tier, some) == (1, chunks)
+    whole = merged(tier, kept.path(20, tier), some)
+    assert (whole.rows, whole.least, whole.greatest, whole.shape) == (MERGED, 0, MERGED - 1, "1")
+
+
+def test_damaged_knowledge_is_named(tmp_path: Path) -> None:
+    kept, planner = Kept(tmp_path, identity_of(STAR, 0)), JoinPlanner(STAR, STATICS, MODEL)
+    step(planner, 0, batch(0, 1, 2))
+    commit(kept, 0, [], planner)
+    (tmp_path / kept.state.knowledge).write_bytes(b"no archive")
+    with pytest.raises(CheckpointError, match="the state is damaged"):
+        kept.teach(JoinPlanner(STAR, STATICS, MODEL))

@@ -1,0 +1,84 @@
+"""What is joined: variables from equalities, the query graph, and what does not fit together."""
+
+from __future__ import annotations
+
+import pytest
+
+from cqels_opt.errors import InputError
+from cqels_opt.relational.spec import NOW, JoinSpec, Relation, window_of
+
+
+def joined(*names: str, stream: str = "s") -> JoinSpec:
+    """A stream and static relations."""
+    spec = JoinSpec().relation(Relation(stream, False))
+    for name in names:
+        spec = spec.relation(Relation(name, True))
+    return spec
+
+
+def test_columns_that_are_equal_are_one_variable() -> None:
+    spec = joined("a", "b").on("s.x = a.k").on("a.k = b.k AND s.y = b.y")
+    assert {name: sorted(columns) for name, columns in spec.variables.items()} == {"x": ["a", "b", "s"], "y": ["b", "s"]}
+    assert spec.equality("x", ["a"], ["b"]) == "`a`.`k` = `b`.`k`"
+    assert {r.name: r.variables for r in spec.graph.relations} == {"s": {"x", "y"}, "a": {"x"}, "b": {"x", "y"}}
+
+
+def test_variables_of_one_name_are_told_apart() -> None:
+    spec = joined("a", "b").on("s.k = a.k AND a.x = b.x").on("a.k.k = b.k")
+    assert sorted(spec.variables) == ["k", "k_k", "x"]
+    two = joined("a", "b").on("a.k = b.k").on("s.j = a.j").on("s.k = b.l")
+    assert sorted(two.variables) == ["j", "k", "k_2"]
+
+
+def test_two_columns_of_a_relation_in_one_variable_are_a_filter_of_it() -> None:
+    spec = joined("a").on("s.x = a.k AND s.y = a.k")
+    assert list(spec.variables) == ["x"]
+    assert spec.own_filters("s") == ("`s`.`x` = `s`.`y`",)
+    assert spec.own_filters("a") == ()
+
+
+def test_filters_stand_with_the_relations_that_they_read() -> None:
+    spec = joined("a", "b").on("s.x = a.x AND a.y = b.y").where("a.n > 3 AND s.m < b.m").where("s.m < b.m")
+    assert spec.own_filters("a") == ("a.n > 3",)
+    (condition,) = spec.graph.filters
+    assert spec.between == {condition.name: "s.m < b.m"}
+    covers = {name: spec.graph.covered_filters(1 << spec.graph.index[name]) for name in ("s", "a", "b")}
+    assert covers == {"s": 0, "a": 0, "b": 0}
+    assert spec.graph.covered_filters(spec.graph.everything) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "milliseconds"), [(None, None), ("now", NOW), ("30s", 30_000), ("1 hour", 3_600_000), ("PT5S", 5_000)]
+)
+def test_windows(text: str | None, milliseconds: int | None) -> None:
+    assert window_of(text) == milliseconds
+
+
+@pytest.mark.parametrize("text", ["30", "30 lightyears", "0s", ""])
+def test_what_is_no_window(text: str) -> None:
+    with pytest.raises(InputError, match="window="):
+        window_of(text)
+
+
+def test_what_does_not_fit_together() -> None:
+    spec = joined("a")
+    with pytest.raises(InputError, match="there is a relation of this name already"):
+        spec.relation(Relation("A", True))
+    with pytest.raises(InputError, match="a name is a letter"):
+        spec.relation(Relation("my table", True))
+    with pytest.raises(InputError, match="use another name"):
+        spec.relation(Relation("time", True))
+    with pytest.raises(InputError, match="there is no relation c; there are s, a"):
+        spec.on("s.x = c.x")
+    with pytest.raises(InputError, match="there is no relation c"):
+        spec.where("c.x = 1")
+    with pytest.raises(InputError, match="none of the relations is over the stream"):
+        JoinSpec().relation(Relation("a", True)).checked()
+    with pytest.raises(InputError, match=r"relation\('s'\) needs a window, as w has one"):
+        spec.relation(Relation("w", False, 1000, "t")).checked()
+    with pytest.raises(InputError, match="all windows over a stream read one column of times"):
+        JoinSpec().relation(Relation("v", False, 1, "t")).relation(Relation("w", False, 1, "u")).checked()
+
+
+def test_what_is_joined_by_nothing_is_a_product() -> None:
+    assert joined("a", "b").on("s.x = a.x").unjoined() == ("b",)

@@ -1,0 +1,271 @@
+"""AdaptiveJoin through Spark: its answers are those of the plain join, however the rows are cut, whatever joins them, after restarts."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from difflib import unified_diff
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyspark.errors import PySparkException
+
+import cqels_opt as cq
+from cqels_opt.errors import CheckpointError, InputError
+from cqels_opt.plans.physical import By
+from cqels_opt.plans.spark_cost import SparkCost
+from cqels_opt.spark.join_rows import Computed
+from cqels_opt.trace.records import read_trace
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+Row = tuple[int, str, int]  # of the stream: who, loc, t
+STREAM = "who int, loc string, t long"
+PLACES = [("a", "Hall"), ("b", "Lab"), ("b", "Laboratory"), ("d", "Roof"), (None, "nowhere")]
+KNOWS = [(1, 2, 3), (1, 3, 1), (2, 3, 9), (3, 1, 9), (4, 4, 9)]
+
+
+def rows_of(seed: int, count: int = 60) -> list[Row]:
+    """Times in order, with gaps and repetitions; some places are not known, some are absent."""
+    some, t, found = random.Random(seed), 0, []
+    for _ in range(count):
+        t += some.choice([0, 0, 1, 3, 8])
+        found.append((some.randrange(1, 5), some.choice(["a", "b", "c", None]), t))
+    return found  # type: ignore[return-value]
+
+
+def cut(rows: Sequence[Row], seed: int) -> Iterator[list[Row]]:
+    """Into micro-batches, some of them empty."""
+    some, at = random.Random(seed), 0
+    while at < len(rows):
+        size = some.choice([0, 7, 19, 31])
+        yield list(rows[at : at + size])
+        at += size
+
+
+class Collected:
+    """A sink that keeps what it was given by batch; a batch that comes again replaces itself."""
+
+    def __init__(self) -> None:
+        self.batches: dict[int, list[tuple[Any, ...]]] = {}
+
+    def __call__(self, frame: DataFrame, number: int) -> None:
+        self.batches[number] = [tuple(row) for row in frame.collect()]
+        assert frame.count() == len(self.batches[number])
+
+    @property
+    def rows(self) -> Counter[tuple[Any, ...]]:
+        return Counter(row for rows in self.batches.values() for row in rows)
+
+
+@pytest.fixture(scope="module")
+def places(spark: SparkSession) -> DataFrame:
+    return spark.createDataFrame(PLACES, "loc string, name string").cache()
+
+
+@pytest.fixture(scope="module")
+def knows(spark: SparkSession) -> DataFrame:
+    return spark.createDataFrame(KNOWS, "one int, other bigint, since int").cache()
+
+
+def meetings(spark: SparkSession, places: DataFrame, knows: DataFrame) -> cq.AdaptiveJoin:
+    """Who is now where somebody that he knows was lately, and what the place is called."""
+    join = cq.AdaptiveJoin(spark).relation("here", window="now").relation("lately", window="10ms")
+    join = join.relation("places", places).relation("knows", knows)
+    join = join.on("here.loc = lately.loc AND lately.loc = places.loc").on("here.who = knows.one AND lately.who = knows.other")
+    return join.where("knows.since > 2 AND here.t + lately.t + knows.since > 5").select("here.who", "lately.who", "name", "time")
+
+
+def brute_force(rows: Sequence[Row]) -> Counter[tuple[Any, ...]]:
+    return Counter(
+        (who, other, name, max(t, u))
+        for who, loc, t in rows
+        for other, there, u in rows
+        for place, name in PLACES
+        for a, b, since in KNOWS
+        if loc is not None and loc == there == place and (a, b) == (who, other)
+        and since > 2 and t + u + since > 5 and max(t, u) < min(t + 1, u + 10)
+    )  # fmt: skip
+
+
+def run(function: cq.JoinRun, spark: SparkSession, batches: Sequence[Sequence[Row]], first: int = 0) -> None:
+    for number, batch in enumerate(batches, first):
+        function(spark.createDataFrame([*batch], STREAM), number)
+
+
+def in_milliseconds(rows: Counter[tuple[Any, ...]]) -> Counter[tuple[Any, ...]]:
+    return Counter({(*row[:-1], round(row[-1].timestamp() * 1000)): n for row, n in rows.items()})
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_windows_and_static_relations_however_rows_are_cut(
+    spark: SparkSession, places: DataFrame, knows: DataFrame, tmp_path: Path, seed: int
+) -> None:
+    rows, sink = rows_of(seed), Collected()
+    function = meetings(spark, places, knows).batch(sink, state=tmp_path / "state", trace=tmp_path / "t.jsonl")
+    batches = list(cut(rows, seed))
+    run(function, spark, batches)
+    expected = brute_force(rows)
+    assert in_milliseconds(sink.rows) == expected
+    assert len(expected) > 5
+    records = list(read_trace(tmp_path / "t.jsonl"))
+    assert [record.elements for record in records] == [len(batch) for batch in batches]
+    assert {delta.source for record in records for delta in record.deltas} == {"here", "lately"}
+    observed = [o.observed for r in records for d in r.deltas for o in d.operators]
+    assert any(rows for rows in observed)
+    assert function.last == records[-1]
+    assert function.switches == sum(len(record.switches) for record in records)
+    assert "new rows of <b>here</b>" in function._repr_html_()
+
+
+def test_it_goes_on_after_a_restart_and_does_a_batch_again(
+    spark: SparkSession, places: DataFrame, knows: DataFrame, tmp_path: Path
+) -> None:
+    rows, sink = rows_of(4), Collected()
+    batches, join = [rows[:25], rows[25:40], rows[40:]], meetings(spark, places, knows)
+    trace = tmp_path / "t.jsonl"
+    run(join.batch(sink, state=tmp_path / "state", trace=trace), spark, batches[:2])
+    seen = Counter(sink.batches[1])
+    again = join.batch(sink, state=tmp_path / "state", trace=trace)
+    run(again, spark, batches[1:], first=1)  # the job had not noted that batch 1 was done
+    assert Counter(sink.batches[1]) == seen
+    assert in_milliseconds(sink.rows) == brute_force(rows)
+    assert [record.batch for record in read_trace(trace)] == [0, 1, 2]
+    assert again.kept.state.totals["elements"] == len(rows)
+    with pytest.raises(CheckpointError, match=r"the columns of the stream, struct<.*more:int>, differ"):
+        again(spark.createDataFrame([(1, "a", 99, 0)], STREAM + ", more int"), 3)
+
+
+@pytest.mark.parametrize("way", ["broadcast", "shuffle hash", "sort merge"])
+def test_whatever_joins_the_rows(
+    spark: SparkSession, places: DataFrame, knows: DataFrame, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    """Each of Spark's joins forced, with bushy plans, and rows that came late left out."""
+    monkeypatch.setattr(SparkCost, "way", lambda self, left, right: By(way))
+    rows, sink = rows_of(5, 40), Collected()
+    late = [(1, "a", -100), (2, "b", -1)]
+    here = "here » (lately » places[?loc])[?loc] » knows[?who ?who_2]"
+    plans = f"here: {here}; lately: lately » knows[?who_2] » (here » places[?loc])[?loc ?who]"
+    function = meetings(spark, places, knows).batch(sink, plan=f"fixed:{plans}")
+    run(function, spark, [rows[:20], [*rows[20:], *late]])
+    assert in_milliseconds(sink.rows) == brute_force(rows)
+    assert function.last is not None
+    assert function.last.late == len(late)
+    assert {o.by for d in function.last.deltas for o in d.operators if o.op != "scan"} == {way}
+
+
+def test_a_join_that_cannot_be_broadcast_is_done_otherwise(
+    spark: SparkSession, places: DataFrame, knows: DataFrame, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The optimizer never fails a job: estimates may be too low for what the driver can hold."""
+    rows, sink = rows_of(6, 20), Collected()
+    function = meetings(spark, places, knows).batch(sink)
+    once, calls = Computed._once.__func__, []  # type: ignore[attr-defined]
+
+    def failing(cls: Any, joined: Any, decisions: Any, order: Any) -> Computed:
+        calls.append({way.by for decision in decisions.values() for way in decision.ways})
+        if len(calls) == 1:
+            raise PySparkException("Cannot broadcast the table that is larger than 8.0 GiB")
+        return once(cls, joined, decisions, order)
+
+    monkeypatch.setattr(Computed, "_once", classmethod(failing))
+    run(function, spark, [rows])
+    assert in_milliseconds(sink.rows) == brute_force(rows)
+    assert "broadcast" in calls[0]
+    assert "broadcast" not in calls[1]
+    assert function.last is not None
+    assert str(function.last.fallback).startswith("done again without broadcasts: Cannot broadcast the table")
+
+
+def test_a_micro_batch_alone_with_versions_of_a_relation(spark: SparkSession, places: DataFrame) -> None:
+    """Structs of the columns of each relation, as in Spark; a function says which version a batch sees."""
+    closed = spark.createDataFrame([("a", "closed")], "loc string, name string")
+    asked: list[int] = []
+
+    def version(number: int) -> DataFrame:
+        asked.append(number)
+        return places if number < 2 else closed
+
+    sink = Collected()
+    join = cq.AdaptiveJoin(spark).relation("Here").relation("places", version).on("here.loc = places.LOC").where("here.who < 3")
+    function = join.batch(lambda frame, n: sink(frame.select("Here.who", "places.name"), n))
+    rows = [(1, "a", 0), (2, "b", 0), (3, "a", 0), (1, None, 0)]
+    run(function, spark, [rows, rows, rows], first=7)
+    assert [sorted(sink.batches[n]) for n in (7,)] == [[(1, "closed")]]
+    assert asked == [7, 8, 9]
+    assert function.statistics()["relations"]["places"]["rows"] == 1
+    first = join.batch(lambda frame, n: sink(frame.select("Here.who", "places.name"), n))
+    run(first, spark, [rows, rows, rows])
+    assert [sorted(sink.batches[n]) for n in (0, 2)] == [[(1, "Hall"), (2, "Lab"), (2, "Laboratory")], [(1, "closed")]]
+
+
+def test_limits_end_the_join_and_not_the_job(spark: SparkSession, places: DataFrame) -> None:
+    sink = Collected()
+    join = cq.AdaptiveJoin(spark).relation("here").relation("places", places).on("here.loc = places.loc")
+    function = join.batch(sink, limits=cq.Limits(rows=2))
+    run(function, spark, [[(1, "b", 0)]])
+    with pytest.warns(RuntimeWarning, match="4 rows of answers in a micro-batch, more than the limit of 2"):
+        run(function, spark, [[(1, "b", 0), (2, "b", 0)]], first=1)
+    run(function, spark, [[(1, "a", 0)]], first=2)
+    assert [(n, len(rows)) for n, rows in sink.batches.items()] == [(0, 2)]
+    spark.udf.register("slow", lambda x: time.sleep(60) or x, "int")
+    slow = join.where("slow(here.who) > 0").batch(sink, limits=cq.Limits(seconds=0.5))
+    with pytest.warns(RuntimeWarning, match=r"longer than the limit of 0\.5 seconds"):
+        run(slow, spark, [[(1, "a", 0)]])
+
+
+def test_mistakes_are_said_in_one_sentence(spark: SparkSession, places: DataFrame) -> None:
+    join = cq.AdaptiveJoin(spark).relation("here", window="5ms").relation("places", places)
+    nothing: Any = None
+    with pytest.raises(InputError, match=r"here\.who is int and places\.name is string: cast one of them"):
+        join.on("here.who = places.name").batch(nothing)(spark.createDataFrame([(1, "a", 0)], STREAM), 0)
+    with pytest.raises(InputError, match="relation places has no column size; it has loc, name"):
+        join.on("here.loc = places.size").explain()
+    with pytest.raises(InputError, match="the time t is string: it must be a timestamp, or a long of milliseconds"):
+        join.on("here.loc = places.loc").batch(nothing)(spark.createDataFrame([("a", "x")], "loc string, t string"), 0)
+    with pytest.raises(InputError, match="has no column t; it has loc"):
+        join.on("here.loc = places.loc").batch(nothing)(spark.createDataFrame([("a",)], "loc string"), 0)
+    with pytest.raises(InputError, match="this DataFrame is the stream: leave it out"):
+        join.relation("stream", spark.readStream.format("rate").load())
+    with pytest.raises(InputError, match="window and time are for a relation over the stream"):
+        join.relation("other", places, window="3s")
+    with pytest.raises(InputError, match="choose adaptive, static, first, worst, or fixed:PLANS"):
+        join.batch(nothing, plan="best")
+    with pytest.raises(CheckpointError, match="the job continues at batch 3, but the join has no state"):
+        join.relation("there", window="1s").on("here.loc = there.loc").batch(nothing)(
+            spark.createDataFrame([(1, "a", 0)], STREAM), 3
+        )
+
+
+# ------------------------------------------------------------------ the example
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+
+
+def code_of(name: str) -> list[str]:
+    """The lines of an example without its docstring and empty lines."""
+    text = (EXAMPLES / name).read_text(encoding="utf-8")
+    return [line for line in text.split('"""', 2)[2].splitlines() if line.strip()]
+
+
+def test_the_example_is_the_plain_job_but_for_five_lines() -> None:
+    changed = list(unified_diff(code_of("plain_join.py"), code_of("adaptive_join.py"), n=0, lineterm=""))[2:]
+    assert 0 < sum(line.startswith("+") for line in changed) <= 5
+    assert sum(line.startswith("-") for line in changed) <= 5
+
+
+def test_the_example_gives_what_the_plain_job_gives(spark: SparkSession, tmp_path: Path) -> None:
+    from cqels_opt.bench.adaptive_join import Size, make
+
+    make(tmp_path / "data", Size(famous=3, fanout=20, ordinary=40, batches=1, views=30, matching=0.5))
+    found = {}
+    for name in ("plain_join.py", "adaptive_join.py"):
+        scope: dict[str, Any] = {"__name__": "example"}
+        exec(compile((EXAMPLES / name).read_text(encoding="utf-8"), name, "exec"), scope)
+        scope["start"](spark, str(tmp_path / "data"), str(tmp_path / name)).awaitTermination()
+        found[name] = Counter(map(tuple, spark.read.parquet(str(tmp_path / name / "rows")).collect()))
+    assert found["plain_join.py"] == found["adaptive_join.py"]
+    assert len(found["plain_join.py"]) > 10
