@@ -3,7 +3,12 @@ VENV    := .venv
 PY      := $(VENV)/bin/python
 STAMP   := $(VENV)/.installed
 VERSITYGW := v1.8.0
-S3      := $(VENV)/services/versitygw-$(VERSITYGW)
+SERVED  := $(VENV)/services
+S3      := $(SERVED)/versitygw-$(VERSITYGW)
+KAFKA_VERSION := 3.9.1
+KAFKA   := $(SERVED)/kafka-$(KAFKA_VERSION)
+KAFKA_SPARK := 4.0.0
+CONNECTOR := $(SERVED)/spark-kafka-$(KAFKA_SPARK)
 DEMO    ?=
 TESTS   ?= tests bench/micro
 SERVICES ?= tests/services
@@ -62,6 +67,25 @@ $(S3):
 	  echo "versitygw $(VERSITYGW) could not be built: is the Go module proxy reachable?" >&2; exit 2; }
 	@mv "$(dir $@)versitygw" "$@"
 
+# A broker of Kafka, and Spark's connector with the PySpark that it is of: the jars as Ivy, which Spark brings, finds them in Maven's repository.
+IVY = java -jar $$(ls $(VENV)/lib/python3*/site-packages/pyspark/jars/ivy-*.jar) -warn -cache "$(abspath $(SERVED)/ivy)" -confs default
+
+$(KAFKA):
+	@echo "fetching Kafka $(KAFKA_VERSION) into $@"
+	@rm -rf "$@.half"
+	@$(IVY) -dependency org.apache.kafka kafka_2.13 $(KAFKA_VERSION) -retrieve "$(abspath $@).half/[artifact]-[revision].[ext]" >$(SERVED)/kafka.log 2>&1 || { \
+	  tail -n 5 $(SERVED)/kafka.log >&2; echo "Kafka $(KAFKA_VERSION) could not be fetched: is Maven's repository reachable?" >&2; exit 2; }
+	@mv "$@.half" "$@"
+
+$(CONNECTOR):
+	@echo "fetching PySpark $(KAFKA_SPARK) and its Kafka connector into $@"
+	@rm -rf "$@.half"
+	@$(IVY) -dependency org.apache.spark spark-sql-kafka-0-10_2.13 $(KAFKA_SPARK) \
+	  -retrieve "$(abspath $@).half/jars/[artifact]-[revision].[ext]" >$(SERVED)/connector.log 2>&1 || { \
+	  tail -n 5 $(SERVED)/connector.log >&2; echo "Spark's Kafka connector could not be fetched: is Maven's repository reachable?" >&2; exit 2; }
+	@$(PY) -m pip install -qq --disable-pip-version-check --no-deps --target "$@.half/python" pyspark==$(KAFKA_SPARK)
+	@mv "$@.half" "$@"
+
 # An MQTT broker: Debian's.
 mosquitto:
 	@PATH="$$PATH:/usr/sbin" command -v mosquitto >/dev/null || { \
@@ -69,10 +93,12 @@ mosquitto:
 	  apt-get install -qq -y mosquitto >/dev/null || { \
 	    echo "make test-services needs mosquitto, an MQTT broker: install it (apt-get update && apt-get install mosquitto)" >&2; exit 2; }; }
 
-test-services: setup $(S3) mosquitto
+test-services: setup $(S3) $(KAFKA) $(CONNECTOR) mosquitto
 	@$(PY) -m pip install -qq --disable-pip-version-check -e '.[services]'
 	@$(PY) tests/services/browser.py
-	@CQELS_OPT_S3_SERVER="$(abspath $(S3))" $(PY) -m pytest $(SERVICES)
+	@CQELS_OPT_S3_SERVER="$(abspath $(S3))" CQELS_OPT_KAFKA_JARS="$(abspath $(KAFKA))" \
+	  CQELS_OPT_KAFKA_PYSPARK="$(abspath $(CONNECTOR))/python" CQELS_OPT_KAFKA_CONNECTOR="$(abspath $(CONNECTOR))/jars" \
+	  $(PY) -m pytest $(SERVICES)
 
 lint: $(STAMP)
 	$(VENV)/bin/ruff check .

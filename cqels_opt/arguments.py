@@ -247,7 +247,11 @@ def _query_arguments(parser: argparse.ArgumentParser) -> None:
     how.add_argument(
         "--out-payload", choices=GIVEN_OUT, metavar="answers|json|nq", help="what messages of answers hold (default: answers)"
     )
-    how.add_argument("--packages", metavar="COORDINATES", help="what Spark loads for Kafka (default: its own connector)")
+    how.add_argument(
+        "--packages",
+        metavar="COORDINATES",
+        help="what Spark loads for Kafka (default: its connector; none: it has one)",
+    )
     _master_argument(how)
 
 

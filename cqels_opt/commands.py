@@ -55,7 +55,8 @@ Watcher = Callable[[Sequence[TraceRecord]], None]
 # ------------------------------------------------------------------ run
 def run(options: RunOptions, watch: Watcher | None = None) -> Summary:
     """Runs a query over files to their end, or over folders or topics until it is stopped. ``watch`` is told each batch's records."""
-    kafka = options.packages or CONNECTOR if options.topics or options.out_topic else None
+    wanted = options.packages or (CONNECTOR if options.topics or options.out_topic else "none")
+    kafka = None if wanted == "none" else wanted
     title, earlier = ", ".join(path.name for path in options.queries), options.trace if options.checkpoint is not None else None
     with (
         _workplace(options.checkpoint) as folder,

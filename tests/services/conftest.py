@@ -17,7 +17,8 @@ from services.browser import find_browser
 
 #: The program of the server; `make test-services` sets it.
 PROGRAM = "CQELS_OPT_S3_SERVER"
-STARTS_WITHIN = 30.0
+KAFKA = "CQELS_OPT_KAFKA_JARS"
+STARTS_WITHIN = 60.0
 """Seconds."""
 
 
@@ -90,6 +91,39 @@ def mosquitto(tmp_path: Path) -> Iterator[Broker]:
         f"persistence_location {tmp_path}/mosquitto/\nautosave_on_changes true\nautosave_interval 1\n"
     )
     broker = Broker([program, "-c", str(config)], port, tmp_path / "mosquitto.log")
+    broker.start()
+    yield broker
+    broker.kill()
+
+
+@pytest.fixture
+def kafka(tmp_path: Path) -> Iterator[Broker]:
+    """A broker of Kafka that is its own controller (KRaft); topics are made when they are first named, with two partitions."""
+    jars = os.environ.get(KAFKA)
+    if not jars:
+        pytest.fail(f"{KAFKA} names no folder of jars: run these tests with make test-services", pytrace=False)
+    port, controller = _free_port(), _free_port()
+    config = tmp_path / "kafka.properties"
+    settings = {
+        "process.roles": "broker,controller",
+        "node.id": "1",
+        "controller.quorum.voters": f"1@127.0.0.1:{controller}",
+        "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}",
+        "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}",
+        "controller.listener.names": "CONTROLLER",
+        "log.dirs": str(tmp_path / "kafka"),
+        "num.partitions": "2",
+        "offsets.topic.replication.factor": "1",
+        "offsets.topic.num.partitions": "1",
+        "transaction.state.log.replication.factor": "1",
+        "transaction.state.log.min.isr": "1",
+        "group.initial.rebalance.delay.ms": "0",
+    }
+    config.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
+    java = ["java", "-Xmx384m", "-cp", f"{jars}/*"]
+    made = ["kafka.tools.StorageTool", "format", "-t", "MkU3OEVBNTcwNTJENDM2Qg", "-c", str(config)]
+    subprocess.run([*java, *made], check=True, capture_output=True)
+    broker = Broker([*java, "kafka.Kafka", str(config)], port, tmp_path / "kafka.log")
     broker.start()
     yield broker
     broker.kill()
