@@ -191,7 +191,7 @@ class _Reader:
         return found
 
     def place(self, key: str) -> Path:
-        """A path relative to the scenario's file; ``report:q1.rq`` is one of docs/queries, ``shipped:x`` lies in the package."""
+        """A path relative to the scenario's file; ``report:q1.rq`` is one of bench/report_queries, ``shipped:x`` lies in the package."""
         text = str(self.value(key, str, "", "a path"))
         for prefix, folder in (("report:", QUERIES), ("shipped:", SHIPPED.parent)):
             if text.startswith(prefix):

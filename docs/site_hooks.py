@@ -62,8 +62,6 @@ def _target(uri: str, link: str) -> str | None:
         return "CHANGELOG.md"
     if path == "docs/decisions":
         return "decisions/index.md"
-    if path == "docs/queries":
-        return "queries/README.md"
     if not path.startswith("docs/") or path.endswith(".rq"):
         return _page_of(path)
     return None
@@ -99,8 +97,9 @@ def _code(path: Path) -> str:
     return f"````{LANGUAGES.get(path.suffix, '')}\n{path.read_text(encoding='utf-8').rstrip()}\n````\n"
 
 
-def _from_root(readme: str) -> str:
-    return readme.replace("](docs/", "](")
+def _from_root(text: str) -> str:
+    """A page of the project's own folder as one of this folder."""
+    return re.sub(r"\]\((?!https?:|#)(docs/)?", lambda link: "](" if link.group(1) else "](../", text)
 
 
 def _decisions() -> str:

@@ -6,5 +6,5 @@ from pathlib import Path
 
 SECOND = 1000  # milliseconds: a batch
 WARM_UP = 3  # batches that do not count, the filling one among them
-QUERIES = Path(__file__).resolve().parents[2] / "docs" / "queries"
+QUERIES = Path(__file__).resolve().parents[1] / "report_queries"
 SHIPPED = Path(__file__).resolve().parent

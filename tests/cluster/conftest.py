@@ -10,7 +10,7 @@ from local_run import Cut, World, register
 from cqels_opt.bench.social import PLACES_GRAPH, STREAM, social
 from cqels_opt.verify import read_inputs
 
-QUERY = Path(__file__).resolve().parents[2] / "docs" / "queries" / "q2.rq"
+QUERY = Path(__file__).resolve().parents[2] / "bench" / "report_queries" / "q2.rq"
 
 
 @pytest.fixture(scope="module")

@@ -33,7 +33,7 @@ from cqels_opt.spark.stream import StreamRun, chunk_stream
 from cqels_opt.windows.frontier import Frontier, Partition
 from cqels_opt.windows.replay import BatchSize, ReplaySource, cut
 
-QUERY = Path(__file__).resolve().parents[2] / "docs" / "queries" / "q2.rq"
+QUERY = Path(__file__).resolve().parents[2] / "bench" / "report_queries" / "q2.rq"
 BATCH = 2000
 SPECULATION = {
     "spark.speculation": "true",

@@ -28,7 +28,7 @@ from cqels_opt.verify import Options, judge, read_answers, read_inputs
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-QUERIES = Path(__file__).resolve().parents[2] / "docs" / "queries"
+QUERIES = Path(__file__).resolve().parents[2] / "bench" / "report_queries"
 MATTERS = 1.5
 
 

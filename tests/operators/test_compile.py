@@ -14,7 +14,7 @@ from cqels_opt.operators.planner import PlanMode, Planner
 from cqels_opt.operators.program import Block, ExistsNode, Program, Tree, children
 from cqels_opt.verify import Element
 
-QUERIES = Path(__file__).resolve().parents[2] / "docs" / "queries"
+QUERIES = Path(__file__).resolve().parents[2] / "bench" / "report_queries"
 LOC, FOAF = "http://deri.org/ns/loc#", "http://xmlns.com/foaf/0.1/"
 DC, TERMS = "http://purl.org/dc/elements/1.1/", "http://purl.org/dc/terms/"
 EX = "http://ex.org/"

@@ -22,7 +22,9 @@ from cqels_opt.query.printing import to_text
 from .test_printing import BODIES, WINDOWS, P
 
 EXAMPLES = int(os.environ.get("CQELS_OPT_FUZZ", "150"))
-FILES = [path.read_text(encoding="utf-8") for path in sorted((Path(__file__).parents[2] / "docs" / "queries").glob("*.rq"))]
+FILES = [
+    path.read_text(encoding="utf-8") for path in sorted((Path(__file__).parents[2] / "bench" / "report_queries").glob("*.rq"))
+]
 PIECES = [
     *(
         "{",

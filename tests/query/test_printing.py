@@ -23,7 +23,7 @@ from cqels_opt.query.printing import to_text
 from .test_w3c import cases
 
 __all__ = ["cases"]
-QUERIES = sorted((Path(__file__).parents[2] / "docs" / "queries").glob("*.rq"))
+QUERIES = sorted((Path(__file__).parents[2] / "bench" / "report_queries").glob("*.rq"))
 P = "PREFIX : <http://ex.org/> PREFIX xsd: <http://www.w3.org/2001/XMLSchema#>\n"
 
 

@@ -1,4 +1,4 @@
-"""The report's queries in the corrected form of docs/queries: the algebra of each. UPDATE_GOLDENS=1 writes the goldens anew."""
+"""The report's queries in the corrected form of bench/report_queries: the algebra of each. UPDATE_GOLDENS=1 writes the goldens anew."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from cqels_opt.query.parser import parse
 
 from .show import show_query
 
-QUERIES = Path(__file__).resolve().parents[2] / "docs" / "queries"
+QUERIES = Path(__file__).resolve().parents[2] / "bench" / "report_queries"
 GOLDENS = Path(__file__).parent / "goldens"
 NAMES = ["q1", "q2", "q3", "q4", "q1-prime", "q2-prime", "q3-prime", "q4-prime"]
 PREFIXES = """PREFIX loc: <http://deri.org/ns/loc#>
@@ -86,7 +86,7 @@ def test_nested_aggregates_of_q4_prime_say_what_to_write() -> None:
 
 
 def test_the_shown_error_of_the_readme_is_the_real_one() -> None:
-    readme = (QUERIES / "README.md").read_text(encoding="utf-8")
+    readme = (QUERIES.parents[1] / "docs" / "report-queries.md").read_text(encoding="utf-8")
     shown = re.search(r"```\n(.*?)\n```", readme, re.DOTALL)
     assert shown is not None
     with pytest.raises(QueryError) as error:

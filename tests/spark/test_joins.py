@@ -26,7 +26,7 @@ EX = "http://ex.org/"
 LOC = "http://deri.org/ns/loc#"
 LOCSTREAM = "http://deri.org/locstreams"
 PLACES = "http://deri.org/localization/"
-QUERIES = Path(__file__).resolve().parents[2] / "docs" / "queries"
+QUERIES = Path(__file__).resolve().parents[2] / "bench" / "report_queries"
 
 
 class Joins(JoinRunner):
