@@ -41,6 +41,9 @@ Versions: TypeAlias = Callable[[int], DataFrame]
 
 DEFAULT_TIME = "t"
 
+OFFERED = tuple(mode for mode in MODES if mode != "heuristic")
+"""Modes of ``plan=``: all but the rules for triple patterns (``--filters H1``, H2)."""
+
 
 @dataclass(frozen=True)
 class AdaptiveJoin:
@@ -136,8 +139,8 @@ def _nowhere(frame: DataFrame, batch_id: int) -> None:
 
 def _plan_mode(plan: str) -> str | Mapping[str, Plan]:
     if not plan.startswith("fixed:"):
-        if plan not in MODES:
-            raise InputError(f"plan={plan!r}: choose {', '.join(MODES)}, or fixed:PLANS")
+        if plan not in OFFERED:
+            raise InputError(f"plan={plan!r}: choose {', '.join(OFFERED)}, or fixed:PLANS")
         return plan
     return {source: given for source, given in parse_plans(plan.removeprefix("fixed:")).items() if isinstance(given, Plan)}
 
