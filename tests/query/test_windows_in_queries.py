@@ -6,7 +6,18 @@ import pytest
 
 from cqels_opt.errors import QueryError
 from cqels_opt.query import durations
-from cqels_opt.query.algebra import Bgp, DefaultGraph, InWindow, Join, NamedGraph, Project, TriplePattern, Variable, Window
+from cqels_opt.query.algebra import (
+    Bgp,
+    DefaultGraph,
+    GraphsMerged,
+    InWindow,
+    Join,
+    NamedGraph,
+    Project,
+    TriplePattern,
+    Variable,
+    Window,
+)
 from cqels_opt.query.parser import parse
 
 S = "<http://ex.org/S>"
@@ -83,7 +94,7 @@ def test_everything_in_the_group_of_a_window_is_matched_in_it() -> None:
 
 def test_one_default_graph_of_from() -> None:
     query = parse("SELECT * FROM <http://g> { ?p <http://ex.org/at> ?l }")
-    assert query.body == Project(Bgp((PATTERN,), NamedGraph("<http://g>")), (Variable("p"), Variable("l")))
+    assert query.body == Project(Bgp((PATTERN,), GraphsMerged(("<http://g>",))), (Variable("p"), Variable("l")))
 
 
 @pytest.mark.parametrize(

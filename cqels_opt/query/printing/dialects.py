@@ -49,7 +49,7 @@ class Style:
     header: Callable[[Writing], str]
     operator: Callable[[Writing], str]
     check: Callable[[Writing], None] = lambda writing: None
-    ending: Callable[[Writing, Source], str] = lambda writing, source: ""
+    ending: Callable[[Writing, Source], str] | None = None
 
 
 def duration(milliseconds: int) -> str:

@@ -39,8 +39,9 @@ def inside(writing: Writing, node: Algebra) -> str:
     if (source := _elsewhere(writing, node)) is not None:
         return _placed(writing, inside(replace(writing, default=source), node), source)
     if not isinstance(node, Project | Distinct | Slice) and (own := _own_window(writing, node)) is not None:
-        text = f"{inside(replace(writing, default=own), node)} {writing.ending(writing, own)}"
-        return text if isinstance(own, Merged) else f"{writing.opened(writing, own)} {{ {text} }}"
+        source, ending = own
+        text = f"{inside(replace(writing, default=source), node)} {ending}"
+        return text if isinstance(source, Merged) else f"{writing.opened(writing, source)} {{ {text} }}"
     if isinstance(node, Filter):
         return " ".join([*_elements(writing, node.input), f"FILTER {constraint(writing, node.condition)}"])
     if isinstance(node, Project | Distinct | Slice):
@@ -57,10 +58,12 @@ def _elsewhere(writing: Writing, node: Algebra) -> Source | None:
     return next(source for source in sources if graph_in(source) == graph)
 
 
-def _own_window(writing: Writing, node: Algebra) -> Source | None:
-    """The source of a group with a WINDOW of its own."""
-    source = only_source(node)
-    return source if source is not None and source != writing.default and writing.ending(writing, source) else None
+def _own_window(writing: Writing, node: Algebra) -> tuple[Source, str] | None:
+    """The source of a group with a WINDOW of its own, and that WINDOW; only some dialects have them."""
+    if writing.ending is None or (source := only_source(node)) is None or source == writing.default:
+        return None
+    ending = writing.ending(writing, source)
+    return (source, ending) if ending else None
 
 
 def _elements(writing: Writing, node: Algebra) -> list[str]:
@@ -68,7 +71,7 @@ def _elements(writing: Writing, node: Algebra) -> list[str]:
     if _elsewhere(writing, node) is not None:
         return [inside(writing, node)]
     if not isinstance(node, Filter | Project | Distinct | Slice) and (own := _own_window(writing, node)) is not None:
-        return [_braced(writing, node) if isinstance(own, Merged) else inside(writing, node)]
+        return [_braced(writing, node) if isinstance(own[0], Merged) else inside(writing, node)]
     match node:
         case Bgp(patterns, source):
             if not patterns and graph_in(source) is None:

@@ -42,7 +42,7 @@ class Writing:
     dialect: str
     default: Source
     opened: Callable[[Writing, Source], str]
-    ending: Callable[[Writing, Source], str]
+    ending: Callable[[Writing, Source], str] | None
     pattern: Callable[[Writing, Algebra], str]
     aggregates: Mapping[str, Aggregate] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
