@@ -129,6 +129,10 @@ class CommitLog:
         found = [path for path in sorted(self.records.glob("[0-9]*.json")) if int(path.stem) < batch]
         return self.read(found[-1]) if found else None
 
+    def reaches(self, batch: int) -> bool:
+        """Whether a record of this batch or a later one is there: Spark may not yet have noted that it was done."""
+        return any(int(path.stem) >= batch for path in self.records.glob("[0-9]*.json"))
+
     def check_back(self, batch: int) -> None:
         """A job may go back by a few batches, or to its beginning. CheckpointError where the record before a batch is kept no longer."""
         records = sorted(self.records.glob("[0-9]*.json"))

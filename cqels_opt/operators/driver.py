@@ -224,13 +224,17 @@ class Driver:
             return {"rejects": file.tell()}
 
     # -------------------------------------------------------------- a batch
+    def rewind(self, number: int) -> None:
+        """Before a batch that was done already the state goes back to where it began. How its input is read depends on that."""
+        if self.log.reaches(number):
+            self.restore(number)
+
     def batch(self, number: int, rows: Any) -> list[TraceRecord]:
         """Does a micro-batch, from its elements to its commit record; returns its trace records.
 
         Queries that read no stream are answered once, by their first batch, which has no rows.
         """
-        if number <= self.state.batch or self.log_ahead(number):
-            self.restore(number)
+        self.rewind(number)
         clock = Clock()
         self.runner.begin(number)
         self.log.adopt()
@@ -362,11 +366,6 @@ class Driver:
     def bytes(self) -> int:
         """What the files of the state that count take on the disk."""
         return sum((self.folder / file.path).stat().st_size for file in self.state.files)
-
-    def log_ahead(self, number: int) -> bool:
-        """Whether a record of this batch or a later one is there already: Spark had not yet noted that it was done."""
-        last = self.log.last()
-        return last is not None and last.batch >= number
 
     def _said(self, bad: Rejected) -> str:
         return f"{self.options.sources.get(bad.partition, bad.stream)}:{bad.line}: {bad.reason}"

@@ -17,6 +17,7 @@ from cqels_opt.operators.instances import NAMES, write_names
 from cqels_opt.operators.profile import meaning, with_bounds
 from cqels_opt.operators.program import Instances, Program
 from cqels_opt.operators.sharing import Member, Record, Unit
+from cqels_opt.operators.subresults import BYTES_BUDGET
 from cqels_opt.query.algebra import Operator
 from cqels_opt.query.texts import Reader
 from cqels_opt.windows.instants import Policy
@@ -43,7 +44,7 @@ def record_of(
     bounds: Literal["open-closed", "closed-open"] | None = None,
     t0: Mapping[str, int] | None = None,
     file: str = "query",
-    sub_result_bytes: int = 4 << 30,
+    sub_result_bytes: int = BYTES_BUDGET,
 ) -> Record:
     """What registers a query, as JSON: it is written to the checkpoint where a query comes while a run goes on."""
     return {

@@ -15,7 +15,7 @@ from cqels_opt.query.columns import Items
 from cqels_opt.query.extensions import ColumnFunction, extension
 from cqels_opt.query.functions import CONTEXTUAL, FUNCTIONS, NO_CONTEXT, Context, check_call
 from cqels_opt.query.numeric import ExpressionError
-from cqels_opt.query.values import Item, effective_boolean, equal, term
+from cqels_opt.query.values import Item, decided, effective_boolean, equal, term
 
 Row: TypeAlias = Mapping[str, str]
 ExistsHook: TypeAlias = Callable[[Exists], Callable[[Row], bool]]
@@ -162,49 +162,17 @@ def _contextual(name: str, arguments: tuple[_Closure, ...], site: str) -> _Closu
 
 # ------------------------------------------------------------------ functional forms: their arguments may be errors
 def _all(*parts: _Closure) -> _Closure:
-    def run(row: Row, context: Context) -> Item:
-        error = None
-        for part in parts:
-            try:
-                if not effective_boolean(part(row, context)):
-                    return False
-            except ExpressionError as found:
-                error = found
-        if error is not None:
-            raise error
-        return True
-
-    return run
+    return lambda row, context: decided(False, lambda part: effective_boolean(part(row, context)), parts)
 
 
 def _any(*parts: _Closure) -> _Closure:
-    def run(row: Row, context: Context) -> Item:
-        error = None
-        for part in parts:
-            try:
-                if effective_boolean(part(row, context)):
-                    return True
-            except ExpressionError as found:
-                error = found
-        if error is not None:
-            raise error
-        return False
-
-    return run
+    return lambda row, context: decided(True, lambda part: effective_boolean(part(row, context)), parts)
 
 
 def _in(needle: _Closure, *others: _Closure) -> _Closure:
     def run(row: Row, context: Context) -> Item:
-        sought, error = needle(row, context), None
-        for other in others:
-            try:
-                if equal(sought, other(row, context)):
-                    return True
-            except ExpressionError as found:
-                error = found
-        if error is not None:
-            raise error
-        return False
+        sought = needle(row, context)
+        return decided(True, lambda other: equal(sought, other(row, context)), others)
 
     return run
 

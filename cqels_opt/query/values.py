@@ -19,11 +19,11 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import lru_cache
-from typing import Any, Final, TypeAlias, TypeGuard
+from typing import Any, Final, TypeAlias, TypeGuard, TypeVar
 
 from cqels_opt.query.numeric import (
     ExpressionError,
@@ -75,6 +75,7 @@ class Opaque:
 
 
 Item: TypeAlias = "str | Number"  # bool is an int to mypy
+T = TypeVar("T")
 Value: TypeAlias = "Number | Text | Temporal | Opaque"
 
 _BITS: Final = {"long": 64, "int": 32, "short": 16, "byte": 8}
@@ -234,16 +235,21 @@ def equal(a: Item, b: Item) -> bool:
 
 def _equal_triples(a: str, b: str) -> bool:
     """``=`` of triple terms: whether their parts are equal in pairs (SPARQL 1.2); one pair that differs decides."""
+    return decided(False, lambda pair: equal(*pair), zip(triple_parts(a), triple_parts(b)))
+
+
+def decided(by: bool, test: Callable[[T], bool], items: Iterable[T]) -> bool:
+    """``by`` where one test gives it, whatever the others do; else the error of one, if any; else the contrary (SPARQL 1.1 §17.2)."""
     error = None
-    for one, other in zip(triple_parts(a), triple_parts(b)):
+    for item in items:
         try:
-            if not equal(one, other):
-                return False
+            if test(item) == by:
+                return by
         except ExpressionError as found:
             error = found
     if error is not None:
         raise error
-    return True
+    return not by
 
 
 def ordering(compare: Callable[[Any, Any], bool]) -> Callable[[Item, Item], bool]:

@@ -6,6 +6,7 @@ import json
 import threading
 import warnings
 import weakref
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -34,7 +35,7 @@ def check_classic(session: object) -> None:
         raise InputError(f"a SparkSession is expected, not {type(session).__name__}")
 
 
-class DropIn:
+class DropIn(ABC):
     """A function for ``foreachBatch``. ``failure`` says why it is over, if it is: it took more than ``limits`` allow.
 
     The newest of a process over one state folder owns it, so that a cell of a notebook may be run again; the others refuse further batches.
@@ -65,13 +66,13 @@ class DropIn:
     def _check(self, frame: DataFrame) -> None:
         check_classic(frame.sparkSession)
 
+    @abstractmethod
     def _batch(self, frame: DataFrame, batch_id: int) -> None:
         """Does a micro-batch; LimitError where it takes too much."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _cancel(self) -> None:
         """Cancels the jobs of the micro-batch in hand."""
-        raise NotImplementedError
 
     def _check_owner(self) -> None:
         owner = _owners.get(self._state) if self._state is not None else None

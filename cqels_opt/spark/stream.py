@@ -153,6 +153,7 @@ class StreamRun:
             try:
                 self.runner.spark = frame.sparkSession
                 with settings(frame.sparkSession, IN_A_BATCH):
+                    self.driver.rewind(number)
                     records = self.driver.batch(number, self._rows(frame, number))
                 self.last = records
             except BaseException as failure:

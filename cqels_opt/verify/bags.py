@@ -20,6 +20,7 @@ from itertools import chain, islice
 from cqels_opt.verify.dialects import DEFAULT, HERE, OF_ELEMENTS, graph_copy, window_graph
 from cqels_opt.verify.path_syntax import Path
 from cqels_opt.verify.tokens import Token
+from cqels_opt.verify.triples import TripleReader
 from cqels_opt.verify.walker import Walker, as_written
 
 
@@ -39,15 +40,15 @@ def over_copies(
 
 def written_out(triples: str) -> list[tuple[str, str, str]]:
     """The triples of a block of them, ``;`` ``,`` ``[ ]`` and lists written out; blank nodes are hidden variables."""
-    return [(subject, verb.written(), item) for subject, verb, item in Walker(triples).block()]
+    return [(subject, verb.written(), item) for subject, verb, item in TripleReader(triples).block()]
 
 
 def parts_of(term: str) -> tuple[str, str, str]:
     """Subject, predicate and object of ``<<( s p o )>>`` as they are written."""
-    walker = Walker(term)
-    part = walker.tokens
-    subject, place = walker.node(part, 2, [])
-    item, _ = walker.node(part, place + 1, [])
+    reader = TripleReader(term)
+    part = reader.tokens
+    subject, place = reader.node(part, 2, [])
+    item, _ = reader.node(part, place + 1, [])
     return subject, part[place].text, item
 
 
