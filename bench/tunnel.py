@@ -125,11 +125,11 @@ def _measured(run: Ran, counted: slice = FULL, typical: Typical = median) -> Mea
         sum(call.distinct for call in calls) - hits,
         hits,
         sum(call.looked_up for call in calls),
-        sum(_joined(record) for record in records),
+        sum(joined(record) for record in records),
     )
 
 
-def _joined(record: TraceRecord) -> int:
+def joined(record: TraceRecord) -> int:
     """The rows that joins gave, after the filters that stand right behind them: whether as operators or not."""
     rows = 0
     for delta in record.deltas:

@@ -60,7 +60,7 @@ def stepwise(
     if operator != "rstream" and any(token.word() == "BNODE" for token in tokens(query.text)):
         raise QueryError("verify checks BNODE() in RSTREAM alone: which node is one of before is not defined", query.text, 1, 1)
     if makes_triples(solid(tokens(query.text))) and any(map(is_named, _subjects(inputs))):
-        raise QueryError("verify cannot check triple terms of expressions and VALUES over RDF-star files", query.text, 1, 1)
+        raise QueryError("verify cannot check triple terms, <<( )>>, over RDF-star files", query.text, 1, 1)
     engine = Rdflib() if chosen(query, inputs, options) == "rdflib" else Oxigraph()
     default = _load(engine, plain, inputs)
     made = maker(plain.form, engine, plain.prologue, query)
