@@ -67,7 +67,8 @@ def records(path: Path) -> list[dict[str, Any]]:
 
 
 def test_the_command_line(cluster: Standalone, tmp_path: Path) -> None:
-    """``run --master spark://…`` killed in mid-run and started again, next to an undisturbed run on this machine's threads."""
+    """``run --master spark://…`` killed in mid-run and started again, then with indexes shared out among the executors; next to an
+    undisturbed run on this machine's threads."""
     files = write_world(tmp_path / "world", 100)
     query = write_query(tmp_path, MET)
 
@@ -82,7 +83,7 @@ def test_the_command_line(cluster: Standalone, tmp_path: Path) -> None:
     command.until(lambda: lines(tmp_path / "spread.trace") >= 2)
     command.kill()
     assert lines(tmp_path / "spread.trace") < 5
-    done = call(words("spread", cluster.url))
+    done = call(words("spread", cluster.url, "--joins", "partitioned"))
     assert (done.code, done.out) == (0, ""), done.err
     assert sorted((tmp_path / "spread.jsonl").read_text().splitlines()) == sorted(
         (tmp_path / "alone.jsonl").read_text().splitlines()
