@@ -30,7 +30,7 @@ MAKERS = {"windows by name": Maker, "merged with static data": MergedMaker}
 
 
 @pytest.mark.parametrize("maker", MAKERS.values(), ids=MAKERS)
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(6))
 def test_instances_have_the_answers_that_they_have_alone(
     seed: int, maker: type[Maker], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -46,7 +46,7 @@ def test_instances_have_the_answers_that_they_have_alone(
 
 
 @pytest.mark.parametrize("maker", MAKERS.values(), ids=MAKERS)
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(6))
 def test_queries_come_and_go(seed: int, maker: type[Maker], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rng, some = random.Random(1000 + seed), alike(seed, 6, maker)
     if some is None:
