@@ -116,6 +116,17 @@ def moments(query: Query, inputs: Inputs, options: Options) -> list[int]:
     return instants(query, _times(query, _sorted_streams(query, inputs)), options)
 
 
+def held_at(query: Query, inputs: Inputs, options: Options, at: int) -> dict[str, tuple[Element, ...]]:
+    """The elements that each window holds at an instant."""
+    streams = _sorted_streams(query, inputs)
+    times = _times(query, streams)
+    found: dict[str, tuple[Element, ...]] = {}
+    for window in query.windows:
+        places = content(window, times[window.name], at, t0_of(window, options))
+        found[window.name] = tuple(streams[bare(window.stream)][places.start : places.stop])
+    return found
+
+
 def chosen(query: Query, inputs: Inputs, options: Options) -> Literal["pyoxigraph", "rdflib"]:
     """The engine that evaluates: pyoxigraph, unless it is told otherwise or known to be wrong.
 
