@@ -57,8 +57,10 @@ def stepwise(
     wanted = set(every if only is None else only)
     operator = options.operator or query.operator or "istream"
     plain = plain_sparql(query)
-    if operator != "rstream" and any(token.word() == "BNODE" for token in tokens(query.text)):
-        raise QueryError("verify checks BNODE() in RSTREAM alone: which node is one of before is not defined", query.text, 1, 1)
+    if operator != "rstream" and any(token.word() == "BNODE" for token in tokens(plain.text)):
+        raise QueryError(
+            "verify checks BNODE() beside groups in RSTREAM alone: the node of a group has no name", query.text, 1, 1
+        )
     if makes_triples(solid(tokens(query.text))) and any(map(is_named, _subjects(inputs))):
         raise QueryError("verify cannot check triple terms of expressions and VALUES over RDF-star files", query.text, 1, 1)
     engine = Rdflib() if chosen(query, inputs, options) == "rdflib" else Oxigraph()
