@@ -57,8 +57,10 @@ def stepwise(
     wanted = set(every if only is None else only)
     operator = options.operator or query.operator or "istream"
     plain = plain_sparql(query)
-    if operator != "rstream" and any(token.word() == "BNODE" for token in tokens(query.text)):
-        raise QueryError("verify checks BNODE() in RSTREAM alone: which node is one of before is not defined", query.text, 1, 1)
+    if operator != "rstream" and any(token.word() == "BNODE" for token in tokens(plain.text)):
+        raise QueryError(
+            "verify checks BNODE() beside groups in RSTREAM alone: the node of a group has no name", query.text, 1, 1
+        )
     if makes_triples(solid(tokens(query.text))) and any(map(is_named, _subjects(inputs))):
         raise QueryError("verify cannot check triple terms, <<( )>>, over RDF-star files", query.text, 1, 1)
     engine = Rdflib() if chosen(query, inputs, options) == "rdflib" else Oxigraph()
@@ -114,6 +116,17 @@ def _subjects(inputs: Inputs) -> Iterator[str]:
 def moments(query: Query, inputs: Inputs, options: Options) -> list[int]:
     """The instants of E, ascending."""
     return instants(query, _times(query, _sorted_streams(query, inputs)), options)
+
+
+def held_at(query: Query, inputs: Inputs, options: Options, at: int) -> dict[str, tuple[Element, ...]]:
+    """The elements that each window holds at an instant."""
+    streams = _sorted_streams(query, inputs)
+    times = _times(query, streams)
+    found: dict[str, tuple[Element, ...]] = {}
+    for window in query.windows:
+        places = content(window, times[window.name], at, t0_of(window, options))
+        found[window.name] = tuple(streams[bare(window.stream)][places.start : places.stop])
+    return found
 
 
 def chosen(query: Query, inputs: Inputs, options: Options) -> Literal["pyoxigraph", "rdflib"]:
