@@ -7,7 +7,6 @@ from collections import Counter
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 from cqels_opt.bench import star
 from cqels_opt.bench.local import load
@@ -49,10 +48,3 @@ def test_all_contenders_answer_the_same(tmp_path: Path) -> None:
     assert found["answers"] == sum(
         int(sure[4 * second : 4 * second + 40].sum()) for second in (0, 1)
     )  # whose windows have closed
-
-
-@pytest.mark.needs_shared_data
-def test_the_e_health_query_warns_over_both_forms(tmp_path: Path) -> None:
-    star_, reified = star.ehealth(tmp_path, minutes=4, checked=3)
-    assert star_["alerts"] == reified["alerts"]
-    assert star_["checked"] >= 3
