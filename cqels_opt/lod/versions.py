@@ -37,6 +37,7 @@ class StoreVersion:
     number: int
     lineage: str
     seed: int
+    fingerprint: str
 
     def followed_by(self, other: StoreVersion) -> bool:
         """Whether another version is a later one of the same lineage."""
@@ -46,13 +47,13 @@ class StoreVersion:
 def version_at(place: Path | str) -> StoreVersion:
     """The version at a place: of a store the newest, of the folder of a version this one. One in an object store is its only one."""
     if is_uri(place):
-        return StoreVersion(place, 1, str(place), 0)
+        return StoreVersion(place, 1, str(place), 0, "")
     path = Path(place)
     header = read_header(path / HEADER, FORMAT, VERSION)
     own = path / str(header.get("data", ""))
     # stores of earlier formats have no header beside the data: they are opened as a whole, and have one version
     found = own if (own / HEADER).is_file() else path
-    return StoreVersion(found, number_of(header), lineage_of(header), int(header["seed"]))
+    return StoreVersion(found, number_of(header), lineage_of(header), int(header["seed"]), str(header["fingerprint"]))
 
 
 def number_of(header: dict[str, Any]) -> int:

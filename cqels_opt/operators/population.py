@@ -16,6 +16,7 @@ from typing import TypeAlias
 
 from cqels_opt.errors import CheckpointError, InputError
 from cqels_opt.operators.commit import durable_write
+from cqels_opt.operators.living import LivingStore, Refreshed
 from cqels_opt.operators.program import Program
 from cqels_opt.operators.registration import Programs, member_of
 from cqels_opt.operators.sharing import Member, Sharing, alone
@@ -28,15 +29,21 @@ Change: TypeAlias = "Member | str"
 
 
 class Population:
-    """The queries of a run over a checkpoint, batch by batch. ``started`` are those that it began with."""
+    """The queries of a run over a checkpoint, batch by batch, and each batch's version of the store.
+
+    ``started`` are the queries that the run began with.
+    """
 
     def __init__(self, started: Sequence[Member], state: Path, compiled: Programs) -> None:
-        self.state, self._compiled = state, compiled
+        self.state, self._first = state, compiled
+        self.living = LivingStore(compiled.store, state)
+        self._compiled = compiled.over(self.living.current.place)
         self.folder = state / FOLDER
         self._lock = threading.Lock()
         self._waiting: list[Change] = []
         self._names: dict[str, None] = {}  # of the queries that the next batch will have
         self._pages: dict[str, SlotFile] = {}
+        self.refreshed: Refreshed | None = None  # in the batch of now
         self.started = _changed(Sharing(), started)
         self.sharing, self._programs = self.started, list[Program]()
         self._have(self.started)
@@ -79,6 +86,7 @@ class Population:
     # -------------------------------------------------------------- batch by batch
     def before(self, batch: int) -> list[Program]:
         """The programs that a batch finds, as those before it have left them."""
+        self._compiled = self._first.over(self.living.before(batch).place)
         sharing = self.started
         for path in sorted(self.folder.glob("[0-9]*.json")) if self.folder.exists() else []:
             if int(path.stem) < batch:
@@ -96,6 +104,14 @@ class Population:
                 durable_write(path, json.dumps(told, ensure_ascii=False))
                 changes, self._waiting = self._waiting, []
         return self._have(_changed(self.sharing, changes)) if changes else None
+
+    def refresh(self, batch: int) -> list[Program] | None:
+        """The programs of a batch that goes over to a newer version of the store: that it does so is on disk then."""
+        self.refreshed = self.living.begin(batch)
+        if self.refreshed is None:
+            return None
+        self._compiled = self._first.over(self.living.current.place)
+        return self._have(self.sharing)
 
     def programs(self) -> list[Program]:
         """The programs of now."""

@@ -74,12 +74,23 @@ def member_of(record: Record) -> Member:
 
 
 class Programs:
-    """The programs of units over one static store, each compiled once. ``folder`` takes what registration makes."""
+    """The programs of units over one version of a static store, each compiled once. ``folder`` takes what registration makes."""
 
     def __init__(self, store: Path | str, folder: Path, do: Do = lambda work: work()) -> None:
         self.store, self.folder, self._do = store, folder, do
         self._lock = threading.Lock()
         self._made: dict[str, Program] = {}
+        self._others: dict[str, Programs] = {}
+
+    def over(self, place: Path | str) -> Programs:
+        """The same units over another version of the store."""
+        if Path(place) == Path(self.store):
+            return self
+        with self._lock:
+            name = Path(place).name
+            if name not in self._others:
+                self._others[name] = Programs(place, self.folder / name, self._do)
+            return self._others[name]
 
     def of(self, unit: Unit) -> Program:
         """The program of a unit."""
@@ -97,10 +108,15 @@ class Programs:
         if not (self.folder / key / PAGE).exists():
             return None
         state.mkdir(parents=True, exist_ok=True)
-        path = f"terms-{key}.arrow"
+        path = f"terms-{key}-{self.mark}.arrow"
         shutil.copyfile(self.folder / key / PAGE, state / f".{path}")
         (state / f".{path}").replace(state / path)  # whoever has the one before mapped keeps it
         return SlotFile("terms", path, greatest=int(FOREVER))
+
+    @property
+    def mark(self) -> str:
+        """Tells what is made over this version from what is made over others."""
+        return hashlib.sha256(Path(self.store).name.encode()).hexdigest()[:8]
 
     def _compiled(self, unit: Unit, folder: Path) -> Program:
         folder.mkdir(parents=True, exist_ok=True)
