@@ -142,9 +142,10 @@ class Engine:
                 "give files (static, graphs) or a store, not both: load the files into the store with cqels-opt load"
             )
         sources = prepare.static_sources([Path(p) for p in paths], [(iri, Path(p)) for iri, p in (graphs or {}).items()])
-        self.store: Path | str = (
-            prepare.opened(store) if store is not None else prepare.static_store(spark, self.folder / "static", sources, on_error)
-        )
+        if store is None:
+            store = prepare.static_store(spark, self.folder / "static", sources, on_error)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.store = prepare.read_by(self.folder, store)
         self.programs = Programs(self.store, self.folder / "queries", prepare.by_an_executor(spark))
         self._queries: dict[str, CompiledQuery] = {}
         self._kinds: set[Hashable] = set()

@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from local_run import Cut, Registered, force_plans, register
+from local_run import Cut, Registered, Triple, force_plans, register
 from random_cases import Case, Maker
 
 from cqels_opt.lod.update import update
-from cqels_opt.operators import population
+from cqels_opt.lod.versions import version_at
+from cqels_opt.operators.commit import Commit
 from cqels_opt.operators.driver import Driver
 from cqels_opt.operators.local import LocalRunner, LocalSink
 from cqels_opt.operators.population import Population
@@ -29,7 +30,7 @@ LIMITLESS = 1 << 40
 
 @dataclass
 class Living:
-    """A run of one query over a store that may be updated; ``later`` says what counted from which instant on."""
+    """A run of one query over a store that may be updated."""
 
     case: Case
     how: Cut
@@ -45,8 +46,8 @@ class Living:
         self.store = self.source.folder / "store"
         self.held: set[Quad] = {(*t, None) for t in self.case.world.default}
         self.held |= {(*t, f"<{g}>") for g, ts in self.case.world.graphs.items() for t in ts}
-        self.later: list[Refreshed] = []
-        self.updates = 0
+        self.by_batch: dict[int, Refreshed] = {}
+        self.contents: dict[int, set[Quad]] = {}
         self.sink = LocalSink()
         self.rng = random.Random(self.how.seed)
         self.driver = self.opened()
@@ -62,27 +63,43 @@ class Living:
         """The next batch finds other static data; they count from the first instant that is not final yet."""
         files = []
         for name, quads in (("gone", gone), ("come", come)):
-            path = self.folder / f"{name}-{self.updates}.nq"
+            path = self.folder / f"{name}-{len(self.contents)}.nq"
             path.write_text("".join(f"{' '.join(term for term in quad if term)} .\n" for quad in quads), encoding="utf-8")
             files.append([StaticSource(path)])
-        update(self.store, files[1], files[0], durable=False)
-        self.updates += 1
         self.held = (self.held - {*gone}) | {*come}
+        self.contents[update(self.store, files[1], files[0], durable=False).number] = self.held
 
     def batch(self, number: int, rows: Any) -> None:
         """One batch, which takes up what has been updated; plans by lot where the cut says so."""
         if self.how.plan == "random":
             force_plans(self.driver, self.rng)
+        self.driver.rewind(number)
         at, was = self.driver.frontier.value + 1, self.version
         self.driver.batch(number, rows)
+        self.by_batch.pop(number, None)  # it may have been done before
         if self.version != was:
-            self.later = [version for version in self.later if version.at < at]  # the batch may have been done before
-            default = [(s, p, o) for s, p, o, g in sorted(self.held, key=str) if g is None]
-            graphs = {name: [] for name in self.case.world.graphs} | {str(g).strip("<>"): [] for *_, g in self.held if g}
-            for s, p, o, g in sorted(self.held, key=str):
+            quads = sorted(self.contents[self.version], key=str)
+            graphs: dict[str, list[Triple]] = {name: [] for name in self.case.world.graphs}
+            for s, p, o, g in quads:
                 if g is not None:
-                    graphs[g.strip("<>")].append((s, p, o))
-            self.later.append(Refreshed(at, default, graphs))
+                    graphs.setdefault(g.strip("<>"), []).append((s, p, o))
+            self.by_batch[number] = Refreshed(at, [(s, p, o) for s, p, o, g in quads if g is None], graphs)
+
+    def killed(self, number: int, rows: Any) -> None:
+        """A batch that dies before it is committed; another process goes on over the checkpoint."""
+
+        def die(commit: Commit) -> None:
+            raise KeyboardInterrupt
+
+        self.driver.log.write = die  # type: ignore[method-assign]
+        with pytest.raises(KeyboardInterrupt):
+            self.driver.batch(number, rows)
+        self.driver = self.opened()
+
+    @property
+    def later(self) -> tuple[Refreshed, ...]:
+        """What counted from which instant on."""
+        return tuple(self.by_batch[number] for number in sorted(self.by_batch))
 
     @property
     def version(self) -> int:
@@ -92,14 +109,12 @@ class Living:
 
     def judged(self) -> Verdict:
         """What the independent evaluation says of the answers."""
-        inputs = replace(self.case.world.inputs(self.case.settings.lateness), later=tuple(self.later))
+        inputs = replace(self.case.world.inputs(self.case.settings.lateness), later=self.later)
         return judge(self.source.query, inputs, self.source.settings.options, self.source.answers(self.sink.lines))
 
 
 def version_of(store: Path) -> Path:
     """The newest version of a store."""
-    from cqels_opt.lod.versions import version_at
-
     return Path(version_at(store).place)
 
 
@@ -109,8 +124,3 @@ def changes(maker: Maker, held: set[Quad], rng: random.Random, kinds: Callable[[
     gone = [quad for quad in there if rng.random() < rng.choice([0, 0.1, 0.5])]
     come = [quad for quad in kinds() if not any(str(term).startswith("_:") for term in quad)]
     return gone, come
-
-
-def patched(monkeypatch: pytest.MonkeyPatch, living: Living) -> None:
-    """Queries of random cases are not read from their texts, which do not say all."""
-    monkeypatch.setattr(population, "member_of", lambda record: living.member)

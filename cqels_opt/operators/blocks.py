@@ -71,6 +71,7 @@ class BlockBuilder:
         self.store = Store.open(store)
         self.windows = {w.name: w for w in query.windows}
         self.terms = TermTable(self.store.seed, self.store.decode)
+        self.aside: dict[Shape, None] = {}  # see :attr:`Program.aside`
         self._blocks: list[p.Block] = []
         self._made_of: dict[int, tuple[list[Part], set[str]]] = {}  # block number -> what its designs are made of, what is read
         self._made = 0
@@ -86,6 +87,11 @@ class BlockBuilder:
             codes = np.array(list(self.terms.made), np.int64)
             write_page(self.folder / PAGE, codes, list(self.terms.made.values()))
         return found
+
+    def set_aside(self, pattern: a.TriplePattern, source: a.InWindow | a.Merged) -> None:
+        """A pattern in windows that the static data answer, as they are now."""
+        graph = a.graph_in(source)
+        self.aside |= dict.fromkeys(self._in_window(pattern, w, "", False, graph).shape for w in windows_of(source))
 
     def static_rows(self, pattern: a.TriplePattern, source: a.Source) -> int:
         """How many triples of a static graph match a pattern."""

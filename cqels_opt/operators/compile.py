@@ -100,6 +100,7 @@ class Compiler:
             f"<{self.query.output.strip('<>')}>" if self.query.output else None,
             (*given_functions(), *given_families()),
             instances,
+            tuple(self.building.aside),
         )
 
     def _graph_of_triples(self, pattern: a.Algebra) -> p.Tree:
@@ -226,6 +227,7 @@ class Compiler:
             and not pattern_variables(pattern, source)
             and self.building.static_rows(pattern, source.default)
         ):
+            self.building.set_aside(pattern, source)
             return source.default
         return source
 

@@ -309,6 +309,8 @@ class Driver:
             )
             for p in self.programs
         ]
+        if self.population is not None and (refreshed := self.population.refreshed) is not None:
+            records = [replace(record, static=(refreshed.now, refreshed.was)) for record in records]
         if self.trace is not None:
             lengths["trace"] = self.trace.put(records)
         self._commit(number, files, done, steps, rejected, reports, lengths)
@@ -599,6 +601,8 @@ class Driver:
             self._succeed(number, programs)
         elif (programs := population.refresh(number)) is not None:
             self._renew(number, programs)
+            return
+        population.refreshed = None
 
     def _renew(self, number: int, programs: Sequence[Program]) -> None:
         """Programs over another version of the static store, see :mod:`cqels_opt.operators.renewal`."""

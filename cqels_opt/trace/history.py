@@ -123,6 +123,7 @@ class QueryHistory:
     fallbacks: tuple[str, ...]
     sub_results: tuple[str, ...] = ()
     lag: str = ""
+    versions: tuple[str, ...] = ()
 
     @property
     def switches(self) -> tuple[Switch, ...]:
@@ -232,6 +233,7 @@ class _Query:
         self._slowest: list[tuple[float, int, SlowBatch]] = []
         self._fallbacks: dict[str, None] = {}
         self._sub_results = deque[str](maxlen=newest)
+        self._versions = deque[str](maxlen=newest)
         self._lag: dict[str, _Lag] = {"time": _Lag(), "waiting": _Lag()}
 
     def add(self, record: TraceRecord) -> None:
@@ -256,6 +258,9 @@ class _Query:
         if record.fallback:
             self._fallbacks[record.fallback] = None
         self._sub_results.extend(_sub_results(record, change) for change in record.sub_results)
+        if record.static is not None:
+            now, was = record.static
+            self._versions.append(f"batch {record.batch}, {clock(_time(record))}: version {now} in the place of version {was}")
         self._lag["time"].add(record.lag.time, record.batch)
         self._lag["waiting"].add(record.lag.waiting, record.batch)
         for delta in record.deltas:
@@ -292,6 +297,7 @@ class _Query:
             fallbacks=tuple(self._fallbacks),
             lag=self._lag_line(),
             sub_results=tuple(self._sub_results),
+            versions=tuple(self._versions),
         )
 
     def _lag_line(self) -> str:
