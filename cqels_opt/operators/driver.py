@@ -712,7 +712,7 @@ class Driver:
         self.state = state
         self._forget(number, gone)
         if self.population is not None:
-            self.population.living.committed(number)
+            self.population.committed(number)
 
     def _forget(self, number: int, gone: set[str]) -> None:
         """Deletes files a few commits after they stopped to count: a batch that runs again may need what it expired."""

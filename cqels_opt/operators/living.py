@@ -76,14 +76,15 @@ class LivingStore:
         self.current = newest
         return Refreshed(was.number, newest.number)
 
-    def committed(self, batch: int) -> None:
-        """A batch is done: versions that only records before the last few needed may go."""
+    def committed(self, batch: int) -> list[Path | str] | None:
+        """A batch is done: versions that only records before the last few needed may go. Those that stay; None where there is one only."""
         if self.store is None or len(self._held) <= 1:
-            return
+            return None
         self._hold(self._needed(batch))
         passed = [path for path in self._logged() if int(path.stem) <= batch - KEEP]
         for path in passed[:-1]:
             path.unlink()
+        return self._held
 
     # -------------------------------------------------------------- files
     def _needed(self, batch: int) -> list[Path | str]:

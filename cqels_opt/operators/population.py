@@ -7,6 +7,7 @@ were there. What is asked for during a batch waits for the next one.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import threading
 from collections.abc import Iterable, Sequence
@@ -37,7 +38,8 @@ class Population:
     def __init__(self, started: Sequence[Member], state: Path, compiled: Programs) -> None:
         self.state, self._first = state, compiled
         self.living = LivingStore(compiled.store, state)
-        self._compiled = compiled.over(self.living.current.place)
+        self._owner = hashlib.sha256(str(state.absolute()).encode()).hexdigest()[:12]
+        self._compiled = compiled.over(self.living.current.place, self._owner)
         self.folder = state / FOLDER
         self._lock = threading.Lock()
         self._waiting: list[Change] = []
@@ -86,7 +88,9 @@ class Population:
     # -------------------------------------------------------------- batch by batch
     def before(self, batch: int) -> list[Program]:
         """The programs that a batch finds, as those before it have left them."""
-        self._compiled = self._first.over(self.living.before(batch).place)
+        place = self.living.before(batch).place
+        if Path(place) != Path(self._compiled.store):
+            self._compiled = self._first.over(place, self._owner)
         sharing = self.started
         for path in sorted(self.folder.glob("[0-9]*.json")) if self.folder.exists() else []:
             if int(path.stem) < batch:
@@ -110,12 +114,20 @@ class Population:
         self.refreshed = self.living.begin(batch)
         if self.refreshed is None:
             return None
-        self._compiled = self._first.over(self.living.current.place)
-        return self._have(self.sharing)
+        self._compiled = self._first.over(self.living.current.place, self._owner, self._compiled)
+        programs = self._have(self.sharing)
+        self._compiled.earlier = None  # what comes later was not there before
+        return programs
 
     def programs(self) -> list[Program]:
         """The programs of now."""
         return self._programs
+
+    def committed(self, batch: int) -> None:
+        """A batch is done: what only batches long before it needed goes."""
+        needed = self.living.committed(batch)
+        if needed is not None:
+            self._first.forget(self._owner, {Path(place).name for place in needed})
 
     @property
     def changed(self) -> bool:

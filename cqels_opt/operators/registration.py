@@ -6,7 +6,7 @@ import hashlib
 import json
 import shutil
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -18,6 +18,7 @@ from cqels_opt.operators.profile import meaning, with_bounds
 from cqels_opt.operators.program import Instances, Program
 from cqels_opt.operators.sharing import Member, Record, Unit
 from cqels_opt.operators.subresults import BYTES_BUDGET
+from cqels_opt.operators.upkeep import Upkeep
 from cqels_opt.query.algebra import Operator
 from cqels_opt.query.texts import Reader
 from cqels_opt.windows.instants import Policy
@@ -80,17 +81,15 @@ class Programs:
         self.store, self.folder, self._do = store, folder, do
         self._lock = threading.Lock()
         self._made: dict[str, Program] = {}
-        self._others: dict[str, Programs] = {}
+        self.earlier: Programs | None = None
 
-    def over(self, place: Path | str) -> Programs:
-        """The same units over another version of the store."""
+    def over(self, place: Path | str, owner: str, earlier: Programs | None = None) -> Programs:
+        """The same units over another version of the store, for one run. ``earlier`` are those over the version before."""
         if Path(place) == Path(self.store):
             return self
-        with self._lock:
-            name = Path(place).name
-            if name not in self._others:
-                self._others[name] = Programs(place, self.folder / name, self._do)
-            return self._others[name]
+        found = Programs(place, self.folder / "versions" / owner / Path(place).name, self._do)
+        found.earlier = earlier
+        return found
 
     def of(self, unit: Unit) -> Program:
         """The program of a unit."""
@@ -126,13 +125,21 @@ class Programs:
             instances = Instances(str(folder / NAMES), len(unit.members), unit.since, unit.members[-1][0])
 
         store, shared = str(self.store), self.folder / "relations" if unit.template is None else None
+        earlier = None if self.earlier is None else (self.earlier.store, self.earlier.folder / _key(unit))
 
         def work() -> Program:
             report, as_set = first.meaning.report, first.meaning.duplicates == "set"
-            compiler = Compiler(query, store, folder, report, as_set, first.budget, shared=shared)
+            upkeep = None if earlier is None else Upkeep.read(*earlier)
+            compiler = Compiler(query, store, folder, report, as_set, first.budget, shared=shared, upkeep=upkeep)
             return compiler.compile(unit.id, first.meaning.operator, instances)
 
         return self._do(work)
+
+    def forget(self, owner: str, needed: Collection[str]) -> None:
+        """Of what was made over other versions for a run, only what is over the needed ones stays."""
+        for folder in (self.folder / "versions" / owner).glob("*"):
+            if folder.name not in needed:
+                shutil.rmtree(folder, ignore_errors=True)
 
     def _forget(self, name: str) -> None:
         """Of a template whose queries change often, only what its last changes made stays."""
