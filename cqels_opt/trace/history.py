@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from statistics import median, quantiles
 
 from cqels_opt.trace.figures import clock, duration, figure, plural
-from cqels_opt.trace.records import Delta, Milliseconds, Moved, Operator, SubResults, TraceRecord
+from cqels_opt.trace.records import Called, Delta, Milliseconds, Moved, Operator, SubResults, TraceRecord
 
 SLOWEST = 5
 
@@ -124,6 +124,7 @@ class QueryHistory:
     sub_results: tuple[str, ...] = ()
     lag: str = ""
     versions: tuple[str, ...] = ()
+    calls: tuple[Called, ...] = ()
 
     @property
     def switches(self) -> tuple[Switch, ...]:
@@ -234,6 +235,7 @@ class _Query:
         self._fallbacks: dict[str, None] = {}
         self._sub_results = deque[str](maxlen=newest)
         self._versions = deque[str](maxlen=newest)
+        self._calls: dict[str, Called] = {}
         self._lag: dict[str, _Lag] = {"time": _Lag(), "waiting": _Lag()}
 
     def add(self, record: TraceRecord) -> None:
@@ -261,6 +263,9 @@ class _Query:
         if record.static is not None:
             now, was = record.static
             self._versions.append(f"batch {record.batch}, {clock(_time(record))}: version {now} in the place of version {was}")
+        for called in record.calls:
+            before = self._calls.get(called.call)
+            self._calls[called.call] = before + called if before else called
         self._lag["time"].add(record.lag.time, record.batch)
         self._lag["waiting"].add(record.lag.waiting, record.batch)
         for delta in record.deltas:
@@ -298,6 +303,7 @@ class _Query:
             lag=self._lag_line(),
             sub_results=tuple(self._sub_results),
             versions=tuple(self._versions),
+            calls=tuple(self._calls.values()),
         )
 
     def _lag_line(self) -> str:
