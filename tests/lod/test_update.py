@@ -99,9 +99,10 @@ def test_what_does_not_change_is_shared(tmp_path: Path) -> None:
 
 
 def test_layers_of_the_dictionary_are_merged(tmp_path: Path) -> None:
-    build_store(tmp_path / "s", [(f"<http://old/{i}>", "<http://p>", "<http://o>", None) for i in range(50)])
+    build_store(tmp_path / "s", [(f"<http://old/{i}>", "<http://p>", "<http://o>", None) for i in range(50)], durable=False)
     for number in range(20):
-        update(tmp_path / "s", written(tmp_path, "come", [(f"<http://new/{number}>", "<http://p>", "<http://o>", None)]))
+        come = written(tmp_path, "come", [(f"<http://new/{number}>", "<http://p>", "<http://o>", None)])
+        update(tmp_path / "s", come, durable=False)
     store = Store.open(tmp_path / "s")
     assert {part.entry.layer for part in store.dictionary.parts} <= set(range(7))  # 20 of 1 term each: a logarithmic number
     assert store.terms == 72 and store.triples == 70
