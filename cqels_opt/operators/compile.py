@@ -8,8 +8,10 @@ once, here. What cannot be drafted stays above as an operator.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import NoReturn
 
@@ -79,11 +81,22 @@ class Compiler:
         self.fresh = 0
         self._in_static = False
         self._outside: set[str] = set()  # what rows outside the pattern in hand bind, which is evaluated for each of them
-        self._mentions = mentions(query.body)
         self._told: set[int] = set()  # ORDER BYs whose order shows
 
     def compile(self, identity: str, operator: a.Operator, instances: p.Instances | None = None) -> p.Program:
         """The program. Sub-results are saved, with the terms that were made for them."""
+        try:
+            return self._compiled(identity, operator, instances)
+        except RecursionError:
+            message = "the query is too large: too many UNIONs, OPTIONALs, BINDs or groups follow or hold one another"
+            raise QueryError(message, self.query.text, 1, 1, self.query.file) from None
+
+    @cached_property
+    def _mentions(self) -> Counter[str]:
+        """How often each variable is named in the query."""
+        return mentions(self.query.body)
+
+    def _compiled(self, identity: str, operator: a.Operator, instances: p.Instances | None) -> p.Program:
         if operator == "rstream" and self.query.form is None:
             self._tell(self.query.body)
         normal = self._top(forms.body(self.query))

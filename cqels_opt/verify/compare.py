@@ -84,7 +84,7 @@ def report(differences: Iterable[Difference], limit: int = 10) -> str:
         for word, rows in (("missing", difference.missing), ("extra", difference.extra)):
             for op, row, count in rows[:limit]:
                 times = f" × {count}" if count > 1 else ""
-                lines.append(f"  {word} {op} {_show(row)}{times}")
+                lines.append(f"  {word} {op} {row_text(row)}{times}")
             if len(rows) > limit:
                 lines.append(f"  {word}: {len(rows) - limit} rows more")
     if len(found) > limit:
@@ -223,7 +223,8 @@ def _by_time(answers: Answers) -> dict[int, list[tuple[str, Row, int]]]:
     return found
 
 
-def _show(row: Row) -> str:
+def row_text(row: Row) -> str:
+    """A row for people: a triple, a truth value, or bindings."""
     cells = dict(row)
     if cells.keys() == set(TRIPLE):
         return " ".join(cells[name] for name in TRIPLE)

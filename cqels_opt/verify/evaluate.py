@@ -60,7 +60,7 @@ def stepwise(
     wanted = set(every if only is None else only)
     operator = options.operator or query.operator or "istream"
     plain = plain_sparql(query)
-    _check_nodes(query, operator)
+    _check_nodes(query, plain, operator)
     if makes_triples(solid(tokens(query.text))) and any(map(is_named, _subjects(inputs))):
         raise QueryError("verify cannot check triple terms of expressions and VALUES over RDF-star files", query.text, 1, 1)
     engine = Rdflib() if chosen(query, inputs, options) == "rdflib" else Oxigraph()
@@ -107,7 +107,7 @@ def _over_versions(
 ) -> Iterator[tuple[int, str, Counter[Row]]]:
     """Static data that change: each instant over those that count at it, compared with the instant before, whatever counted then."""
     operator = options.operator or query.operator or "istream"
-    _check_nodes(query, operator)
+    _check_nodes(query, plain_sparql(query), operator)
     every = moments(query, inputs, options)
     wanted = set(every if only is None else only)
     needed = {at for at, following in zip(every, [*every[1:], None]) if at in wanted or following in wanted}
@@ -123,9 +123,12 @@ def _over_versions(
             before = now
 
 
-def _check_nodes(query: Query, operator: str) -> None:
-    if operator != "rstream" and any(token.word() == "BNODE" for token in tokens(query.text)):
-        raise QueryError("verify checks BNODE() in RSTREAM alone: which node is one of before is not defined", query.text, 1, 1)
+def _check_nodes(query: Query, plain: Plain, operator: str) -> None:
+    """QueryError where bags of two instants cannot be compared."""
+    if operator != "rstream" and any(token.word() == "BNODE" for token in tokens(plain.text)):
+        raise QueryError(
+            "verify checks BNODE() beside groups in RSTREAM alone: the node of a group has no name", query.text, 1, 1
+        )
 
 
 def _unnamed(rows: Counter[Row]) -> Counter[Row]:
@@ -142,6 +145,17 @@ def _subjects(inputs: Inputs) -> Iterator[str]:
 def moments(query: Query, inputs: Inputs, options: Options) -> list[int]:
     """The instants of E, ascending."""
     return instants(query, _times(query, _sorted_streams(query, inputs)), options)
+
+
+def held_at(query: Query, inputs: Inputs, options: Options, at: int) -> dict[str, tuple[Element, ...]]:
+    """The elements that each window holds at an instant."""
+    streams = _sorted_streams(query, inputs)
+    times = _times(query, streams)
+    found: dict[str, tuple[Element, ...]] = {}
+    for window in query.windows:
+        places = content(window, times[window.name], at, t0_of(window, options))
+        found[window.name] = tuple(streams[bare(window.stream)][places.start : places.stop])
+    return found
 
 
 def chosen(query: Query, inputs: Inputs, options: Options) -> Literal["pyoxigraph", "rdflib"]:

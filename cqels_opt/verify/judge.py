@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from cqels_opt.errors import RunError
 from cqels_opt.query.algebra import Query
 from cqels_opt.verify.compare import Difference, compare, report
-from cqels_opt.verify.evaluate import chosen, evaluate, moments
+from cqels_opt.verify.evaluate import chosen, evaluate, held_at, moments
 from cqels_opt.verify.model import Answers, Inputs, Options
+from cqels_opt.verify.moment import Moment, moment
 from cqels_opt.verify.rewrite import concatenations
 
 
@@ -27,6 +28,7 @@ class Verdict:
     evaluator: str
     differences: tuple[Difference, ...]
     outvoted: tuple[Difference, ...]
+    first: Moment | None = None
 
     @property
     def equal(self) -> bool:
@@ -40,6 +42,8 @@ class Verdict:
         ]
         if self.differences:
             lines.append(report(self.differences, limit))
+        if self.first is not None:
+            lines.append(self.first.text(limit))
         if self.outvoted:
             lines.append(
                 f"at {len(self.outvoted)} more instants {self.evaluator} differs, and the second engine agrees with the answers"
@@ -58,7 +62,11 @@ def judge(query: Query, inputs: Inputs, options: Options, got: Answers) -> Verdi
         agreed = _second_opinion(query, inputs, options, got, first, {d.time for d in differences}, concatenated)
     standing = tuple(d for d in differences if d.time not in agreed)
     outvoted = tuple(d for d in differences if d.time in agreed)
-    return Verdict(len(moments(query, inputs, options)), sum(expected.values()), first, standing, outvoted)
+    seen = None
+    if standing:
+        at = standing[0].time
+        seen = moment(at, expected, got, held_at(query, inputs, options, at))
+    return Verdict(len(moments(query, inputs, options)), sum(expected.values()), first, standing, outvoted, seen)
 
 
 def _second_opinion(

@@ -14,8 +14,8 @@ from cqels_opt.verify.heads import hidden
 from cqels_opt.verify.literals import literal_parts
 from cqels_opt.verify.model import Row, Triple
 from cqels_opt.verify.quoted import FUNCTIONS, text_of, to_triple
-from cqels_opt.verify.sparql_engine import TIMESTAMP
-from cqels_opt.verify.uncertainty import Function, functions
+from cqels_opt.verify.sparql_engine import TIMESTAMP, own_functions
+from cqels_opt.verify.uncertainty import Function
 
 _XSD_STRING = "http://www.w3.org/2001/XMLSchema#string"
 _VARIADIC = re.compile(r"\b(COALESCE|CONCAT)\s+\(", re.IGNORECASE)
@@ -78,7 +78,7 @@ class Oxigraph:
 
     def _functions(self) -> dict[Any, Any]:
         """The functions that SPARQL does not have."""
-        own = {ox.NamedNode(name): self._custom(function) for name, function in functions().items()}
+        own = {ox.NamedNode(name): self._custom(function) for name, function in own_functions().items()}
         return {ox.NamedNode(TIMESTAMP): self._timestamp, **FUNCTIONS, **own}
 
     def _custom(self, function: Function) -> Any:

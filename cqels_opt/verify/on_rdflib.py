@@ -28,9 +28,9 @@ from cqels_opt.errors import RunError
 from cqels_opt.verify.heads import hidden
 from cqels_opt.verify.literals import literal, literal_parts
 from cqels_opt.verify.model import Row, Triple
-from cqels_opt.verify.sparql_engine import TIMESTAMP
+from cqels_opt.verify.sparql_engine import TIMESTAMP, own_functions
 from cqels_opt.verify.strict import relation
-from cqels_opt.verify.uncertainty import Function, functions
+from cqels_opt.verify.uncertainty import Function
 
 _FAILURES = (ParseBaseException, SPARQLError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 
@@ -61,7 +61,7 @@ class Rdflib:
     def select(self, text: str) -> Counter[Row]:
         """See :class:`SparqlEngine`."""
         CUSTOM_EVALS["cqels-opt bags"] = _corrected
-        custom = {TIMESTAMP: self._timestamp, **{name: _custom(function) for name, function in functions().items()}}
+        custom = {TIMESTAMP: self._timestamp, **{name: _custom(function) for name, function in own_functions().items()}}
         for name, call in custom.items():
             register_custom_function(rdflib.URIRef(name), call, override=True)
         try:

@@ -18,6 +18,7 @@ from datetime import UTC, datetime, timedelta
 
 from cqels_opt.errors import QueryError
 from cqels_opt.query.algebra import Query
+from cqels_opt.verify.blank_nodes import with_blank_nodes
 from cqels_opt.verify.dialects import FORMS, WINDOW, rewritten, window_graph
 from cqels_opt.verify.heads import SELECT, Form, asked
 from cqels_opt.verify.paths import paths_written_out
@@ -65,7 +66,7 @@ def plain_sparql(query: Query) -> Plain:
     form, edit = asked(found, place_of_form, query)
     made = (edit[0], edit[1]) if edit is not None else (0, 0)  # what the edit covers: nothing else is to be changed in it
     edits += [edit] if edit is not None else []
-    edits += [e for e in with_our_functions(found) if not made[0] <= e[0] < made[1]]
+    edits += [e for e in (*with_our_functions(found), *with_blank_nodes(found)) if not made[0] <= e[0] < made[1]]
     for place, token in enumerate(found):
         after = found[place + 1] if place + 1 < len(found) else token
         if made[0] <= token.start < made[1]:

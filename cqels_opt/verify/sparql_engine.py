@@ -6,9 +6,16 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Protocol
 
+from cqels_opt.verify.blank_nodes import BLANK, blank_node
 from cqels_opt.verify.model import Row, Triple
+from cqels_opt.verify.uncertainty import Function, functions
 
 TIMESTAMP = "http://larkc.eu/csparql/sparql/jena/ext#timestamp"
+
+
+def own_functions() -> Mapping[str, Function]:
+    """The functions of terms' texts that SPARQL does not have, by their IRIs; None is an error."""
+    return {BLANK: blank_node, **functions()}
 
 
 class SparqlEngine(Protocol):

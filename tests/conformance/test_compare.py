@@ -125,7 +125,40 @@ def test_a_verdict_says_what_differs() -> None:
     assert judge(found, inputs, Options(), right).equal
     verdict = judge(found, inputs, Options(), right - one('"b"', 2) + one('"c"', 2))
     assert [d.time for d in verdict.differences] == [2]
-    assert verdict.text() == '2 rows expected by pyoxigraph at 2 instants: different\nat 2:\n  missing + ?x="b"\n  extra + ?x="c"'
+    assert verdict.text().splitlines() == [
+        "2 rows expected by pyoxigraph at 2 instants: different",
+        "at 2:",
+        '  missing + ?x="b"',
+        '  extra + ?x="c"',
+        "the first instant that differs is 2:",
+        "  expected 1 row",
+        '    + ?x="b"',
+        "  the answer has 1 row",
+        '    + ?x="c"',
+        "  window w holds 2 elements",
+        '    1 <a:s> <a:p> "a"',
+        '    2 <a:s> <a:p> "b"',
+    ]
+
+
+def test_the_first_instant_that_differs_shows_a_few_of_many() -> None:
+    found, inputs = parse(query("")), numbers(*(f'"{n}"' for n in range(14)))
+    verdict = judge(found, inputs, Options(operator="rstream"), Counter())
+    assert verdict.first is not None and verdict.first.time == 1 and not verdict.first.got
+    all_of_it = judge(found, inputs, Options(operator="rstream", policy="p:9"), Counter())
+    lines = all_of_it.text(limit=2).splitlines()
+    assert lines[lines.index("the first instant that differs is 9:") :] == [
+        "the first instant that differs is 9:",
+        "  expected 9 rows",
+        '    = ?x="0"',
+        '    = ?x="1"',
+        "    and 7 more",
+        "  the answer has no rows",
+        "  window w holds 9 elements",
+        "    7 before, and",
+        '    8 <a:s> <a:p> "7"',
+        '    9 <a:s> <a:p> "8"',
+    ]
 
 
 def test_where_only_one_of_two_engines_differs_the_majority_counts() -> None:

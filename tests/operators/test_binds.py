@@ -246,10 +246,7 @@ class WithBinds(Maker):
         distinct = "DISTINCT " if self.rng.random() < 0.2 else ""
         settings = replace(found.settings, drain=False)
         select = distinct + " ".join(f"?{n}" for n in chosen)
-        case = replace(found, body=body, select=select, modifiers=(), settings=settings, replaced={})
-        if "BNODE" in case.text:  # which of two nodes is the one of before, the independent evaluation cannot know
-            case = replace(case, settings=replace(settings, operator="rstream"))
-        return case
+        return replace(found, body=body, select=select, modifiers=(), settings=settings, replaced={})
 
 
 def made(seed: int) -> Case:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import re
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import chain, count
 from typing import Final
 
 from cqels_opt.query.algebra import (
@@ -45,7 +46,7 @@ class Style:
 
     window: Callable[[Writing, Window], str]
     opened: Callable[[Writing, Source], str]
-    default: Callable[[Query], Source]
+    default: Callable[[Writing], Source]
     header: Callable[[Writing], str]
     operator: Callable[[Writing], str]
     check: Callable[[Writing], None] = lambda writing: None
@@ -83,20 +84,12 @@ def _no_elements(writing: Writing, source: Source) -> None:
         writing.fail("it does not name the graphs of a window's elements")
 
 
-def _window_of(writing: Writing, name: str) -> Window:
-    return next(window for window in writing.query.windows if window.name == name)
-
-
-def _used(query: Query) -> set[str]:
-    """The windows in which some pattern is matched alone."""
-    return {source.window for source in found_in(query.body, InWindow)}
-
-
-def _none(query: Query) -> Source:
+def _none(writing: Writing) -> Source:
     return DefaultGraph()
 
 
-def _all_merged(query: Query) -> Source:
+def _all_merged(writing: Writing) -> Source:
+    query = writing.query
     return Merged(tuple(window.name for window in query.windows), _from(query))
 
 
@@ -132,7 +125,7 @@ def _named_apart(writing: Writing) -> None:
     """Windows get names that no variable of the query has: elsewhere they are named by IRIs."""
     taken = {v.name for v in found_in((writing.query.body, writing.query.form), Variable)}
     for window in writing.query.windows:
-        tries = (window.name, f"w_{window.name}", *(f"w{n}_{window.name}" for n in range(len(taken) + 1)))
+        tries = chain([window.name, f"w_{window.name}"], (f"w{n}_{window.name}" for n in count()))
         writing.windows[window.name] = next(name for name in tries if name not in taken)
         taken.add(writing.windows[window.name])
 
@@ -205,19 +198,19 @@ def _csparql_window(writing: Writing, window: Window) -> str:
 # ------------------------------------------------------------------ SPARQLstream
 def _named_once(writing: Writing) -> None:
     """Streams are known by their own names: two windows over one of them cannot both be named."""
-    _distinct_streams(writing, _used(writing.query))
+    _distinct_streams(writing, writing.whole.alone)
 
 
-def _distinct_streams(writing: Writing, named: set[str]) -> None:
-    streams = [_window_of(writing, name).stream for name in sorted(named)]
+def _distinct_streams(writing: Writing, named: frozenset[str]) -> None:
+    streams = Counter(writing.whole.windows[name].stream for name in sorted(named))
     for stream in streams:
-        if streams.count(stream) > 1:
+        if streams[stream] > 1:
             writing.fail(f"it names windows by their streams, and two of the windows over {stream} are named")
 
 
 def _from_stream(writing: Writing, window: Window, text: str) -> str:
     """``FROM STREAM``, or ``FROM NAMED STREAM`` where a GRAPH names the window by its stream."""
-    return f"FROM {'NAMED ' * (window.name in _used(writing.query))}STREAM {window.stream} {text}"
+    return f"FROM {'NAMED ' * (window.name in writing.whole.alone)}STREAM {window.stream} {text}"
 
 
 def _sparqlstream_window(writing: Writing, window: Window) -> str:
@@ -235,7 +228,7 @@ def _sparqlstream_window(writing: Writing, window: Window) -> str:
 
 def _by_stream(writing: Writing, source: Source) -> str:
     _no_elements(writing, source)
-    return f"GRAPH {_window_of(writing, source.window).stream}" if isinstance(source, InWindow) else _graph(writing, source)
+    return f"GRAPH {writing.whole.windows[source.window].stream}" if isinstance(source, InWindow) else _graph(writing, source)
 
 
 def _sparqlstream_operator(writing: Writing) -> str:
@@ -243,28 +236,12 @@ def _sparqlstream_operator(writing: Writing) -> str:
 
 
 # ------------------------------------------------------------------ Streaming SPARQL
-def _clause_of(query: Query, window: str) -> str:
-    """The clause that declares a window in the query's own text."""
-    return next((query.text[c.start : c.end] for c in query.clauses if c.window == window), "")
-
-
-def _of_groups(query: Query) -> set[str]:
-    """The windows that groups have of their own."""
-    return {w.name for w in query.windows if re.match("WINDOW", _clause_of(query, w.name), re.IGNORECASE)}
-
-
-def _named_streams(query: Query) -> set[str]:
-    """The windows of streams that a GRAPH names, also where each such group has a window of its own."""
-    named = {w.name for w in query.windows if re.match(r"FROM\s+NAMED", _clause_of(query, w.name), re.IGNORECASE)}
-    return (_used(query) | named) - _of_groups(query)
-
-
 def _one_window_a_stream(writing: Writing) -> None:
-    _distinct_streams(writing, _named_streams(writing.query))
+    _distinct_streams(writing, writing.whole.of_streams)
 
 
-def _streaming_default(query: Query) -> Source:
-    elsewhere = _named_streams(query) | _of_groups(query)
+def _streaming_default(writing: Writing) -> Source:
+    query, elsewhere = writing.query, writing.whole.of_streams | writing.whole.of_groups
     merged = tuple(window.name for window in query.windows if window.name not in elsewhere)
     return Merged(merged, _from(query)) if merged else _from(query)
 
@@ -281,9 +258,9 @@ def _length(writing: Writing, window: Window) -> str:
 
 
 def _streaming_window(writing: Writing, window: Window) -> str:
-    if window.name in _of_groups(writing.query):
+    if window.name in writing.whole.of_groups:
         return ""
-    named = "NAMED " * (window.name in _named_streams(writing.query))
+    named = "NAMED " * (window.name in writing.whole.of_streams)
     return f"FROM {named}STREAM {window.stream} {_length(writing, window)}"
 
 
@@ -294,8 +271,8 @@ def _streaming_opened(writing: Writing, source: Source) -> str:
 def _group_window(writing: Writing, source: Source) -> str:
     """The WINDOW of a group that is matched in windows of its own."""
     names = source.windows if isinstance(source, Merged) else (source.window,) if isinstance(source, InWindow) else ()
-    own = _of_groups(writing.query).intersection(names)
-    return _length(writing, _window_of(writing, min(own))) if own else ""
+    own = writing.whole.of_groups.intersection(names)
+    return _length(writing, writing.whole.windows[min(own)]) if own else ""
 
 
 STYLES: Final[Mapping[str, Style]] = {

@@ -31,7 +31,7 @@ from cqels_opt.query.algebra import (
 from cqels_opt.query.printing.formulas import constraint, expression
 from cqels_opt.query.printing.paths import closure
 from cqels_opt.query.printing.selects import graph_of, select
-from cqels_opt.query.printing.writing import Writing, found_in, only_source, predicate, term
+from cqels_opt.query.printing.writing import Writing, found_in, predicate, term
 
 
 def inside(writing: Writing, node: Algebra) -> str:
@@ -54,20 +54,43 @@ def _elsewhere(writing: Writing, node: Algebra) -> Source | None:
     graph = next(iter(node.apart), None) if isinstance(node, Minus) else graph_of(node)
     if graph is None or writing.graph == graph:
         return None
-    sources: list[Source] = [*found_in(node, NamedGraph), *found_in(node, InWindow)]
-    return next(source for source in sources if graph_in(source) == graph)
+    sources = writing.whole.in_graphs[graph]
+    if len(sources) == 1:
+        return sources[0]
+    here: list[Source] = [*found_in(node, NamedGraph), *found_in(node, InWindow)]
+    return next(source for source in here if graph_in(source) == graph)
 
 
 def _own_window(writing: Writing, node: Algebra) -> tuple[Source, str] | None:
     """The source of a group with a WINDOW of its own, and that WINDOW; only some dialects have them."""
-    if writing.ending is None or (source := only_source(node)) is None or source == writing.default:
+    if writing.ending is None or (source := writing.whole.only_source(node)) is None or source == writing.default:
         return None
     ending = writing.ending(writing, source)
     return (source, ending) if ending else None
 
 
 def _elements(writing: Writing, node: Algebra) -> list[str]:
-    """A node as elements of a group that are read one after the other; what ends a group, or begins one, gets braces of its own."""
+    """A node as elements of a group that are read one after the other; what ends a group, or begins one, gets braces of its own.
+
+    Chains lean to the left and may be long: down their spine without recursion.
+    """
+    spine: list[Join | LeftJoin | Minus | Extend] = []
+    while isinstance(node, Join | LeftJoin | Minus | Extend) and not _stands_apart(writing, node):
+        spine.append(node)
+        node = node.input if isinstance(node, Extend) else node.left
+    elements = _first(writing, node)
+    for above in reversed(spine):
+        elements += _last(writing, above)
+    return elements
+
+
+def _stands_apart(writing: Writing, node: Algebra) -> bool:
+    """Whether a node is matched elsewhere than the group in hand."""
+    return _elsewhere(writing, node) is not None or _own_window(writing, node) is not None
+
+
+def _first(writing: Writing, node: Algebra) -> list[str]:
+    """The elements of a node at the beginning of a chain."""
     if _elsewhere(writing, node) is not None:
         return [inside(writing, node)]
     if not isinstance(node, Filter | Project | Distinct | Slice) and (own := _own_window(writing, node)) is not None:
@@ -77,30 +100,45 @@ def _elements(writing: Writing, node: Algebra) -> list[str]:
             if not patterns and graph_in(source) is None:
                 return []
             return [_placed(writing, triples(writing, patterns), source)]
+        case Union():
+            return [_alternatives(writing, node)]
+        case Values():
+            return [values(writing, node)]
+        case Closure(source=source):
+            return [_placed(writing, closure(writing, node), source)]
+        case Group() | OrderBy():
+            writing.fail("a group or an order stands where only a sub-select can")
+        case _:
+            return [_braced(writing, node)]
+
+
+def _last(writing: Writing, node: Join | LeftJoin | Minus | Extend) -> list[str]:
+    """The elements that a node adds to those of its left side."""
+    match node:
         case Join(left, right):
-            return [*_elements(writing, left), *_joined(writing, left, right)]
-        case LeftJoin(left, right, condition):
+            return _joined(writing, left, right)
+        case LeftJoin(_, right, condition):
             optional = _braced(writing, right) if isinstance(right, Filter) else inside(writing, right)
             if condition is not None:
                 apart = isinstance(right, Filter | Project | Distinct | Slice) or _own_window(writing, right) is not None
                 optional = _braced(writing, right) if apart else optional
                 optional = f"{optional} FILTER {constraint(writing, condition)}"
-            return [*_elements(writing, left), f"OPTIONAL {{ {optional} }}"]
-        case Minus(left, right):
-            return [*_elements(writing, left), f"MINUS {_braced(writing, right)}"]
-        case Extend(inner, variable, value):
-            return [*_elements(writing, inner), f"BIND({expression(writing, value)} AS {writing.node(variable)})"]
-        case Union(left, right):
-            first = _elements(writing, left)[0] if isinstance(left, Union) else _braced(writing, left)
-            return [f"{first} UNION {_braced(writing, right)}"]
-        case Values():
-            return [values(writing, node)]
-        case Filter() | Project() | Distinct() | Slice():
-            return [_braced(writing, node)]
-        case Closure(source=source):
-            return [_placed(writing, closure(writing, node), source)]
-        case Group() | OrderBy():
-            writing.fail("a group or an order stands where only a sub-select can")
+            return [f"OPTIONAL {{ {optional} }}"]
+        case Minus(_, right):
+            return [f"MINUS {_braced(writing, right)}"]
+        case Extend(_, variable, value):
+            return [f"BIND({expression(writing, value)} AS {writing.node(variable)})"]
+
+
+def _alternatives(writing: Writing, node: Union) -> str:
+    """``{ … } UNION { … } UNION { … }``, a chain as well; a left side that is matched elsewhere is one element."""
+    texts: list[str] = []
+    first: Algebra = node
+    while isinstance(first, Union) and (first is node or not _stands_apart(writing, first)):
+        texts.append(_braced(writing, first.right))
+        first = first.left
+    texts.append(_first(writing, first)[0] if isinstance(first, Union) else _braced(writing, first))
+    return " UNION ".join(reversed(texts))
 
 
 def _placed(writing: Writing, text: str, source: Source) -> str:

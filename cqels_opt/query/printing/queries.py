@@ -10,7 +10,7 @@ from cqels_opt.query.mistakes import nearest
 from cqels_opt.query.printing.dialects import STYLES, Style
 from cqels_opt.query.printing.patterns import inside, triples
 from cqels_opt.query.printing.selects import select
-from cqels_opt.query.printing.writing import Writing, found_in
+from cqels_opt.query.printing.writing import Whole, Writing, found_in
 
 
 def to_text(query: Query, dialect: str) -> str:
@@ -22,17 +22,13 @@ def to_text(query: Query, dialect: str) -> str:
     if dialect not in STYLES:
         raise QueryError(f"unknown dialect {dialect!r}{nearest(dialect, STYLES)}; there are {', '.join(STYLES)}", file=query.file)
     style = STYLES[dialect]
-    writing = Writing(query, dialect, DefaultGraph(), style.opened, style.ending, inside)
+    whole = Whole(query)
+    writing = Writing(whole, dialect, DefaultGraph(), style.opened, style.ending, inside, whole.names)
     style.check(writing)
-    writing.default = style.default(query) if query.windows else DefaultGraph()
     several = next(iter(found_in(query.body, GraphsMerged)), None)
-    if several is not None:
-        writing.default = several
+    writing.default = several or (style.default(writing) if query.windows else DefaultGraph())
     lines = [f"BASE {_bracketed(query.base)}"] if query.base else []
     lines += filter(None, [style.header(writing)])
-    several = next(iter(found_in(query.body, GraphsMerged)), None)
-    if several is not None and writing.default == DefaultGraph():
-        writing.default = several
     default = writing.default.default if isinstance(writing.default, Merged) else None
     clauses = f"\nFROM {writing.node(default.name)}" if isinstance(default, NamedGraph) else ""
     if query.dataset is not None:
@@ -51,7 +47,7 @@ def _head(writing: Writing, style: Style) -> str | None:
     match writing.query.form:
         case Construct(template):
             blank = {name: text for name, text in writing.names.items() if not name.startswith("_:") or text.startswith("_:")}
-            return f"CONSTRUCT{operator} {{ {triples(replace(writing, names=blank or {'': ''}), template)} }}"
+            return f"CONSTRUCT{operator} {{ {triples(replace(writing, names=blank), template)} }}"
         case Ask():
             return f"ASK{operator}"
         case Describe(nodes):

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
+from functools import cached_property
+from itertools import chain, count
 from typing import Any, NoReturn, TypeVar
 
 from cqels_opt.errors import QueryError
@@ -15,13 +17,15 @@ from cqels_opt.query.algebra import (
     Bgp,
     Call,
     Closure,
-    DefaultGraph,
+    InWindow,
+    NamedGraph,
     Node,
     Query,
     Source,
     TriplePattern,
     TripleTerm,
     Variable,
+    Window,
     graph_in,
 )
 from cqels_opt.query.names import RDF_TYPE
@@ -32,36 +36,104 @@ _NUMBER = re.compile(rf'"([0-9]+)"\^\^<{re.escape(XSD)}integer>')
 _TRUTH = re.compile(rf'"(true|false)"\^\^<{re.escape(XSD)}boolean>')
 
 
+class Whole:
+    """What is asked of the whole query again and again while its parts are printed: each is found once."""
+
+    def __init__(self, query: Query) -> None:
+        self.query = query
+        self._sources: dict[int, tuple[object, tuple[Source, ...]]] = {}
+
+    @cached_property
+    def names(self) -> dict[str, str]:
+        """What stands for the names that the parser has made, and for blank nodes that no label can name."""
+        here = _variables((self.query.body, self.query.form))
+        taken = {name for name in here if not _made(name)}
+        shared, found = _shared(self.query.body), dict[str, str]()
+        for name in sorted(name for name in here if _made(name) or name in shared):
+            blank = name.startswith("_:") and name not in shared
+            stem = re.sub(r"\W", "", name.removeprefix("_:")) or "b"
+            stem = f"b{stem}" if stem[0].isdigit() else stem
+            free = next(stem + tail for tail in chain([""], (f"_{n}" for n in count())) if _free(stem + tail, blank, taken))
+            taken.add(f"_:{free}" if blank else free)
+            found[name] = f"_:{free}" if blank else f"?{free}"
+        return found
+
+    @cached_property
+    def windows(self) -> dict[str, Window]:
+        """The windows by name."""
+        return {window.name: window for window in self.query.windows}
+
+    @cached_property
+    def clauses(self) -> dict[str, str]:
+        """The clauses that declare windows in the query's own text, by window."""
+        return {clause.window: self.query.text[clause.start : clause.end] for clause in self.query.clauses}
+
+    @cached_property
+    def alone(self) -> frozenset[str]:
+        """The windows in which some pattern is matched alone."""
+        return frozenset(source.window for source in found_in(self.query.body, InWindow))
+
+    @cached_property
+    def in_graphs(self) -> dict[Variable, tuple[Source, ...]]:
+        """The sources that range over graphs, by the variable of these."""
+        found: dict[Variable, dict[Source, None]] = {}
+        over_graphs: list[Source] = [*found_in(self.query.body, NamedGraph), *found_in(self.query.body, InWindow)]
+        for source in over_graphs:
+            if isinstance(graph := graph_in(source), Variable):
+                found.setdefault(graph, {})[source] = None
+        return {graph: tuple(sources) for graph, sources in found.items()}
+
+    @cached_property
+    def of_groups(self) -> frozenset[str]:
+        """The windows that groups have of their own (Streaming SPARQL)."""
+        return frozenset(name for name, clause in self.clauses.items() if re.match("WINDOW", clause, re.IGNORECASE))
+
+    @cached_property
+    def of_streams(self) -> frozenset[str]:
+        """The windows of streams that a GRAPH names, also where each such group has a window of its own (Streaming SPARQL)."""
+        named = {name for name, clause in self.clauses.items() if re.match(r"FROM\s+NAMED", clause, re.IGNORECASE)}
+        return (self.alone | named) - self.of_groups
+
+    def only_source(self, node: Algebra) -> Source | None:
+        """Where a part of the algebra is matched, if that is one source for all of it. Without recursion: chains may be long."""
+        waiting: list[Any] = [node]
+        while waiting:
+            part = waiting[-1]
+            if id(part) in self._sources:
+                waiting.pop()
+                continue
+            inner = [] if isinstance(part, Bgp) else _parts(part)
+            if ahead := [below for below in inner if id(below) not in self._sources]:
+                waiting += ahead
+                continue
+            own = (part.source,) if isinstance(part, Closure) or (isinstance(part, Bgp) and part != Bgp(())) else ()
+            found = dict.fromkeys(chain(own, *(self._sources[id(below)][1] for below in inner)))
+            self._sources[id(part)] = part, tuple(found)[:2]  # the part is kept, so that no other one gets its id
+            waiting.pop()
+        found_here = self._sources[id(node)][1]
+        return found_here[0] if len(found_here) == 1 else None
+
+
 @dataclass
 class Writing:
     """The state of one printing. ``default`` is where the patterns of the group in hand are matched; ``opened`` says what stands before
-    a group that is matched elsewhere, and ``ending`` what at its end (both of a source).
+    a group that is matched elsewhere, and ``ending`` what at its end (both of a source). ``names`` are as in :class:`Whole`.
     """
 
-    query: Query
+    whole: Whole
     dialect: str
     default: Source
     opened: Callable[[Writing, Source], str]
     ending: Callable[[Writing, Source], str] | None
     pattern: Callable[[Writing, Algebra], str]
+    names: dict[str, str]
     aggregates: Mapping[str, Aggregate] = field(default_factory=dict)
-    names: dict[str, str] = field(default_factory=dict)
     windows: dict[str, str] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        if self.names:
-            return
-        taken = {name for name in _variables((self.query.body, self.query.form)) if not _made(name)}
-        shared = _shared(self.query.body)
-        for name in sorted(name for name in _variables((self.query.body, self.query.form)) if _made(name) or name in shared):
-            blank = name.startswith("_:") and name not in shared
-            stem = re.sub(r"\W", "", name.removeprefix("_:")) or "b"
-            stem = f"b{stem}" if stem[0].isdigit() else stem
-            free = next(
-                f"{stem}{tail}" for tail in ("", *(f"_{n}" for n in range(len(taken) + 2))) if _free(stem + tail, blank, taken)
-            )
-            taken.add(f"_:{free}" if blank else free)
-            self.names[name] = f"_:{free}" if blank else f"?{free}"
+    @property
+    def query(self) -> Query:
+        """The query that is printed."""
+        return self.whole.query
 
     def fail(self, message: str) -> NoReturn:
         """QueryError: the dialect cannot say this."""
@@ -109,13 +181,6 @@ def _made(name: str) -> bool:
     return name.startswith((".", "_:."))
 
 
-def only_source(node: Any) -> Source | None:
-    """Where a part of the algebra is matched, if that is one source for all of it."""
-    bgps = {bgp.source for bgp in found_in(node, Bgp) if bgp.patterns or bgp.source != DefaultGraph()}
-    found = bgps | {closure.source for closure in found_in(node, Closure)}
-    return found.pop() if len(found) == 1 else None
-
-
 def _free(name: str, blank: bool, taken: set[str]) -> bool:
     return (f"_:{name}" if blank else name) not in taken
 
@@ -131,8 +196,13 @@ def found_in(node: Any, kind: type[T]) -> list[T]:
         part = waiting.pop()
         if isinstance(part, kind):
             found.append(part)
-        elif isinstance(part, tuple):
-            waiting += part
-        elif is_dataclass(part) and not isinstance(part, type):
-            waiting += [getattr(part, f.name) for f in fields(part)]
+        else:
+            waiting += _parts(part)
     return found
+
+
+def _parts(part: Any) -> Sequence[Any]:
+    """What a part of the algebra is made of."""
+    if isinstance(part, tuple):
+        return part
+    return [getattr(part, f.name) for f in fields(part)] if is_dataclass(part) else ()
