@@ -62,7 +62,7 @@ def stepwise(
     plain = plain_sparql(query)
     _check_nodes(query, plain, operator)
     if makes_triples(solid(tokens(query.text))) and any(map(is_named, _subjects(inputs))):
-        raise QueryError("verify cannot check triple terms of expressions and VALUES over RDF-star files", query.text, 1, 1)
+        raise QueryError("verify cannot check triple terms, <<( )>>, over RDF-star files", query.text, 1, 1)
     engine = Rdflib() if chosen(query, inputs, options) == "rdflib" else Oxigraph()
     default = _load(engine, plain, inputs)
     made = maker(plain.form, engine, plain.prologue, query)
