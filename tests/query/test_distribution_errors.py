@@ -23,6 +23,7 @@ NARROW = 1e-10
 """Of a normal and a uniform distribution of a thousandth of its spread: their closed form is a difference of near numbers."""
 
 PARTS = 1 / arithmetic.MIDPOINTS
+SMOOTH = 5e-5
 SUM = 2e-4
 
 
@@ -107,6 +108,17 @@ def test_each_numerical_operation_adds_its_own_error() -> None:
         assert np.abs(Q.cdf(total.p, x) - stats.irwinhall(terms).cdf(x)).max() < SUM * (terms - 2)
 
 
+@given(spreads, st.floats(-3, 6), st.sampled_from([("Exp(0.7)", stats.expon(scale=1 / 0.7)), ("Gamma(2.5)", stats.gamma(2.5))]))
+@settings(max_examples=40, deadline=None)
+def test_comparisons_of_smooth_densities(spread: float, mean: float, other: tuple[str, stats.rv_continuous]) -> None:
+    name, density = other
+    variance = 0.1 + spread
+    exact = integrate.quad(lambda y: density.pdf(y) * stats.norm.sf(y, mean, sqrt(variance)), 0, np.inf, epsabs=1e-12, limit=400)[
+        0
+    ]
+    assert arithmetic.greater_than(column(f"N({mean}, {variance})"), column(name))[0] == pytest.approx(exact, abs=SMOOTH)
+
+
 @given(any_kind, any_kind, st.integers(0, 2**32 - 1))
 @settings(max_examples=20, deadline=None)
 def test_any_sum_is_that_of_large_samples(one: str, other: str, seed: int) -> None:
@@ -138,3 +150,12 @@ def test_a_difference_is_the_other_one_mirrored(one: str, other: str) -> None:
     forth = arithmetic.greater_than(arithmetic.subtract(column(one), column(other)), column(0.0))[0]
     back = arithmetic.less_than(arithmetic.subtract(column(other), column(one)), column(0.0))[0]
     assert forth == pytest.approx(back, abs=2 * SUM)
+
+
+@given(any_kind, any_kind, st.floats(0, 10), st.floats(-40, 40))
+@settings(max_examples=60, deadline=None)
+def test_what_is_added_makes_greater_likelier(one: str, other: str, more: float, bound: float) -> None:
+    low = arithmetic.add(column(one), column(other))
+    high = arithmetic.add(low, column(more))
+    assert arithmetic.greater_than(high, column(bound))[0] >= arithmetic.greater_than(low, column(bound))[0] - NARROW
+    assert arithmetic.less_than(high, column(bound))[0] <= arithmetic.less_than(low, column(bound))[0] + NARROW
