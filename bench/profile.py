@@ -29,14 +29,14 @@ COUNTED = 12
 
 
 def study(quick: bool) -> dict[str, Any]:
-    """The phases of Q1 and Q2 in batches of a second."""
+    """The phases of each query in batches of a second."""
     progress, results = Console(stderr=True), []
     scenario = replace(REPORT, counted=COUNTED)
     with tempfile.TemporaryDirectory(prefix="cqels-opt-bench-") as scratch:
         spark = make_session(None, Path(scratch))
         try:
             world = scenario.prepare(spark, Path(scratch) / "world", quick)
-            for name in ("Q1", "Q2"):
+            for name in scenario.queries:
                 progress.print(f"profile: {name}")
                 results.append(
                     {"query": name, **_phases(spark, scenario.queries[name], world, empty_folder(Path(scratch) / "run"))}

@@ -39,13 +39,13 @@ class Alike:
         return next(member for member in self.members if member.id == name)
 
 
-def alike(seed: int, number: int, maker: Callable[[int], Maker] | None = None) -> Alike | None:
-    """So many queries that differ in constants; None where the case's query has to be on its own."""
+def alike(seed: int, number: int, maker: Callable[[int], Maker] | None = None) -> Alike:
+    """So many queries that differ in constants: of the first case, from this one on by the thousand, whose query need not be on its own."""
     rng, case = random.Random(seed), make(seed, maker)
     query = case.query()
     found = outline(query)
     if found is None:
-        return None
+        return alike(seed + 1000, number, maker)
     settings = replace(case.settings, operator=query.operator or case.settings.operator)
     operator: Any = settings.operator
     meant = Meaning(settings.report, operator, settings.duplicates)

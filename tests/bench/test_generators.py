@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pyarrow.parquet as parquet
@@ -42,6 +43,17 @@ def test_the_first_second_fills_the_window(tmp_path: Path, name: str) -> None:
 def test_generators_with_a_rate_ask_for_one(tmp_path: Path, name: str) -> None:
     with pytest.raises(InputError, match=f"the generator {name} needs stream.rates"):
         generate(tmp_path, Request(1, None, 4, 0), {"generator": name})
+
+
+def test_the_tunnel_has_times_of_its_own(tmp_path: Path) -> None:
+    parameters = {"generator": "tunnel", "sectors": 3}
+    one, same = (generate(tmp_path / f"{i}", Request(1, None, 4, 2), parameters) for i in range(2))
+    assert [path.read_bytes() for path in one.streams.values()] == [path.read_bytes() for path in same.streams.values()]
+    for path in one.streams.values():
+        times = [json.loads(line)["t"] for line in path.read_text(encoding="utf-8").splitlines()]
+        assert sorted(set(times)) == [1000 * second for second in range(1, 7)]
+    with pytest.raises(InputError, match="the generator tunnel has times of its own"):
+        generate(tmp_path / "2", Request(1, 20, 4, 0), parameters)
 
 
 @pytest.mark.parametrize("name", ["sensors", "hubs"])

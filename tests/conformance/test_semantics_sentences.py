@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import pytest
 from local_run import Cut, Settings, World, register
 
 from cqels_opt.query.parser import parse
@@ -153,7 +152,6 @@ def test_each_partition_judges_its_own_elements(tmp_path: Path) -> None:
 
 
 # ------------------------------------------------------------------ the list in docs/conformance.md
-@pytest.mark.skipif(not DOCS.exists(), reason="the documentation is not beside the tests")
 def test_the_list_names_tests_that_there_are() -> None:
     named = re.findall(r"`((?:\w+/)+test_\w+\.py)(?:::(\w+))?`", DOCS.read_text(encoding="utf-8"))
     assert len(named) > 30

@@ -41,7 +41,7 @@ def by_brute_force(tree: OperatorTree) -> list[tuple[RelationSet, RelationSet]]:
     return legal(operators(tree), [pair for pair in every_split(relations(tree)) if pair[0] < pair[1]])
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(st.randoms(use_true_random=False), st.integers(2, 5))
 def test_every_plan_gives_the_answers_of_the_tree_as_written(rng: random.Random, count: int) -> None:
     tree = random_tree(rng, count)

@@ -101,7 +101,7 @@ def in_milliseconds(rows: Counter[tuple[Any, ...]]) -> Counter[tuple[Any, ...]]:
     return Counter({(*row[:-1], round(row[-1].timestamp() * 1000)): n for row, n in rows.items()})
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("seed", [1, 2])
 def test_windows_and_static_relations_however_rows_are_cut(
     spark: SparkSession, places: DataFrame, knows: DataFrame, tmp_path: Path, seed: int
 ) -> None:

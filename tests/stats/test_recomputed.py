@@ -122,7 +122,7 @@ def slots(number: int, batch: Batch, parts: int) -> dict[str, tuple[SlotCounts, 
     return found
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=90, deadline=None)
 @given(runs(), st.integers(1, 3), st.permutations(NAMES))
 def test_statistics_at_any_frontier_are_those_recomputed_from_the_slots(
     run: tuple[list[Window], list[Batch]], parts: int, order: list[str]
@@ -155,7 +155,7 @@ def test_statistics_at_any_frontier_are_those_recomputed_from_the_slots(
                 assert one.at(instant) == two.at(instant)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=90, deadline=None)
 @given(runs(), st.permutations(NAMES))
 def test_statistics_at_any_frontier_are_those_of_the_rows(run: tuple[list[Window], list[Batch]], order: list[str]) -> None:
     """With a part a time: cardinalities, distinct values and joins with a static relation exactly, joins of windows as defined."""
