@@ -138,6 +138,7 @@ def query_json(history: QueryHistory, charts: Charts, merged: int = 1) -> dict[s
         "lag": history.lag,
         "fallbacks": list(history.fallbacks),
         "sub_results": list(history.sub_results),
+        "calls": [called.to_json() for called in history.calls],
         "points": charts.points.to_json(merged),
         "batch": drawn(charts.batch),
         "phases": drawn(charts.phases),

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from statistics import median, quantiles
 
 from cqels_opt.trace.figures import clock, duration, figure, plural
-from cqels_opt.trace.records import Delta, Milliseconds, Moved, Operator, SubResults, TraceRecord
+from cqels_opt.trace.records import Called, Delta, Milliseconds, Moved, Operator, SubResults, TraceRecord
 
 SLOWEST = 5
 
@@ -123,6 +123,7 @@ class QueryHistory:
     fallbacks: tuple[str, ...]
     sub_results: tuple[str, ...] = ()
     lag: str = ""
+    calls: tuple[Called, ...] = ()
 
     @property
     def switches(self) -> tuple[Switch, ...]:
@@ -232,6 +233,7 @@ class _Query:
         self._slowest: list[tuple[float, int, SlowBatch]] = []
         self._fallbacks: dict[str, None] = {}
         self._sub_results = deque[str](maxlen=newest)
+        self._calls: dict[str, Called] = {}
         self._lag: dict[str, _Lag] = {"time": _Lag(), "waiting": _Lag()}
 
     def add(self, record: TraceRecord) -> None:
@@ -256,6 +258,9 @@ class _Query:
         if record.fallback:
             self._fallbacks[record.fallback] = None
         self._sub_results.extend(_sub_results(record, change) for change in record.sub_results)
+        for called in record.calls:
+            before = self._calls.get(called.call)
+            self._calls[called.call] = before + called if before else called
         self._lag["time"].add(record.lag.time, record.batch)
         self._lag["waiting"].add(record.lag.waiting, record.batch)
         for delta in record.deltas:
@@ -292,6 +297,7 @@ class _Query:
             fallbacks=tuple(self._fallbacks),
             lag=self._lag_line(),
             sub_results=tuple(self._sub_results),
+            calls=tuple(self._calls.values()),
         )
 
     def _lag_line(self) -> str:

@@ -268,6 +268,17 @@ class Called:
     hits: int
     ms: float
 
+    def __add__(self, other: Called) -> Called:
+        """Both batches together; what is distinct is so within a batch."""
+        return Called(
+            self.call,
+            self.rows + other.rows,
+            self.distinct + other.distinct,
+            self.looked_up + other.looked_up,
+            self.hits + other.hits,
+            self.ms + other.ms,
+        )
+
     def to_json(self) -> dict[str, Any]:
         """The JSON object of docs/trace.md."""
         return asdict(self)

@@ -16,7 +16,7 @@ from rich.text import Text
 
 from cqels_opt.trace.figures import clock, duration, figure, known, plural
 from cqels_opt.trace.history import QueryHistory, SourceHistory, Switch, histories, totals
-from cqels_opt.trace.records import Milliseconds, TraceRecord
+from cqels_opt.trace.records import Called, Milliseconds, TraceRecord
 
 MOST_SWITCHES = 20
 
@@ -51,9 +51,16 @@ def _show_query(history: QueryHistory, console: Console) -> None:
         _line(console, f"the optimizer fell back to a greedy order: {reason}", indent=2, style="yellow")
     for change in history.sub_results:
         _line(console, f"sub-results, {change}", indent=2)
+    for called in history.calls:
+        _line(console, f"calls of {called.call}: {_called(called)}", indent=2)
     show_plans(history, console)
     _show_estimates(history, console)
     _show_slowest(history, console)
+
+
+def _called(called: Called) -> str:
+    kept = f", {called.hits:,} of {called.looked_up:,} from the cache" if called.looked_up else ""
+    return f"{plural(called.rows, 'row')}, {called.distinct:,} distinct{kept}, {duration(called.ms)}"
 
 
 def _show_source(source: SourceHistory, console: Console) -> None:

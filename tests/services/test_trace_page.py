@@ -16,7 +16,7 @@ from trace_cases import EVIL, flapping
 
 from cqels_opt.trace.live import LiveTrace
 from cqels_opt.trace.page import trace_page
-from cqels_opt.trace.records import Delta, Moved, Operator, TraceRecord, read_trace
+from cqels_opt.trace.records import Called, Delta, Moved, Operator, TraceRecord, read_trace
 from cqels_opt.trace.server import served
 
 FIXTURE = Path(__file__).parents[1] / "trace" / "q2.jsonl"
@@ -146,9 +146,12 @@ def test_text_of_a_trace_stays_text(browser: Browser, written: Callable[[list[Tr
     deltas = [
         Delta(evil, plan, 1.0, switched=True, reason=(Moved(evil, None, 1.0),), operators=operators) for plan in (evil, "b")
     ]
-    with opened(browser, written([replace(record, batch=n, deltas=(delta,)) for n, delta in enumerate(deltas)])) as page:
+    calls = (Called(evil, 10, 4, 4, 1, 0.5),)
+    found = [replace(record, batch=n, deltas=(delta,), calls=calls) for n, delta in enumerate(deltas)]
+    with opened(browser, written(found)) as page:
         page.locator(".mark").click()
         assert evil in page.locator("#switches").inner_text()
+        assert [evil, "20", "8", "25 %"] == page.locator("[aria-label='calls of extension functions'] td").all_inner_texts()[:4]
         assert page.locator("img").count() == 0
 
 

@@ -15,7 +15,7 @@ from rich.console import Console
 from cqels_opt.trace.figures import clock, duration, figure, plural
 from cqels_opt.trace.history import histories
 from cqels_opt.trace.picture import Picture
-from cqels_opt.trace.records import Delta, Milliseconds, Operator, SubResults, TraceRecord, read_trace
+from cqels_opt.trace.records import Called, Delta, Milliseconds, Operator, SubResults, TraceRecord, read_trace
 from cqels_opt.trace.terminal import show_trace
 
 HERE = Path(__file__).parent
@@ -117,6 +117,18 @@ def test_changes_of_sub_results_are_in_both_views() -> None:
     assert [line.split(", ", 2)[2] for line in data["sub_results"]] == [
         "block b0: knows#1, knows#2 -> knows#1+knows#2, cost 0.25 -> 0.125",
         "block b0: a sub-result could not be made, a+b: OSError: <disk full>",
+    ]
+
+
+def test_calls_are_in_both_views_together() -> None:
+    record = replace(RECORD, calls=(Called("rspu:add", 100, 40, 40, 10, 1.5), Called("rspu:lessThan", 7, 7, 0, 0, 0.5)))
+    words = " ".join(terminal([record, record]).split())
+    assert "calls of rspu:add: 200 rows, 80 distinct, 20 of 80 from the cache, 3 ms" in words
+    assert "calls of rspu:lessThan: 14 rows, 14 distinct, 1 ms" in words
+    (data,) = json.loads(page_data([record, record]))["queries"]
+    assert data["calls"] == [
+        {"call": "rspu:add", "rows": 200, "distinct": 80, "looked_up": 80, "hits": 20, "ms": 3.0},
+        {"call": "rspu:lessThan", "rows": 14, "distinct": 14, "looked_up": 0, "hits": 0, "ms": 1.0},
     ]
 
 

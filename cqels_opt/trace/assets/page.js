@@ -29,7 +29,7 @@ function drawAll() {
   parts.head.replaceChildren(tiles(query), ...notes(query).filter(Boolean));
   drawSwitches();
   parts.plans.replaceChildren(...query.sources.flatMap((source) => [element("h3", {}, `Plans of ${source.source}`), ...planTable(source).filter(Boolean)]));
-  parts.tables.replaceChildren(...estimateTable(query), ...slowTable(query), ...subResults(query));
+  parts.tables.replaceChildren(...estimateTable(query), ...slowTable(query), ...subResults(query), ...callTable(query));
   drawTime();
   drawCharts();
   if (focused) document.querySelector(`[data-key="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });

@@ -88,6 +88,14 @@ function subResults(query) {
   return [element("h2", {}, "Sub-results"), element("ul", {}, query.sub_results.slice(-AT_ONCE).map((line) => element("li", {}, line)))];
 }
 
+/** What became of calls of extension functions; of distinct arguments only those that no cache had were computed. */
+function callTable(query) {
+  if (!query.calls.length) return [];
+  const rows = query.calls.map((c) => [element("code", {}, c.call), WHOLE.format(c.rows), WHOLE.format(c.distinct), c.looked_up ? `${Math.round((100 * c.hits) / c.looked_up)} %` : "–", duration(c.ms)]);
+  return [element("h2", {}, "Extension functions"),
+    table([["call", "wide"], ["rows", "n"], ["distinct arguments", "n"], ["from the cache", "n"], ["time", "n"]], rows, "calls of extension functions")];
+}
+
 // ------------------------------------------------------------------ trees of plans
 function operatorTable(plan, rows) {
   const lines = plan.operators.map((operator, at) => {
