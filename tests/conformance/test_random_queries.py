@@ -24,9 +24,9 @@ from whole_cases import KINDS, Formed
 from cqels_opt.errors import QueryError, RunError
 from cqels_opt.verify import Answers, compare, report
 
-CASES = int(os.environ.get("CQELS_OPT_CASES", "28"))
+CASES = int(os.environ.get("CQELS_OPT_CASES", "14"))
 FIRST = int(os.environ.get("CQELS_OPT_SEED", "0"))
-EACH = 14  # cases a test, so that a run shows how far it is
+EACH = 7  # cases a test, so that a run shows how far it is
 
 
 def other(seed: int) -> Cut:
