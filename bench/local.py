@@ -6,6 +6,7 @@ query must give one bag of answers, whatever their plans: :func:`check_same`.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
@@ -117,12 +118,28 @@ class Prepared:
 
 
 def prepare(
-    name: str, text: str, store: Path, streams: Mapping[str, Path], folder: Path, batch: BatchSize, lazy: bool = True
+    name: str,
+    text: str,
+    store: Path,
+    streams: Mapping[str, Path],
+    folder: Path,
+    batch: BatchSize,
+    lazy: bool = True,
+    replays: Path | None = None,
 ) -> Prepared:
-    """Compiles a query, its BINDs ``lazy`` or not, and cuts the files of its streams into batches."""
+    """Compiles a query, its BINDs ``lazy`` or not, and cuts the files of its streams into batches.
+
+    In a folder of ``replays`` they lie for other queries too: what reads the same streams, in the same order, is cut once.
+    """
     program = compiled(name, text, store, folder, lazy)
     sources = [ReplaySource(stream, (streams[stream.strip("<>")],)) for stream in program.streams]
-    return Prepared(name, program, cut(sources, folder / "replay", batch), folder)
+    replay = folder / "replay" if replays is None else replays / digest_of(program.streams)
+    return Prepared(name, program, cut(sources, replay, batch), folder)
+
+
+def digest_of(names: Sequence[str]) -> str:
+    """A name for a sequence of names that a folder can have."""
+    return hashlib.sha256("\n".join(names).encode()).hexdigest()[:16]
 
 
 @lru_cache(maxsize=64)

@@ -1,25 +1,26 @@
 """The tunnel-ventilation benchmark of Keskisärkkä et al. 2021 (§5) and its follow-up, without Spark: filters early, late, and by cost.
 
-Each run is the whole engine in one process; the time of a batch is that of its plans (optimize and execute). Answers of all
-contenders must be the same bag, and a small tunnel's are checked against the independent evaluation. ``H3`` and ``H4`` order joins by
-the paper's heuristics H1 and H2 and so repeat its experiment; ``early`` and ``late`` differ from ``cost`` in nothing but where filters
-stand.
+Each run is the whole engine in one process; the time of a batch is that of its plans (optimize and execute). Next to times stand counts,
+which no other load moves: evaluations of uncertainty functions, and rows that joins gave. Answers of all contenders must be the same
+bag, and a small tunnel's are checked against the independent evaluation. ``H3`` and ``H4`` order joins by the paper's heuristics H1 and
+H2 and so repeat its experiment; ``early`` and ``late`` differ from ``cost`` in nothing but where filters stand.
 """
 
 from __future__ import annotations
 
 import gc
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from pathlib import Path
-from statistics import median
-from typing import Any
+from statistics import fmean, median
+from typing import Any, TypeAlias
 
 from cqels_opt.asked import judged
-from cqels_opt.bench.local import Prepared, Ran, check_same, load, prepare
+from cqels_opt.bench.local import Prepared, Ran, check_same, joins_of, load, prepare
 from cqels_opt.bench.screen import console, table
-from cqels_opt.bench.tunnel_data import CARDINALITIES, SELECTIVITIES, Linked, Tunnel, linked_query, queries
+from cqels_opt.bench.tunnel_data import CARDINALITIES, DRIFTS, SELECTIVITIES, Linked, Tunnel, linked_query, queries
 from cqels_opt.errors import RunError
 from cqels_opt.operators.planner import PlanMode
 from cqels_opt.options import RunOptions
@@ -28,8 +29,10 @@ from cqels_opt.trace.records import TraceRecord
 from cqels_opt.verify import read_inputs
 from cqels_opt.windows.replay import BatchSize
 
+Typical: TypeAlias = Callable[[Sequence[float]], float]
 EVALUATION = 4_000  # milliseconds: COMPUTED EVERY
-WARM_UP = 3  # batches until the windows are full
+FULL = slice(3, None)  # batches whose windows are full
+ALL_BUT_FIRST = slice(1, None)
 COST = PlanMode()
 CONTENDERS: Mapping[str, PlanMode] = {
     "H3": PlanMode("heuristic", placing="early"),
@@ -44,14 +47,15 @@ LARGEST = 50  # sectors of Q2 and Q5 where everything is joined first: four wind
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One run: median milliseconds of a batch, how many of its batches switched a plan, answers, and calls of functions."""
+    """One run: milliseconds of a batch and answers; evaluations of functions, and what became of look-ups; rows that joins gave."""
 
     contender: str
     milliseconds: float
     answers: int
-    distinct: int
+    evaluations: int
     hits: int
     looked_up: int
+    joined: int
 
 
 def study(quick: bool) -> dict[str, Any]:
@@ -60,24 +64,27 @@ def study(quick: bool) -> dict[str, Any]:
         folder = Path(scratch)
         verified = checked(folder / "checked")
         tunnel = Tunnel(40, 24) if quick else Tunnel()
-        world = _World(folder / "tunnel", *tunnel.write(folder / "tunnel"))
+        world = World(folder / "tunnel", *tunnel.write(folder / "tunnel"))
         small = world
         if tunnel.sectors > LARGEST:
             cut = replace(tunnel, sectors=LARGEST)
-            small = _World(folder / "small", *cut.write(folder / "small"))
+            small = World(folder / "small", *cut.write(folder / "small"))
         linked = Linked(200, 24) if quick else Linked()
-        pair = _World(folder / "linked", *linked.write(folder / "linked"))
+        pair = World(folder / "linked", *linked.write(folder / "linked"))
+        drifting = replace(linked, drifts=True)
+        moving = World(folder / "drifting", *drifting.write(folder / "drifting"))
         return {
             "verified": verified,
             "sectors": {"Q1, Q3, Q4, Q6": tunnel.sectors, "Q2, Q5": min(tunnel.sectors, LARGEST)},
             "thresholds": thresholds(world, small, (0.5,) if quick else (0.1, 0.5, 0.9)),
             "lazy and cache": lazy_and_cache(world, small),
             "follow-up": follow_up(pair, SELECTIVITIES[::2] if quick else SELECTIVITIES),
+            "drift": drift(moving),
         }
 
 
 @dataclass(frozen=True, slots=True)
-class _World:
+class World:
     """Files of a world, and where its runs leave theirs."""
 
     folder: Path
@@ -90,38 +97,50 @@ class _World:
         if not store.exists():
             load(store, [StaticSource(self.static)])
         at = self.folder / f"run-{name}{'' if lazy else '-eager'}"
-        return prepare(name, text, store, self.streams, at, BatchSize(duration=EVALUATION), lazy=lazy)
+        size, replays = BatchSize(duration=EVALUATION), self.folder / "replays"
+        return prepare(name, text, store, self.streams, at, size, lazy=lazy, replays=replays)
 
 
-def measured(prepared: Prepared, contenders: Mapping[str, PlanMode]) -> list[Measured]:
-    """The contenders one after the other; RunError where answers differ."""
+def measured(
+    prepared: Prepared, contenders: Mapping[str, PlanMode], counted: slice = FULL, typical: Typical = median
+) -> list[Measured]:
+    """The contenders one after the other; RunError where answers differ. ``typical`` makes one figure of the milliseconds of the batches
+    that are ``counted``."""
     runs: list[Ran] = []
     for name, mode in contenders.items():
         gc.collect()
         runs.append(prepared.run(name, mode))
     check_same(runs)
-    return [_measured(run) for run in runs]
+    return [_measured(run, counted, typical) for run in runs]
 
 
-def _measured(run: Ran) -> Measured:
-    counted = run.records[WARM_UP:] or run.records
-    calls = [call for record in counted for call in record.calls]
+def _measured(run: Ran, counted: slice = FULL, typical: Typical = median) -> Measured:
+    records = run.records[counted] or run.records
+    calls = [call for record in records for call in record.calls]
+    hits = sum(call.hits for call in calls)
     return Measured(
         run.name,
-        median(_milliseconds(record) for record in counted),
+        typical([record.ms.optimize + record.ms.execute for record in records]),
         run.answers,
-        sum(call.distinct for call in calls),
-        sum(call.hits for call in calls),
+        sum(call.distinct for call in calls) - hits,
+        hits,
         sum(call.looked_up for call in calls),
+        sum(joined(record) for record in records),
     )
 
 
-def _milliseconds(record: TraceRecord) -> float:
-    return record.ms.optimize + record.ms.execute
+def joined(record: TraceRecord) -> int:
+    """The rows that joins gave, after the filters that stand right behind them: whether as operators or not."""
+    rows = 0
+    for delta in record.deltas:
+        operators = joins_of(delta)
+        for operator, following in zip_longest(operators, operators[1:]):
+            rows += 0 if following and following.op == "filter" else operator.observed or 0
+    return rows
 
 
 # ------------------------------------------------------------------ the parts
-def thresholds(world: _World, small: _World, values: Sequence[float]) -> list[dict[str, Any]]:
+def thresholds(world: World, small: World, values: Sequence[float]) -> list[dict[str, Any]]:
     """Q1 to Q3 in both orders by threshold (the paper's Figure 1)."""
     found = []
     for threshold in values:
@@ -133,7 +152,7 @@ def thresholds(world: _World, small: _World, values: Sequence[float]) -> list[di
     return found
 
 
-def lazy_and_cache(world: _World, small: _World) -> list[dict[str, Any]]:
+def lazy_and_cache(world: World, small: World) -> list[dict[str, Any]]:
     """Q4 to Q6 in both orders with and without lazy variables and the cache (the paper's Figure 2)."""
     found = []
     for name, text in queries(0.5).items():
@@ -150,7 +169,7 @@ def lazy_and_cache(world: _World, small: _World) -> list[dict[str, Any]]:
     return found
 
 
-def follow_up(world: _World, selectivities: Sequence[float]) -> list[dict[str, Any]]:
+def follow_up(world: World, selectivities: Sequence[float]) -> list[dict[str, Any]]:
     """Join cardinality × selectivity (the paper's Figure 3)."""
     found = []
     for cardinality in CARDINALITIES:
@@ -161,9 +180,19 @@ def follow_up(world: _World, selectivities: Sequence[float]) -> list[dict[str, A
     return found
 
 
+def drift(world: World) -> list[dict[str, Any]]:
+    """The follow-up while the share of events that the filter keeps goes from 5 to 95 %: mean milliseconds from the second batch on."""
+    found = []
+    for cardinality in CARDINALITIES:
+        prepared = world.prepared(f"drift{cardinality}", linked_query(cardinality, DRIFTS[0]))
+        runs = measured(prepared, {name: CONTENDERS[name] for name in PLACED}, ALL_BUT_FIRST, fmean)
+        found.append({"cardinality": cardinality, **_as_json(runs)})
+    return found
+
+
 def checked(folder: Path) -> dict[str, int]:
     """Q1 to Q6 over a short tunnel against the independent evaluation: rows by query. RunError where they differ."""
-    world = _World(folder, *Tunnel(sectors=12, seconds=13, beyond=0.2).write(folder))
+    world = World(folder, *Tunnel(sectors=12, seconds=13, beyond=0.2).write(folder))
     inputs = read_inputs(list(world.streams.items()), [world.static], []).inputs
     found = {}
     for name, text in queries(0.3).items():
@@ -181,7 +210,8 @@ def _as_json(runs: Sequence[Measured]) -> dict[str, Any]:
     return {
         "answers": runs[0].answers,
         "milliseconds": {run.contender: round(run.milliseconds, 2) for run in runs},
-        "distinct arguments": {run.contender: run.distinct for run in runs},
+        "evaluations": {run.contender: run.evaluations for run in runs},
+        "joined rows": {run.contender: run.joined for run in runs},
         "hit rate": {run.contender: round(run.hits / run.looked_up, 3) if run.looked_up else None for run in runs},
     }
 
@@ -190,20 +220,21 @@ def _as_json(runs: Sequence[Measured]) -> dict[str, Any]:
 def show(found: Mapping[str, Any]) -> None:
     """The study as tables."""
     print(f"verified against the independent evaluation, rows: {', '.join(f'{q} {n:,}' for q, n in found['verified'].items())}")
-    _show("Median milliseconds of a batch by threshold", ("query", "threshold"), found["thresholds"])
-    _show("With and without lazy variables and cache", ("query",), found["lazy and cache"])
-    _show("Join cardinality × selectivity", ("cardinality", "selectivity"), found["follow-up"])
+    _show("Median ms a batch by threshold", ("query", "threshold"), found["thresholds"])
+    _show("Median ms a batch with and without lazy variables and cache", ("query",), found["lazy and cache"])
+    _show("Median ms a batch by join cardinality × selectivity", ("cardinality", "selectivity"), found["follow-up"])
+    _show("Mean ms a batch while selectivity goes from 5 to 95 %, by join cardinality", ("cardinality",), found["drift"])
 
 
 def _show(title: str, keys: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> None:
+    """Milliseconds, and in a second table what was counted: evaluations of functions and, in brackets, joined rows."""
     contenders = list(rows[0]["milliseconds"])
-    shown = table(title=title)
-    for head in keys:
-        shown.add_column(head)
-    for name in (*contenders, "hit rate", "answers"):
-        shown.add_column(name, justify="right")
+    times = table(*keys, *contenders, "hit rate", "answers", title=title)
+    counts = table(*keys, *contenders, title=f"{title}: evaluations (joined rows)")
     for row in rows:
-        rate = row["hit rate"][contenders[-1] if "cost" in contenders else contenders[0]]
+        head, rate = [str(row[key]) for key in keys], row["hit rate"]["cost" if "cost" in contenders else contenders[0]]
         cells = [f"{row['milliseconds'][name]:,.1f}" for name in contenders]
-        shown.add_row(*(str(row[key]) for key in keys), *cells, "-" if rate is None else f"{rate:.2f}", f"{row['answers']:,}")
-    console().print(shown)
+        times.add_row(*head, *cells, "-" if rate is None else f"{rate:.2f}", f"{row['answers']:,}")
+        counts.add_row(*head, *(f"{row['evaluations'][name]:,} ({row['joined rows'][name]:,})" for name in contenders))
+    console().print(times)
+    console().print(counts)

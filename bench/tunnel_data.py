@@ -1,8 +1,8 @@
 """The tunnel of Keskisärkkä et al. 2021 (§5.1), made anew, and the streams of their follow-up experiment (§5.3).
 
 Sectors of a tunnel have two sensors of oxygen and two of temperature; each kind is a stream, with one observation a second and sensor. How
-uncertain an observation is, ``oxygen1`` and ``temperature1`` say with each value, and the static data say of the sensors of the other two.
-95 % of the values are within the thresholds, 18 % of oxygen and 30 degrees.
+uncertain an observation is, ``oxygen1`` and ``temperature1`` say of each value, as an annotation of its triple, and the static data say of
+the sensors of the other two. 95 % of the values are within the thresholds, 18 % of oxygen and 30 degrees.
 """
 
 from __future__ import annotations
@@ -19,13 +19,15 @@ from cqels_opt.verify import Element
 
 BASE = "http://example.org/tunnel/"
 SOSA, RSPU, RDFS = "http://www.w3.org/ns/sosa/", "http://w3id.org/rsp/rspu#", "http://www.w3.org/2000/01/rdf-schema#"
-TYPE = "<http://www.w3.org/1999/02/22-rdf-syntax-ns#type>"
+RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
+TYPE = f"<{RDF}type>"
 DECIMAL = "http://www.w3.org/2001/XMLSchema#decimal"
 KINDS = ("oxygen1", "oxygen2", "temperature1", "temperature2")
 SAID_WITH_VALUES = ("oxygen1", "temperature1")
 MEAN = {"oxygen": 0.2, "temperature": 25.0}
 TO_THRESHOLD = {"oxygen": 0.02, "temperature": 5.0}  # from the mean
 VARIANCES = {"oxygen": ("0.000001", "0.000004", "0.000016"), "temperature": ("0.04", "0.16", "0.64")}
+Triple = tuple[str, str, str]
 PREFIXES = f"PREFIX : <{BASE}> PREFIX sosa: <{SOSA}> PREFIX rspu: <{RSPU}>\n"
 
 
@@ -95,19 +97,13 @@ class Tunnel:
             variances = random.choice(VARIANCES[what], self.sectors)
             for i, value in enumerate(values.tolist()):
                 observation = iri(f"{kind}/{second}/{i}")
+                result = (observation, iri("hasSimpleResult", SOSA), decimal(value, digits))
                 said = (
-                    (observation, iri("uncertainty", RSPU), distribution(f"N(0, {variances[i]})"))
+                    _annotation(result, iri(f"{kind}/{second}/{i}/said"), distribution(f"N(0, {variances[i]})"))
                     if kind in SAID_WITH_VALUES
-                    else (observation, iri("madeBySensor", SOSA), iri(f"{kind}/sensor{i}"))
+                    else ((observation, iri("madeBySensor", SOSA), iri(f"{kind}/sensor{i}")),)
                 )
-                yield Element(
-                    1000 * second,
-                    (
-                        (observation, iri("hasSimpleResult", SOSA), decimal(value, digits)),
-                        (observation, iri("hasFeatureOfInterest", SOSA), iri(f"sector{i}")),
-                        said,
-                    ),
-                )
+                yield Element(1000 * second, (result, (observation, iri("hasFeatureOfInterest", SOSA), iri(f"sector{i}")), *said))
 
     def write(self, folder: Path) -> tuple[Path, dict[str, Path]]:
         """The files: static data, and the stream of each kind."""
@@ -120,14 +116,21 @@ class Tunnel:
         return static, streams
 
 
+def _annotation(triple: Triple, reifier: str, uncertainty: str) -> tuple[Triple, Triple]:
+    """``<< s p o ~ reifier >> rspu:uncertainty u`` as RDF 1.2 has it."""
+    return (reifier, f"<{RDF}reifies>", f"<<( {' '.join(triple)} )>>"), (reifier, iri("uncertainty", RSPU), uncertainty)
+
+
 # ------------------------------------------------------------------ queries
-def _group(kind: str, n: int, more: str) -> str:
-    """The observations of a kind: ?v1, ?l and ?u1, the uncertainty of the value."""
-    said = "rspu:uncertainty" if kind in SAID_WITH_VALUES else "sosa:madeBySensor"
-    bound = f"?u{n}" if kind in SAID_WITH_VALUES else f"?s{n}"
-    inside = f"?o{n} sosa:hasSimpleResult ?v{n} ; sosa:hasFeatureOfInterest ?l ; {said} {bound} ."
-    static = "" if kind in SAID_WITH_VALUES else f" ?s{n} :accuracy ?u{n} ."
-    return f"  WINDOW :w{n} {{ {inside} }}{static} {more}\n"
+def _group(kind: str, n: int, more: str, uncertain: bool) -> str:
+    """The observations of a kind: ?v1, ?l and, where it is asked for, ?u1, the uncertainty of the value."""
+    inside, static = f"?o{n} sosa:hasSimpleResult ?v{n} ; sosa:hasFeatureOfInterest ?l", ""
+    if uncertain and kind in SAID_WITH_VALUES:
+        inside += f" . << ?o{n} sosa:hasSimpleResult ?v{n} >> rspu:uncertainty ?u{n}"
+    elif uncertain:
+        inside += f" ; sosa:madeBySensor ?s{n}"
+        static = f" ?s{n} :accuracy ?u{n} ."
+    return f"  WINDOW :w{n} {{ {inside} . }}{static} {more}\n"
 
 
 def _query(groups: Sequence[tuple[str, str]], names: str, last: str = "") -> dict[str, str]:
@@ -137,7 +140,8 @@ def _query(groups: Sequence[tuple[str, str]], names: str, last: str = "") -> dic
     for order, parts in (("a", numbered), ("b", numbered[::-1])):
         windows = "".join(f"FROM NAMED WINDOW :w{n} ON <{stream_iri(kind)}> [RANGE PT10S STEP PT1S]\n" for kind, n, _ in parts)
         head = f"{PREFIXES}REGISTER STREAM :warning COMPUTED EVERY PT4S AS\nSELECT {names}\n"
-        found[order] = f"{head}{windows}WHERE {{\n{''.join(_group(*part) for part in parts)}{last}}}\n"
+        body = "".join(_group(kind, n, more, uncertain=f"?u{n}," in more + last) for kind, n, more in parts)
+        found[order] = f"{head}{windows}WHERE {{\n{body}{last}}}\n"
     return found
 
 
@@ -194,15 +198,21 @@ def queries(threshold: float) -> dict[str, str]:
 # ------------------------------------------------------------------ the follow-up experiment
 CARDINALITIES = (0.01, 0.1, 1, 10)
 SELECTIVITIES = (0.05, 0.25, 0.5, 0.75, 0.95)
+DRIFTS = (0.05, 0.95)  # from one share to the other, in mid-stream
 
 
 @dataclass(frozen=True, slots=True)
 class Linked:
-    """Two streams of ``events`` a second, each of the first linked to so many of the second of the same time, for each cardinality."""
+    """Two streams of ``events`` a second, each of the first linked to so many of the second of the same time, for each cardinality.
+
+    Where it ``drifts`` the values of the first rise after half the time, so that the filter of ``DRIFTS[0]`` keeps ``DRIFTS[1]``.
+    """
 
     events: int = 1_000
     seconds: int = 28
     seed: int = 1
+    drifts: bool = False
+    cardinalities: tuple[float, ...] = CARDINALITIES
 
     def write(self, folder: Path) -> tuple[Path, dict[str, Path]]:
         """The files: no static data, and both streams."""
@@ -217,14 +227,15 @@ class Linked:
     def _first(self) -> Iterator[Element]:
         random = np.random.default_rng(self.seed)
         for second in range(1, self.seconds + 1):
-            values = random.normal(0, 1, self.events).tolist()
+            risen = float(ndtri(DRIFTS[1]) - ndtri(DRIFTS[0])) if self.drifts and 2 * second > self.seconds else 0.0
+            values = random.normal(risen, 1, self.events).tolist()
             for i, value in enumerate(values):
                 event = iri(f"first/{second}/{i}")
                 triples = [
                     (event, iri("hasSimpleResult", SOSA), decimal(value, 6)),
                     (event, iri("uncertainty", RSPU), distribution("N(0, 0.01)")),
                 ]
-                for cardinality in CARDINALITIES:
+                for cardinality in self.cardinalities:
                     links = int((i + 1) * cardinality) - int(i * cardinality) if cardinality < 1 else int(cardinality)
                     for k in range(links):
                         triples.append((event, links_by(cardinality), iri(f"second/{second}/{(i + k) % self.events}")))

@@ -30,6 +30,7 @@ from cqels_opt.options import (
     LoadOptions,
     RunOptions,
     TraceOptions,
+    UpdateOptions,
     parse_address,
     parse_batch,
     parse_bytes,
@@ -78,10 +79,14 @@ def make_parser() -> argparse.ArgumentParser:
     verify = _command(commands, "verify", "run, and compare every answer with an independent evaluation")
     _query_arguments(verify)
 
-    load = _command(commands, "load", "load static data into a store")
+    load = _command(commands, "load", "load static data into a store, or update one while queries read it")
     load.add_argument("paths", nargs="*", metavar="PATH", help="files for the default graph")
+    target = load.add_mutually_exclusive_group(required=True)
+    target.add_argument("--store", metavar="DIR|URI", help="the folder of the store, or its place in an object store")
+    target.add_argument("--update", metavar="DIR", help="a store that is there: make its next version, with --add and --remove")
+    load.add_argument("--add", action="append", default=[], metavar="PATH", help="with --update: triples (quads) that come")
     load.add_argument(
-        "--store", required=True, metavar="DIR|URI", help="the folder of the store, or its place in an object store"
+        "--remove", action="append", default=[], metavar="PATH", help="with --update: triples (quads) that go, first"
     )
     _graph_argument(load)
     _on_error_argument(load, "what a bad line does (default: fail)")
@@ -410,6 +415,26 @@ def _out(text: str) -> Path | None:
 def explain_options(words: argparse.Namespace) -> ExplainOptions:
     """The options of `explain`."""
     return ExplainOptions(run_options(words), words.format, words.all, words.to)
+
+
+def update_options(words: argparse.Namespace) -> UpdateOptions | None:
+    """The options of `load --update`; None where it is a load."""
+    if words.update is None:
+        if words.add or words.remove:
+            raise InputError("cqels-opt load: --add and --remove are of an update: name the store with --update, not --store")
+        return None
+    if words.paths:
+        raise InputError(f"cqels-opt load --update: {words.paths[0]}: say with --add or --remove whether it comes or goes")
+    if not (words.add or words.remove or words.graph):
+        raise InputError("cqels-opt load --update: nothing to do: name files with --add, --remove, or --graph IRI PATH")
+    return UpdateOptions(
+        store=existing_store(words.update, "--update"),
+        add=tuple(existing(path, "--add") for path in words.add),
+        remove=tuple(existing(path, "--remove") for path in words.remove),
+        graphs=_named("--graph", words.graph),
+        on_error=words.on_error,
+        debug=words.debug,
+    )
 
 
 def load_options(words: argparse.Namespace) -> LoadOptions:

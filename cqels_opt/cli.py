@@ -96,6 +96,11 @@ def _verify(words: Namespace) -> int:
 
 
 def _load(words: Namespace) -> int:
+    if (changes := arguments.update_options(words)) is not None:
+        from cqels_opt.updates import update
+
+        print(update(changes), file=sys.stderr)
+        return DONE
     options = arguments.load_options(words)
     find_java()
     from cqels_opt.commands import load
@@ -118,7 +123,7 @@ def _store(words: Namespace) -> int:
     store = info(folder)
     print(
         f"{folder}: {store.triples:,} triples, {store.terms:,} terms, {len(store.graphs):,} named graphs, {store.bytes:,} bytes, "
-        f"version {store.version}, seed {store.seed}, fingerprint {store.fingerprint}"
+        f"version {store.number}, format {store.version}, seed {store.seed}, fingerprint {store.fingerprint}"
     )
     for p in store.predicates:
         print(

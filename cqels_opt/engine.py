@@ -13,6 +13,8 @@ from typing import Any, Literal
 
 from cqels_opt.errors import CheckpointError, InputError, LimitError
 from cqels_opt.lod.places import state_folder
+from cqels_opt.lod.update import UpdateReport, update
+from cqels_opt.lod.versions import store_of
 from cqels_opt.operators.answer_folder import FolderSink
 from cqels_opt.operators.changed import patterns_of, windows_of
 from cqels_opt.operators.commit import Identity
@@ -136,18 +138,34 @@ class Engine:
         self.spark = spark
         self._temporary = tempfile.TemporaryDirectory(prefix="cqels-opt-") if folder is None else None
         self.folder = Path(self._temporary.name if self._temporary else folder or ".").absolute()
-        paths = [static] if isinstance(static, str | Path) else list(static or ())
+        paths = _paths(static or ())
         if store is not None and (paths or graphs):
             raise InputError(
                 "give files (static, graphs) or a store, not both: load the files into the store with cqels-opt load"
             )
-        sources = prepare.static_sources([Path(p) for p in paths], [(iri, Path(p)) for iri, p in (graphs or {}).items()])
-        self.store: Path | str = (
-            prepare.opened(store) if store is not None else prepare.static_store(spark, self.folder / "static", sources, on_error)
-        )
+        sources = prepare.static_sources(paths, [(iri, Path(p)) for iri, p in (graphs or {}).items()])
+        if store is None:
+            store = prepare.static_store(spark, self.folder / "static", sources, on_error)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.store = prepare.read_by(self.folder, store)
         self.programs = Programs(self.store, self.folder / "queries", prepare.by_an_executor(spark))
         self._queries: dict[str, CompiledQuery] = {}
         self._kinds: set[Hashable] = set()
+
+    def update(
+        self,
+        add: PathLike | Sequence[PathLike] = (),
+        remove: PathLike | Sequence[PathLike] = (),
+        graphs: Mapping[str, PathLike] | None = None,
+        on_error: Literal["fail", "skip"] = "fail",
+    ) -> UpdateReport:
+        """Makes the next version of the engine's store, as ``cqels-opt load --update`` does: queries that run go over to it with their
+        next micro-batch. First the triples (quads) of ``remove`` go, then those of ``add`` come; ``graphs`` are files by the IRI of the
+        named graph that their triples come into. Raises DataError with file and line, StoreError where a store cannot be updated.
+        """
+        come = prepare.static_sources(_paths(add), [(iri, Path(path)) for iri, path in (graphs or {}).items()])
+        place = store_of(self.store) or self.store
+        return update(place, come, prepare.static_sources(_paths(remove), []), on_error=on_error)
 
     @property
     def queries(self) -> list[CompiledQuery]:
@@ -366,6 +384,10 @@ class Adaptive(DropIn):
     def statistics(self) -> dict[str, object]:
         """The statistics of now, by block."""
         return dict(self.run.statistics()[self.query.id])
+
+
+def _paths(given: PathLike | Sequence[PathLike]) -> list[Path]:
+    return [Path(given)] if isinstance(given, str | Path) else [Path(path) for path in given]
 
 
 # ------------------------------------------------------------------ shared with the command line

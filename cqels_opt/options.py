@@ -128,6 +128,18 @@ class LoadOptions:
 
 
 @dataclass(frozen=True, slots=True)
+class UpdateOptions:
+    """`load --update`: what comes, what goes, files whose triples come into named graphs, and the store."""
+
+    store: Path | str
+    add: tuple[Path, ...] = ()
+    remove: tuple[Path, ...] = ()
+    graphs: tuple[tuple[str, Path], ...] = ()
+    on_error: OnError = "fail"
+    debug: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class GatewayOptions:
     """`gateway`: where messages come from, the live folder that they go to, how they are read, and every how many ms a file is written."""
 

@@ -70,3 +70,24 @@ class LoadReport:
         """One line."""
         rejected = f" ({plural(self.rejected, 'line')} rejected)" if self.rejected else ""
         return f"{plural(self.triples, 'triple')} in {self.store}{rejected}, {self.seconds:.1f} s"
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateReport:
+    """A store that has another version."""
+
+    store: Path | str
+    number: int
+    added: int
+    removed: int
+    triples: int
+    rejected: int = 0
+    seconds: float = 0.0
+
+    def __str__(self) -> str:
+        """One line."""
+        rejected = f" ({plural(self.rejected, 'line')} rejected)" if self.rejected else ""
+        return (
+            f"version {self.number} of {self.store}: {self.added:,} added, {self.removed:,} removed,"
+            f" {plural(self.triples, 'triple')}{rejected}, {self.seconds:.1f} s"
+        )

@@ -4,12 +4,17 @@
 is what estimates multiply: a row count for each relation, a selectivity for each edge (of a unit's: rows a left row,
 ``units.py``), the size of each pairwise join, the selectivity of each filter, and rows a left row of units on several
 variables. Column 0 is the constant 1, so that lists of factors can be padded.
+
+Of several variables that two relations share the most selective one counts, and the others are taken to follow from it: the join on each
+alone is a bound, and the least is taken. In RDF one of them is mostly what the triples are about (``?o :value ?v`` and
+``<< ?o :value ?v >> :by ?u``), and to multiply would leave next to nothing of their join.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,6 +68,10 @@ class Leaves:
         self._right = np.array([edge.right for edge in graph.edges], np.intp)
         self._left_end = np.array([ends[edge.left, edge.variable] for edge in graph.edges], np.intp)
         self._right_end = np.array([ends[edge.right, edge.variable] for edge in graph.edges], np.intp)
+        inner = [i for i, edge in enumerate(graph.edges) if not (1 << edge.left | 1 << edge.right) & graph.units]
+        together = groupby(inner, key=lambda i: (graph.edges[i].left, graph.edges[i].right))
+        self._shared = [edges for _, group in together if len(edges := list(group)) > 1]
+        self._beside = {edge: edges for edges in self._shared for edge in edges}
         joins, distincts = self._slices[1:3]
         self._ends = {
             joins.start + edge: (distincts.start + int(left), distincts.start + int(right))
@@ -156,6 +165,10 @@ class Leaves:
         measured = np.minimum(join_size / np.where(product > 0, product, 1.0), 1.0)
         edges = np.where(unknown, independent, measured)
         pairs = np.where(unknown, product * independent, join_size)
+        for shared in self._shared:
+            selective = np.take_along_axis(edges[:, shared], least := edges[:, shared].argmin(axis=1)[:, None], axis=1)
+            edges[:, shared] = 1.0
+            np.put_along_axis(edges, np.asarray(shared)[least], selective, axis=1)
         kept = np.where(np.isnan(selectivity), self._kept, selectivity)
         several = np.empty((len(self.sources), 0))
         if self._units.edges.any():
@@ -215,7 +228,10 @@ class Leaves:
             return tuple(key for edge in edges for key in self._statistics_of_edge(edge))
         if position >= n + 2 * e:
             return (self._selectivity[position - n - 2 * e],)
-        return self._statistics_of_edge((position - n) % e)
+        edge = (position - n) % e
+        if position < n + e and edge in self._beside:
+            return tuple(dict.fromkeys(key for other in self._beside[edge] for key in self._statistics_of_edge(other)))
+        return self._statistics_of_edge(edge)
 
     def _statistics_of_edge(self, edge: int) -> tuple[StatisticKey, ...]:
         return (

@@ -28,7 +28,7 @@ LIFTED = 6
 """So many filters at most, the heaviest: each can double the sub-patterns."""
 
 LIFTED_BUDGET = 20_000
-"""Pairs that a block with more than two such filters may have; the lightest are evaluated as soon as they can be otherwise."""
+"""Pairs that a block with such filters may have; the lightest are evaluated as soon as they can be otherwise."""
 
 
 def operators_among(
@@ -50,7 +50,7 @@ def operators_among(
     heavy = sorted(heavy, key=lambda f: -f.weight)[:LIFTED]
     while heavy:
         lifted = graph.with_filter_units([f.name for f in heavy])
-        pairs = join_pairs(lifted, min(budget, LIFTED_BUDGET) if len(heavy) > 2 else budget)
+        pairs = join_pairs(lifted, min(budget, LIFTED_BUDGET))
         if pairs is not None:
             return lifted, pairs
         heavy.pop()

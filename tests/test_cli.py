@@ -17,6 +17,7 @@ from cqels_opt.arguments import explain_options, make_parser, run_options
 from cqels_opt.cli import main
 from cqels_opt.errors import DataError, InputError, QueryError, RunError
 from cqels_opt.java import Java
+from cqels_opt.lod.build import build_store
 from cqels_opt.options import (
     TIME_PREDICATE,
     Batch,
@@ -222,6 +223,19 @@ def test_load(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str
     assert main(["load", "a.nt", "--graph", "http://g", "a.nt", "--store", "st", "--on-error", "skip"]) == 0
     assert calls == [LoadOptions(Path("st"), (Path("a.nt"),), (("http://g", Path("a.nt")),), "skip")]
     assert capsys.readouterr().err == "1,000,000 triples in st (1 line rejected), 2.0 s\n"
+
+
+def test_a_store_is_updated(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "a.nt").write_text("<http://a> <http://p> <http://c> .\n<http://a> <http://p> <http://d> .\n")
+    (tmp_path / "r.nq").write_text("<http://a> <http://p> <http://b> .\n")
+    build_store(tmp_path / "st", [("<http://a>", "<http://p>", "<http://b>", None)])
+    store, come, gone = (str(tmp_path / name) for name in ("st", "a.nt", "r.nq"))
+    assert main(["load", "--update", store, "--add", come, "--remove", gone, "--graph", "http://g", come]) == 0
+    assert capsys.readouterr().err.startswith(f"version 2 of {store}: 4 added, 1 removed, 4 triples, ")
+    assert main(["store", "info", store]) == 0
+    said = capsys.readouterr().out
+    assert "4 triples, 6 terms, 1 named graphs" in said
+    assert "version 2, format 3, seed" in said
 
 
 @pytest.mark.usefixtures("folder")

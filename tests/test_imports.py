@@ -20,7 +20,7 @@ STOREYS: list[set[str]] = [
     {"relational"},
     {"spark"},
     {"engine", "adaptive_join"},
-    {"asked"},
+    {"asked", "updates"},
     {"commands"},
     {"bench"},
     {"demo"},

@@ -20,6 +20,7 @@ from cqels_opt.lod.relation import HEADER as RELATION_HEADER
 from cqels_opt.lod.relation import VERSION as RELATION_VERSION
 from cqels_opt.lod.relation import Relation
 from cqels_opt.lod.store import DEFAULT_GRAPH, GRAPHS, Store
+from cqels_opt.lod.versions import number_of
 from cqels_opt.rdf.ids import encode
 
 
@@ -36,10 +37,11 @@ class PredicateInfo:
 
 @dataclass(frozen=True, slots=True)
 class StoreInfo:
-    """A store, described. ``predicates`` come by graph, the largest first."""
+    """A store, described. ``version`` is its format's, ``number`` its data's. ``predicates`` come by graph, the largest first."""
 
     path: Path | str
     version: int
+    number: int
     seed: int
     fingerprint: str
     triples: int
@@ -65,6 +67,7 @@ def info(path: Path | str) -> StoreInfo:
     return StoreInfo(
         path=path,
         version=header["version"],
+        number=number_of(header),
         seed=store.seed,
         fingerprint=store.fingerprint,
         triples=store.triples,
@@ -122,9 +125,11 @@ def _findings(place: Path | str) -> Iterator[str]:
 
 
 def _dictionary_findings(store: Store) -> Iterator[str]:
-    last = 0
+    last, layer = 0, 0
     for number, part in enumerate(store.dictionary.parts):
         ids, texts = part.ids, part.texts
+        if part.entry.layer != layer:
+            last, layer = 0, part.entry.layer
         if ids[0] <= last or not is_sorted(ids) or len(run_starts((ids,))) != len(ids):
             yield f"{store.data / DICTIONARY}: the ids of part {number} are not in order"
         last = int(ids[-1])

@@ -1,7 +1,8 @@
 """The dictionary of a store: which text does a hashed id stand for?
 
 Sorted ids, offsets and one UTF-8 blob, memory-mapped, in parts of consecutive id ranges so that executors can write them
-independently. Inline ids are not in it: they hold their term themselves.
+independently. What updates bring lies in further *layers* of such parts, until there are so many that they are made one.
+Inline ids are not in it: they hold their term themselves.
 """
 
 from __future__ import annotations
@@ -30,13 +31,14 @@ Fetch: TypeAlias = Callable[[Mapping[str, FileEntry]], None]
 
 @dataclass(frozen=True, slots=True)
 class PartEntry:
-    """One part in the store's header: its folder-relative name, its terms, its first and last id, and its files."""
+    """One part in the store's header: its folder-relative name, its terms, its first and last id, its files, and its layer."""
 
     name: str
     terms: int
     first: int
     last: int
     files: dict[str, FileEntry]
+    layer: int = 0
 
 
 def distinct_terms(ids: Ids, texts: pa.StringArray) -> tuple[Ids, pa.StringArray]:
@@ -102,9 +104,13 @@ class Dictionary:
     """A dictionary in parts. Nothing is read before it is asked for, so opening does not depend on how many terms there are."""
 
     def __init__(self, folder: Path, entries: Sequence[PartEntry], fetch: Fetch | None = None) -> None:
-        ordered = sorted(entries, key=lambda entry: entry.first)
+        ordered = sorted(entries, key=lambda entry: (entry.layer, entry.first))
         self.parts = tuple(DictionaryPart(folder, entry, fetch) for entry in ordered)
-        self._lasts = np.array([entry.last for entry in ordered], np.int64)
+        layers = np.array([entry.layer for entry in ordered], np.int64)
+        self._lasts = [
+            (int(np.searchsorted(layers, layer)), np.array([entry.last for entry in ordered if entry.layer == layer], np.int64))
+            for layer in np.unique(layers).tolist()
+        ]
         self.terms = sum(entry.terms for entry in ordered)
 
     @classmethod
@@ -122,12 +128,15 @@ class Dictionary:
         """For each id the part and the position in it, (-1, -1) where the dictionary does not have it."""
         parts = np.full(len(ids), -1, np.int64)
         positions = np.full(len(ids), -1, np.int64)
-        asked_of = np.where(is_inline(ids), len(self.parts), np.searchsorted(self._lasts, ids))
-        for number, part, asked in self._asked(asked_of):
-            at = np.minimum(np.searchsorted(part.ids, ids[asked]), len(part.ids) - 1)
-            hits = part.ids[at] == ids[asked]
-            parts[asked[hits]] = number
-            positions[asked[hits]] = at[hits]
+        hashed = ~is_inline(ids)
+        for first, lasts in self._lasts:
+            place = np.searchsorted(lasts, ids)
+            asked_of = np.where(hashed & (parts < 0) & (place < len(lasts)), first + place, -1)
+            for number, part, asked in self._asked(asked_of):
+                at = np.minimum(np.searchsorted(part.ids, ids[asked]), len(part.ids) - 1)
+                hits = part.ids[at] == ids[asked]
+                parts[asked[hits]] = number
+                positions[asked[hits]] = at[hits]
         return parts, positions
 
     def contains(self, ids: Ids) -> NDArray[np.bool_]:

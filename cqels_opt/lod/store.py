@@ -214,6 +214,10 @@ class Store:
         columns = {v: np.concatenate([empty, *(relation.columns[v] for relation in found)]) for v in pattern.variables}
         return Relation.build(columns)
 
+    def partitions_of(self, pattern: StaticPattern) -> dict[tuple[int, int], str]:
+        """What a pattern's bindings hang on: the partitions that it can match in, with the checksums of their content."""
+        return {key: self.entries[key].checksum for key in self._chosen(pattern)}
+
     def _chosen(self, pattern: StaticPattern) -> Iterator[tuple[int, int]]:
         """The partitions that a pattern can match in."""
         if isinstance(pattern.p, int) and not isinstance(pattern.graph, str):

@@ -1,8 +1,8 @@
-"""Where a load writes, so that at any moment, whatever is killed, there is the old store or the new one.
+"""Where a load or an update writes, so that at any moment, whatever is killed, there is the old store or the new one.
 
 The target is a folder. A load writes to ``loading-<id>`` in it, moves what it made to ``data-<id>``, and then replaces the header
 ``store.json``, which names that folder: one rename, and the store is another one. What a killed load leaves is removed by the
-next one: each load holds a lock on ``<id>.lock`` while it lives, and what nobody holds and no header names goes. Loads to
+next one: each load holds a lock on ``<id>.lock`` while it lives, and what nobody holds or reads and no header names goes. Loads to
 one target at the same time have folders of their own, and the last one to finish stays.
 """
 
@@ -12,7 +12,7 @@ import fcntl
 import os
 import re
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -24,9 +24,11 @@ from cqels_opt.lod.dictionary import DICTIONARY, PartEntry
 from cqels_opt.lod.files import FORMAT, HEADER, VERSION, read_header, sync, text_checksum, write_header
 from cqels_opt.lod.store import DEFAULT_GRAPH, GRAPHS, PartitionEntry, Store
 from cqels_opt.lod.triple_terms import TERMS_GRAPH
+from cqels_opt.lod.versions import LOCK, READERS, UPDATES, alone, held
 from cqels_opt.rdf.ids import encode_one
 
 _OURS: Final = re.compile(r"(?:loading-|data-)([0-9a-f]{32})|([0-9a-f]{32})\.lock")
+_OF_READERS: Final = (READERS, LOCK, UPDATES)
 _UNKNOWN: Final = "?"
 
 
@@ -58,7 +60,8 @@ def load_place(target: Path) -> Iterator[LoadPlace]:
         place.folder.mkdir()
         yield place
     finally:
-        _remove(place)
+        with _readers(target) as read:
+            _remove(place, read)
         lock.close()
         with suppress(OSError):
             target.rmdir()  # where nothing else is in it
@@ -68,19 +71,38 @@ def check_target(target: Path) -> None:
     """Raise StoreError unless a store may be written there: a new path, an empty folder, an old store, or what a killed load left."""
     if target.exists() and not target.is_dir():
         raise StoreError(f"{target} is a file: name a folder for the store")
-    if target.is_dir() and not (target / HEADER).is_file() and not all(_OURS.fullmatch(file.name) for file in target.iterdir()):
+    if (
+        target.is_dir()
+        and not (target / HEADER).is_file()
+        and not all(file.name in _OF_READERS or _OURS.fullmatch(file.name) for file in target.iterdir())
+    ):
         raise StoreError(f"{target} is a folder with other files in it: name a new folder for the store")
 
 
 def clear(target: Path) -> None:
-    """Remove what no living load holds and the header does not name."""
+    """Remove what no living load holds, nobody reads and the header does not name."""
+    with _readers(target) as read:
+        _clear(target, read)
+
+
+@contextmanager
+def _readers(target: Path) -> Iterator[set[str]]:
+    """The versions that are read; nobody begins to read another one meanwhile. Without a store there are none."""
+    if not (target / HEADER).exists():
+        yield set()
+        return
+    with alone(target):
+        yield held(target)
+
+
+def _clear(target: Path, read: set[str]) -> None:
     names = (_OURS.fullmatch(file.name) for file in target.iterdir())
     for identity in {found[1] or found[2] for found in names if found is not None}:
         place = LoadPlace(target, identity)
         with _lock_file(place).open("ab") as lock:
             if _held(lock):
-                _remove(place)
-    if _named_data(target) not in ("", _UNKNOWN):
+                _remove(place, read)
+    if _named(target) not in (set(), {_UNKNOWN}):
         # what is left of a store of version 1, whose data lay beside its header
         for name in (GRAPHS, DICTIONARY):
             shutil.rmtree(target / name, ignore_errors=True)
@@ -107,10 +129,11 @@ def _held(lock: IO[bytes]) -> bool:
     return True
 
 
-def _remove(place: LoadPlace) -> None:
-    """Remove what is at a place whose lock is held, but not the data that the header names."""
+def _remove(place: LoadPlace, read: Collection[str]) -> None:
+    """Remove what is at a place whose lock is held, but not the data that the header names or somebody reads."""
     shutil.rmtree(place.folder, ignore_errors=True)
-    if _named_data(place.target) not in (place.data.name, _UNKNOWN):
+    named = _named(place.target)
+    if _UNKNOWN not in named and place.data.name not in named and place.data.name not in read:
         shutil.rmtree(place.data, ignore_errors=True)
     _lock_file(place).unlink(missing_ok=True)
 
@@ -119,14 +142,25 @@ def _lock_file(place: LoadPlace) -> Path:
     return place.target / f"{place.identity}.lock"
 
 
-def _named_data(target: Path) -> str:
-    """The folder that the header names: nothing where there is no header or an old one, unknown where it cannot be read."""
+def _named(target: Path) -> set[str]:
+    """The folders that the header names: its data and the version before. Unknown where it cannot be read."""
     if not (target / HEADER).exists():
-        return ""
+        return set()
     try:
-        return str(read_header(target / HEADER, FORMAT, VERSION).get("data", ""))
+        header = read_header(target / HEADER, FORMAT, VERSION)
     except StoreError:
-        return _UNKNOWN
+        return {_UNKNOWN}
+    return {str(header[key]) for key in ("data", "before") if header.get(key)}
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Of which version an update makes the next one: number, lineage, name of its folder, and how many files were read so far."""
+
+    number: int
+    lineage: str
+    data: str
+    files: int
 
 
 def finish(
@@ -139,11 +173,12 @@ def finish(
     graphs: Iterable[int],
     sources: Iterable[dict[str, Any]],
     durable: bool = True,
+    origin: Origin | None = None,
 ) -> Store:
     """Make a store of the partitions and the dictionary that lie in ``folder``, let it appear at its target, and open it.
 
     What is written is flushed to the disk before it appears, unless the store need not outlive a crash (``durable=False``). An old store
-    is replaced in one step; who has it open keeps what is mapped and learns of the change at the next partition.
+    is replaced in one step. With an ``origin`` this is its next version, and the origin itself stays until the next one but one.
     """
     rows = sorted(partitions, key=lambda entry: (entry.graph, entry.predicate))
     quoted = encode_one(TERMS_GRAPH, seed)
@@ -154,13 +189,19 @@ def finish(
         "triples": sum(entry.triples for entry in rows if entry.graph != quoted),
         "graphs": sorted({DEFAULT_GRAPH, *graphs, *(entry.graph for entry in rows)} - {quoted}),
         "partitions": [list(entry) for entry in rows],
-        "dictionary": [asdict(part) for part in sorted(parts, key=lambda part: part.first)],
+        "dictionary": [asdict(part) for part in sorted(parts, key=lambda part: (part.layer, part.first))],
     }
     # what the content is, whatever files it came from
     content["fingerprint"] = text_checksum(repr(content))
+    content["number"] = 1 if origin is None else origin.number + 1
+    # two loads of the same files are two lineages: what updates add to one of them the other does not know
+    content["lineage"] = f"{content['fingerprint']}.{place.identity}" if origin is None else origin.lineage
+    content["sources"] = read = list(sources)
+    content["files"] = len(read) + (0 if origin is None else origin.files)
     folder.mkdir(exist_ok=True)
+    write_header(folder / HEADER, content)  # each version can be opened by itself
     folder.rename(place.data)
-    write_header(place.folder / HEADER, {**content, "data": place.data.name, "sources": list(sources)})
+    write_header(place.folder / HEADER, {**content, "data": place.data.name, "before": "" if origin is None else origin.data})
     if durable:
         # one call for all files: a vertical partition has eight, and an fsync each would take longer than the load
         os.sync()

@@ -26,7 +26,7 @@ from cqels_opt.plans import Join, Plan, Scan, Split, parse_planned
 from cqels_opt.plans.plan import relations
 from cqels_opt.query.templates import INSTANCE
 from cqels_opt.rdf.ids import integer_ids
-from cqels_opt.windows.intervals import BEFORE_TIME
+from cqels_opt.windows.intervals import BEFORE_TIME, FOREVER
 
 
 @dataclass(slots=True)
@@ -57,6 +57,7 @@ class BlockStep:
         self.occurrences = {o.name: o for o in block.occurrences}
         self.statics = {s.name: s for s in block.statics}
         self.observed = Observed()
+        self._spans: dict[str, tuple[int, int]] = {}
         self.variables = {
             **{o.name: frozenset(o.binds) for o in block.occurrences},
             **{s.name: frozenset(s.binds) for s in block.statics},
@@ -123,14 +124,33 @@ class BlockStep:
         unit = self.statics.get(name)
         return frozenset() if unit is None else frozenset(unit.on + unit.reads)
 
-    def alive(self, rows: Rows) -> Rows:
-        """The rows that have not expired before the step's delta begins."""
-        return rows.take(rows.end > self.step.ended)
+    def alive(self, rows: Rows, source: str) -> Rows:
+        """The rows that have not expired before the step's delta begins, and whose time some row of the source's delta shares."""
+        begin, end = self._spans.get(source) or self._spans.setdefault(source, self._span(source))
+        return rows.take((rows.end > begin) & (rows.start < end))
 
-    def filtered(self, rows: Rows, before: frozenset[str], after: frozenset[str], placed: Collection[str] = ()) -> Rows:
-        """The rows under the filters whose variables have just become bound, but for those that the plan has ``placed`` as operators."""
+    def _span(self, source: str) -> tuple[int, int]:
+        """From when until when rows are of use to a delta."""
+        new = content(self.occurrences[source], self.step).new if source in self.occurrences else None
+        if new is None or not len(new):
+            return int(self.step.ended), int(FOREVER)
+        return max(int(self.step.ended), int(new.start.min())), int(new.end.max())
+
+    def filtered(
+        self,
+        rows: Rows,
+        before: frozenset[str],
+        after: frozenset[str],
+        placed: Collection[str] = (),
+        built: frozenset[str] = frozenset(),
+    ) -> Rows:
+        """The rows under the filters whose variables have just become bound, but for those that the plan has ``placed`` as operators.
+
+        ``before`` was bound on the left, and ``built`` in a bushy part on the right: what could be evaluated there has been.
+        """
         for f in self.filters.values():
-            if f.variables <= after and not (before and f.variables <= before) and len(rows) and f.name not in placed:
+            done = before and (f.variables <= before or f.variables <= built)
+            if f.variables <= after and not done and len(rows) and f.name not in placed:
                 rows = self.passed(rows, f)
         return rows
 
@@ -186,13 +206,15 @@ class _SourceRun:
         places[id(plan)] = len(places)
 
     def _run(self, plan: Plan, apart: bool = False) -> Iterator[Rows]:
-        """The rows of a plan; ``apart`` from the delta, in a bushy part, those that expired before the delta begins are left out."""
+        """The rows of a plan; ``apart`` from the delta, in a bushy part, those that no row of the delta can meet are left out."""
         place = self._places[id(plan)]
         if self._given is not None and plan is self._given[0]:
             yield from self._given[1]
             return
         if isinstance(plan, Scan):
-            scanned = self.owner.filtered(self._scan(plan.relation), frozenset(), self.owner.bound(plan), self._placed)
+            rows = self._scan(plan.relation)
+            rows = self.owner.alive(rows, self.source) if apart else rows
+            scanned = self.owner.filtered(rows, frozenset(), self.owner.bound(plan), self._placed)
             self.counts[place] += len(scanned)
             if len(scanned):
                 yield scanned
@@ -200,12 +222,15 @@ class _SourceRun:
         sides: list[Indexed] | None = None
         before, after = self.owner.bound(plan.input), self.owner.bound(plan)
         right = self.owner.bound(plan.build) if isinstance(plan, Join) else self.owner.variables[plan.relation]
-        on, name = sorted(before & right), "" if isinstance(plan, Join) else plan.relation
+        on, name, built = sorted(before & right), "", right
+        if not isinstance(plan, Join):
+            name, built = plan.relation, frozenset()
         for left in self._run(plan.input, apart):
             if sides is None:
                 sides = self._built(plan.build) if isinstance(plan, Join) else self._sides(plan.relation)
             for joined in self.owner.added(left, name, on, sides):
-                kept = self.owner.filtered(self.owner.alive(joined) if apart else joined, before, after, self._placed)
+                alive = self.owner.alive(joined, self.source) if apart else joined
+                kept = self.owner.filtered(alive, before, after, self._placed, built)
                 self.counts[place] += len(kept)
                 if len(kept):
                     yield kept

@@ -36,6 +36,7 @@ from cqels_opt.operators.step import NOWHEN
 from cqels_opt.operators.subresults import Part, choose_parts, join_all, name_of, numbered, restricted
 from cqels_opt.operators.terms import TermTable, write_page
 from cqels_opt.operators.tree import Scope, evaluate
+from cqels_opt.operators.upkeep import Upkeep, write_recipes
 from cqels_opt.query import algebra as a
 from cqels_opt.query.scope import seeded
 from cqels_opt.query.scope import variables as read_by
@@ -52,7 +53,7 @@ class BlockBuilder:
     """Makes the blocks of one query over one static store. ``folder`` takes the static relations that are made on the way.
 
     ``budget`` bounds the bytes of the sub-results of each block. With ``lazy`` a BIND that nobody reads is left out. Of relations in the
-    ``shared`` folder those of other queries are used.
+    ``shared`` folder those of other queries are used. With ``upkeep`` sub-results are made of those over another version, where that pays.
     """
 
     def __init__(
@@ -65,12 +66,15 @@ class BlockBuilder:
         budget: int,
         lazy: bool = True,
         shared: Path | None = None,
+        upkeep: Upkeep | None = None,
     ) -> None:
         self.store_folder, self.folder, self.report, self.shared = store, folder, report, shared
+        self.upkeep, self._recipes = upkeep, dict[str, str]()
         self.distinct, self.budget, self.lazy = distinct, budget, lazy
         self.store = Store.open(store)
         self.windows = {w.name: w for w in query.windows}
         self.terms = TermTable(self.store.seed, self.store.decode)
+        self.aside: dict[Shape, None] = {}  # see :attr:`Program.aside`
         self._blocks: list[p.Block] = []
         self._made_of: dict[int, tuple[list[Part], set[str]]] = {}  # block number -> what its designs are made of, what is read
         self._made = 0
@@ -85,7 +89,13 @@ class BlockBuilder:
         if self.terms.made:
             codes = np.array(list(self.terms.made), np.int64)
             write_page(self.folder / PAGE, codes, list(self.terms.made.values()))
+        write_recipes(self.folder, self._recipes)
         return found
+
+    def set_aside(self, pattern: a.TriplePattern, source: a.InWindow | a.Merged) -> None:
+        """A pattern in windows that the static data answer, as they are now."""
+        graph = a.graph_in(source)
+        self.aside |= dict.fromkeys(self._in_window(pattern, w, "", False, graph).shape for w in windows_of(source))
 
     def static_rows(self, pattern: a.TriplePattern, source: a.Source) -> int:
         """How many triples of a static graph match a pattern."""
@@ -101,7 +111,9 @@ class BlockBuilder:
         at = StaticPattern(self._id(pattern.s), self._id(pattern.p), self._id(pattern.o), self._graph(source))
         if at not in self._static_relations:
             self._static_relations[at] = self.store.match(at)
-        return Part(name_of(pattern.p), self._static_relations[at], at, 1)
+        found = self._static_relations[at]
+        change = self.upkeep.of_pattern(at, found) if self.upkeep is not None else None
+        return Part(name_of(pattern.p), found, at, 1, recipe=repr(at) if at.variables else "", change=change)
 
     def taken_apart(self, pattern: a.TriplePattern, source: a.Source) -> list[tuple[a.TriplePattern, a.Source]]:
         """A static pattern without triple terms that have variables: what they consist of is matched by patterns of its own."""
@@ -194,7 +206,7 @@ class BlockBuilder:
         dynamic = {v for pattern, _ in moving for v in pattern_variables(pattern, a.DefaultGraph())}
         needed = (outside | dynamic).union(*(f.variables for f in filters), *(unit.needs for unit in draft.units))
         bases = numbered(self._parts(draft), needed)
-        parts = choose_parts(bases, needed, self.budget)
+        parts = choose_parts(bases, needed, self.budget, self.upkeep)
         self._made_of[number] = bases, needed
         self._blocks.append(p.Block(name, (), (), (), ()))  # takes the number before names are given
         counts = Counter(windows_of(source) for _, source in moving)
@@ -278,6 +290,8 @@ class BlockBuilder:
             at = str(self.folder / f"relation{self._made}")
             self._made += 1
             part.relation.save(Path(at), [(v,) for v in part.relation.variables])
+        if part.recipe and isinstance(at, str):
+            self._recipes[part.recipe] = at
         variables = tuple(part.relation.variables)
         return p.Static(self._unique(name, several), variables, at, part.relation.rows, part.patterns, of=part.of)
 
@@ -297,7 +311,7 @@ class BlockBuilder:
         if len(parts) == 1 and not draft.filters:
             return parts[0]
         needed = outside | {v for condition in draft.filters for v in read_by(condition)}
-        relation = join_all(choose_parts(parts, needed), needed)
+        relation = join_all(choose_parts(parts, needed, upkeep=self.upkeep), needed)
         rows = as_rows(relation, relation.variables)
         for condition in draft.filters:
             rows = rows.take(truth(rows, condition, self.terms))

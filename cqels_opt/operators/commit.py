@@ -38,6 +38,7 @@ class Commit:
     knowledge: str = ""  # the file of what the planners know
     firsts: dict[str, int] = field(default_factory=dict)  # the first time of each stream
     since: dict[str, int] = field(default_factory=dict)  # of programs that came later: elements up to this time they do not see
+    renewed: list[str] = field(default_factory=list)  # programs whose last answers were over another version of the static store
     query: str = ""  # the digest of the query whose result slots and knowledge these are
 
 

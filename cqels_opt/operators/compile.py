@@ -39,6 +39,7 @@ from cqels_opt.operators.mentions import conjunction, counts_whole_rows, exists_
 from cqels_opt.operators.rows import HIDDEN
 from cqels_opt.operators.subresults import BYTES_BUDGET
 from cqels_opt.operators.timestamps import latest, stamps
+from cqels_opt.operators.upkeep import Upkeep
 from cqels_opt.plans import JoinKind
 from cqels_opt.query import algebra as a
 from cqels_opt.query.extensions import given_functions
@@ -58,7 +59,7 @@ class Compiler:
     """Compiles one query over one static store. ``folder`` takes the static relations that are made on the way.
 
     ``budget`` bounds the bytes of the sub-results of each block. Without ``lazy`` each BIND is evaluated where it is written. Of relations
-    in the ``shared`` folder those of other queries are used.
+    in the ``shared`` folder those of other queries are used. ``upkeep`` knows the sub-results over the version of the store before.
     """
 
     def __init__(
@@ -71,11 +72,12 @@ class Compiler:
         budget: int = BYTES_BUDGET,
         lazy: bool = True,
         shared: Path | None = None,
+        upkeep: Upkeep | None = None,
     ) -> None:
         if query.dataset is not None:
             query = replace(query, body=within(query.body, query.dataset.named))
         self.query, self.lazy = query, lazy
-        self.building = BlockBuilder(query, store, folder, report, distinct, budget, lazy, shared)
+        self.building = BlockBuilder(query, store, folder, report, distinct, budget, lazy, shared, upkeep)
         self.fresh = 0
         self._in_static = False
         self._outside: set[str] = set()  # what rows outside the pattern in hand bind, which is evaluated for each of them
@@ -113,6 +115,7 @@ class Compiler:
             f"<{self.query.output.strip('<>')}>" if self.query.output else None,
             (*given_functions(), *given_families()),
             instances,
+            tuple(self.building.aside),
         )
 
     def _graph_of_triples(self, pattern: a.Algebra) -> p.Tree:
@@ -239,6 +242,7 @@ class Compiler:
             and not pattern_variables(pattern, source)
             and self.building.static_rows(pattern, source.default)
         ):
+            self.building.set_aside(pattern, source)
             return source.default
         return source
 

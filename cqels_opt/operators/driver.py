@@ -29,6 +29,7 @@ from cqels_opt.operators.network import network
 from cqels_opt.operators.planner import PlanMode, Planner
 from cqels_opt.operators.population import Population
 from cqels_opt.operators.program import Program
+from cqels_opt.operators.renewal import goes_on, has_windows_of
 from cqels_opt.operators.retention import Retention
 from cqels_opt.operators.rows import Ints
 from cqels_opt.operators.sharing import Member
@@ -240,8 +241,8 @@ class Driver:
         self.log.adopt()
         if self._changed:
             self._take_over(number)
-        if self.population is not None and (programs := self.population.begin(number)) is not None:
-            self._succeed(number, programs)
+        if self.population is not None:
+            self._population_of(number, self.population)
         after = self.frontier.value
         first = self.programs[0]
         task = IngestTask(str(self.folder), number, self.all_streams, self.shapes, first.store, first.seed, after, self.tables)
@@ -308,6 +309,8 @@ class Driver:
             )
             for p in self.programs
         ]
+        if self.population is not None and (refreshed := self.population.refreshed) is not None:
+            records = [replace(record, static=(refreshed.now, refreshed.was)) for record in records]
         if self.trace is not None:
             lengths["trace"] = self.trace.put(records)
         self._commit(number, files, done, steps, rejected, reports, lengths)
@@ -443,7 +446,8 @@ class Driver:
         return rank_elements(self.folder, tables, 0, self.frontier.value).times
 
     def _step(self, program: Program, number: int, after: int, upto: int, files: Sequence[SlotFile]) -> Step:
-        previous = self.state.reported.get(program.id, int(NOWHEN))
+        renewed = program.id in self.state.renewed  # what was answered then is in a file, and all else begins anew
+        previous = int(NOWHEN) if renewed else self.state.reported.get(program.id, int(NOWHEN))
         found = np.empty(0, np.int64)
         first = min((self.state.firsts[s] for s in program.streams if s in self.state.firsts), default=None)
         if not program.windows and after < program.report.origin("") <= upto:
@@ -464,6 +468,8 @@ class Driver:
 
     def _bare(self, program: Program, number: int, after: int, upto: int, looked_at: Ints, files: Sequence[SlotFile]) -> Step:
         run, dropped = f"{self.run}-{program.id}", dict(self.state.dropped)
+        if self.population is not None and self.population.living.current.number > 1:
+            run += f"-{self.population.living.current.number}"  # what workers keep of one version is nothing for another
         made = self.population.pages if self.population is not None else ()
         found = (*files, *self.pages, *made)
         remember = self.options.plan.remember
@@ -583,6 +589,65 @@ class Driver:
         step = replace(step, run=f"{step.run}-taken{number}", looked_back=min(reported, upto + 1))
         return replace(self._task(program, step), feeds=None, take_over=take_over(self.planners[program.id], since))
 
+    # -------------------------------------------------------------- other static data
+    def _population_of(self, number: int, population: Population) -> None:
+        """The queries and the static data of a batch. It takes either other queries or another version, so that each finds the other's
+        state; and no other queries while some have not been looked at since the version before."""
+        if (
+            not self.state.renewed
+            and not population.living.decided(number)
+            and (programs := population.begin(number)) is not None
+        ):
+            self._succeed(number, programs)
+        elif (programs := population.refresh(number)) is not None:
+            self._renew(number, programs)
+            return
+        population.refreshed = None
+
+    def _renew(self, number: int, programs: Sequence[Program]) -> None:
+        """Programs over another version of the static store, see :mod:`cqels_opt.operators.renewal`."""
+        before, planners, upto = {p.id: p for p in self.programs}, self.planners, self.frontier.value
+        leaving = {p.id: self._leaving(p, number) for p in self.programs}
+        self._have(programs)
+        self.planners = {}
+        for p in self.programs:
+            known = planners[p.id] if has_windows_of(p, before[p.id]) else None
+            self.planners[p.id] = following_planner(p, known, self.options.plan, self.workshop)
+            if known is None:
+                self.planners[p.id].elements.update(planners[p.id].elements)
+                self._counted = count_up(self.planners[p.id], self.folder, self.state.files, upto, self._counted)
+        if upto <= BEFORE_TIME:
+            return
+        moved = [p for p in self.programs if not goes_on(before[p.id], p)]
+        waiting = {*self.state.renewed}  # their last answers are in a file already
+        tasks = [task for p in moved if p.id not in waiting and (task := leaving[p.id]) is not None]
+        old = gone_with(self.state.files, {p.id for p in moved})
+        old = [f for f in old if not (f.shape.endswith("/before") and f.shape.split("/")[0] in waiting)]
+        tasks += [self._standing_over(p, number) for p in moved]
+        done = self.runner.evaluate(tasks, 1) if tasks else Evaluated()
+        kept = [f for shares in done.shares.values() for share in shares for f in share.kept]
+        kept += [f for reports in done.finished.values() for report in reports for f in report.kept]
+        files = [f for f in self.state.files if f not in old]
+        self._doomed.append((number, {f.path for f in old}))
+        renewed = [*dict.fromkeys([*self.state.renewed, *(p.id for p in moved)])]
+        self.state = replace(self.state, files=[*files, *taken_over(self.folder, kept)], renewed=renewed)
+
+    def _leaving(self, program: Program, number: int) -> EvaluateTask | None:
+        """Keeps a program's answers at the instant that it reported last; where there are any, and somebody compares with them."""
+        reported = self.state.reported.get(program.id)
+        if program.operator == "rstream" or reported is None:
+            return None
+        upto, looked_at = self.frontier.value, np.array([int(NOWHEN), reported], np.int64)
+        step = self._bare(program, number, upto, upto, looked_at, self.state.files)
+        return replace(self._task(program, step), feeds=None, leaving=True)
+
+    def _standing_over(self, program: Program, number: int) -> EvaluateTask:
+        """Makes the rows of a program's blocks from what its windows hold."""
+        upto, files = self.frontier.value, [f for f in self.state.files if not is_result(f)]
+        step = self._bare(program, number, upto, upto, np.array([int(NOWHEN)], np.int64), files)
+        step = replace(step, run=f"{step.run}-taken{number}")
+        return replace(self._task(program, step), feeds=None, take_over=take_over(self.planners[program.id], None))
+
     # -------------------------------------------------------------- commit
     def _commit(
         self,
@@ -602,6 +667,7 @@ class Driver:
         for program in self.programs:
             if len(steps[program.id].instants) > 1:
                 reported[program.id] = int(steps[program.id].instants[-1])
+        renewed = [name for name in self.state.renewed if name in steps and len(steps[name].instants) < 2]
         retention = Retention(self.folder, self.programs, self.tables, self.all_streams)
         kept_files = retention.after(files, reported, self.state, self.frontier.value)
         for stream, bound in kept_files.bounds.items():
@@ -635,6 +701,7 @@ class Driver:
             f"knowledge/{number:08d}.zip",
             self.state.firsts,
             self.state.since,
+            renewed,
             self.query,
         )
         write_knowledge(self.folder / state.knowledge, self.planners, self.pending, self._counted)
@@ -644,6 +711,8 @@ class Driver:
         self.log.write(state)
         self.state = state
         self._forget(number, gone)
+        if self.population is not None:
+            self.population.committed(number)
 
     def _forget(self, number: int, gone: set[str]) -> None:
         """Deletes files a few commits after they stopped to count: a batch that runs again may need what it expired."""

@@ -22,11 +22,12 @@ from cqels_opt.operators.calls import Account
 from cqels_opt.operators.form_lines import lines
 from cqels_opt.operators.incremental import accumulate, changing
 from cqels_opt.operators.instances import names_of
-from cqels_opt.operators.keys import share
+from cqels_opt.operators.keys import EVERY, share
 from cqels_opt.operators.network import write_elements
 from cqels_opt.operators.output import Answers, answers
 from cqels_opt.operators.program import GroupNode, Program
 from cqels_opt.operators.pushdown import Pushdown, additive_nodes
+from cqels_opt.operators.renewal import answers_before, at_first, only
 from cqels_opt.operators.results import BlockRows, ResultFiles, Segment
 from cqels_opt.operators.rows import RANK, Ints, Rows, concat, empty
 from cqels_opt.operators.standing import Standing, advanced
@@ -55,6 +56,7 @@ class EvaluateTask:
     named: bool = False  # lines say which query they are answers of
     feeds: int | None = None  # the number of the stream whose elements the answers are
     take_over: TakeOver | None = None  # the step only makes the state of what is new
+    leaving: bool = False  # the step only keeps the answers at its instant: the program gives way to one over other static data
 
     @property
     def quiet(self) -> bool:
@@ -120,6 +122,8 @@ def label(program: Program, block: str) -> str:
 
 def finish_parts(task: EvaluateTask, parts: int) -> int:
     """In how many parts the answers of a large batch are made: rows of one group or one left side must meet in one task."""
+    if answers_before(task.program).paths(task.step):
+        return 1  # which part has the answers that these are compared with is not known
     can = task.program.row_wise or task.pushdown.spread
     return parts if can and not ranked(task.program) else 1
 
@@ -133,6 +137,8 @@ def evaluate(task: EvaluateTask, name: str, part: int, parts: int, fresh: dict[s
     """One share of the deltas. With ``fresh`` the rows go there (one task does all), else to files for :func:`finish`."""
     program, step = task.program, task.step
     report, terms = EvaluateReport(worker=str(os.getppid())), task.terms()
+    if task.leaving:
+        return report
     for block in program.blocks:
         run = BlockStep(block, program.store, step, terms, part, parts)
         if task.take_over is not None:
@@ -177,6 +183,8 @@ def keep(task: EvaluateTask, name: str, block: str, rows: Rows, report: Evaluate
 
 def finish(task: EvaluateTask, name: str, fresh: Mapping[str, Rows] | Sequence[SlotFile], part: int, parts: int) -> FinishReport:
     """The answers of the step at its instants, as far as they belong to this part."""
+    if task.leaving:
+        return _left(task, name)
     taking_over = task.take_over is not None
     if taking_over:
         task = replace(task, step=without_results(task.step))
@@ -204,6 +212,18 @@ def finish(task: EvaluateTask, name: str, fresh: Mapping[str, Rows] | Sequence[S
     return report
 
 
+def _left(task: EvaluateTask, name: str) -> FinishReport:
+    """The answers at the instant of the step, in a file: those that the next instant is compared with."""
+    program, step, terms = task.program, task.step, task.terms()
+    rows_of = {}
+    for block in program.blocks:
+        segments = task.results(block.name).segments(step)
+        rows_of[block.name] = BlockRows(block.output, step.instants, empty(block.output), segments)
+    scope = Scope(rows_of, program.store, terms, step.instants, 1, task.pushdown.schema)
+    rows = at_first(only(evaluate_tree(program.tree, scope), program))
+    return FinishReport(kept=answers_before(program).replace(step, rows, terms, f"left-{name}", cache.store(program.store))[0])
+
+
 def _merge(files: ResultFiles, step: Step, name: str, report: FinishReport, fold: Callable[[Rows], Rows] = lambda r: r) -> None:
     written, replaced = files.merged(step, name, fold)
     report.kept += written
@@ -227,8 +247,11 @@ def _answers(
     program, step, instants = task.program, task.step, task.step.instants
     low = 1 if instants[0] == NOWHEN else 0
     scope = Scope(rows_of, program.store, terms, instants, low, task.pushdown.schema)
+    before = answers_before(program)
+    report.replaced += before.paths(step)
     if program.row_wise:
         rows = evaluate_tree(program.tree, scope) if program.operator == "rstream" else changing(program.tree, scope)
+        rows = concat([rows, at_first(before.held(step, EVERY))])
         return answers(rows, program.columns, program.operator, instants, part, parts)
     mine = share(task.pushdown.spread, part, parts)
     sums = task.sums()
@@ -239,7 +262,7 @@ def _answers(
         if part == 0:
             _merge(files, step, name, report, partial(added_up, keys=groups.node.keys, amounts=amounts))
     if program.operator != "rstream":
-        rows = mine.within(changing(program.tree, scope, mine))
+        rows = concat([mine.within(changing(program.tree, scope, mine)), at_first(before.held(step, EVERY))])
     elif not task.pushdown.stands:
         rows = evaluate_tree(program.tree, scope)
     else:

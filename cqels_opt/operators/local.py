@@ -47,7 +47,8 @@ class LocalRunner:
             name = task.program.id
             if parts == 1:
                 share, finished = whole(task, "t")
-                done.shares[name], done.finished[name] = [share], [finished]
+                done.shares.setdefault(name, []).append(share)
+                done.finished.setdefault(name, []).append(finished)
                 continue
             shares = [evaluate(task, f"t{part}", part, parts, None) for part in range(parts)]
             fresh: list[SlotFile] = [f for share in shares for f in share.fresh]

@@ -85,7 +85,7 @@ class PlanMode:
     shuffled: Shuffled = "nothing"
     machine: Machine = field(default_factory=Machine)
     joins: tuple[By, ...] = CHOSEN_FROM
-    worth: float = WORTH  # seconds that a plan must be estimated to take to be walked
+    worth: float = WORTH  # seconds a relation that a plan must be estimated to take to be walked
     placing: Placing = "cost"
     graphs: bool = True
     remember: bool = True
@@ -271,7 +271,7 @@ class BlockPlanner:
         if step is not None and terms is not None and self.estimates in ("walks", "all"):
             walk = Walks(self.block, self.store, step, self.order, terms)
         left, self._left = self._left, {}
-        worth = self.mode.worth if self.optimizer.model.unit == "s" else 0.0
+        worth = self.mode.worth * len(self.optimizer.graph.relations) if self.optimizer.model.unit == "s" else 0.0
         choices = self.optimizer.choose(views, walk=walk, worth=worth)
         choices = {s: c if left.get(s, c.plan) == c.plan else replace(c, previous=left[s]) for s, c in choices.items()}
         self.decisions = {

@@ -7,6 +7,7 @@ were there. What is asked for during a batch waits for the next one.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import threading
 from collections.abc import Iterable, Sequence
@@ -16,6 +17,7 @@ from typing import TypeAlias
 
 from cqels_opt.errors import CheckpointError, InputError
 from cqels_opt.operators.commit import durable_write
+from cqels_opt.operators.living import LivingStore, Refreshed
 from cqels_opt.operators.program import Program
 from cqels_opt.operators.registration import Programs, member_of
 from cqels_opt.operators.sharing import Member, Sharing, alone
@@ -28,15 +30,22 @@ Change: TypeAlias = "Member | str"
 
 
 class Population:
-    """The queries of a run over a checkpoint, batch by batch. ``started`` are those that it began with."""
+    """The queries of a run over a checkpoint, batch by batch, and each batch's version of the store.
+
+    ``started`` are the queries that the run began with.
+    """
 
     def __init__(self, started: Sequence[Member], state: Path, compiled: Programs) -> None:
-        self.state, self._compiled = state, compiled
+        self.state, self._first = state, compiled
+        self.living = LivingStore(compiled.store, state)
+        self._owner = hashlib.sha256(str(state.absolute()).encode()).hexdigest()[:12]
+        self._compiled = compiled.over(self.living.current.place, self._owner)
         self.folder = state / FOLDER
         self._lock = threading.Lock()
         self._waiting: list[Change] = []
         self._names: dict[str, None] = {}  # of the queries that the next batch will have
         self._pages: dict[str, SlotFile] = {}
+        self.refreshed: Refreshed | None = None  # in the batch of now
         self.started = _changed(Sharing(), started)
         self.sharing, self._programs = self.started, list[Program]()
         self._have(self.started)
@@ -79,6 +88,9 @@ class Population:
     # -------------------------------------------------------------- batch by batch
     def before(self, batch: int) -> list[Program]:
         """The programs that a batch finds, as those before it have left them."""
+        place = self.living.before(batch).place
+        if Path(place) != Path(self._compiled.store):
+            self._compiled = self._first.over(place, self._owner)
         sharing = self.started
         for path in sorted(self.folder.glob("[0-9]*.json")) if self.folder.exists() else []:
             if int(path.stem) < batch:
@@ -97,9 +109,25 @@ class Population:
                 changes, self._waiting = self._waiting, []
         return self._have(_changed(self.sharing, changes)) if changes else None
 
+    def refresh(self, batch: int) -> list[Program] | None:
+        """The programs of a batch that goes over to a newer version of the store: that it does so is on disk then."""
+        self.refreshed = self.living.begin(batch)
+        if self.refreshed is None:
+            return None
+        self._compiled = self._first.over(self.living.current.place, self._owner, self._compiled)
+        programs = self._have(self.sharing)
+        self._compiled.earlier = None  # what comes later was not there before
+        return programs
+
     def programs(self) -> list[Program]:
         """The programs of now."""
         return self._programs
+
+    def committed(self, batch: int) -> None:
+        """A batch is done: what only batches long before it needed goes."""
+        needed = self.living.committed(batch)
+        if needed is not None:
+            self._first.forget(self._owner, {Path(place).name for place in needed})
 
     @property
     def changed(self) -> bool:

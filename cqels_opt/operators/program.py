@@ -407,6 +407,7 @@ class Program:
         Extension | Family, ...
     ] = ()  # functions and distributions of a user: registered wherever the program is unpacked
     instances: Instances | None = None
+    aside: tuple[Shape, ...] = ()  # patterns that static data answer now: their slots are kept for other versions of these
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -421,7 +422,8 @@ class Program:
     @property
     def shapes(self) -> tuple[Shape, ...]:
         """The slots that the query needs."""
-        return tuple(dict.fromkeys(part.shape for b in self.blocks for o in b.occurrences for part in o.parts))
+        found = (part.shape for b in self.blocks for o in b.occurrences for part in o.parts)
+        return tuple(dict.fromkeys((*found, *self.aside)))
 
     def seeing(self, since: int) -> Program:
         """The query where no element up to a time is seen."""

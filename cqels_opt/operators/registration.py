@@ -6,7 +6,7 @@ import hashlib
 import json
 import shutil
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -18,6 +18,7 @@ from cqels_opt.operators.profile import meaning, with_bounds
 from cqels_opt.operators.program import Instances, Program
 from cqels_opt.operators.sharing import Member, Record, Unit
 from cqels_opt.operators.subresults import BYTES_BUDGET
+from cqels_opt.operators.upkeep import Upkeep
 from cqels_opt.query.algebra import Operator
 from cqels_opt.query.texts import Reader
 from cqels_opt.windows.instants import Policy
@@ -74,12 +75,21 @@ def member_of(record: Record) -> Member:
 
 
 class Programs:
-    """The programs of units over one static store, each compiled once. ``folder`` takes what registration makes."""
+    """The programs of units over one version of a static store, each compiled once. ``folder`` takes what registration makes."""
 
     def __init__(self, store: Path | str, folder: Path, do: Do = lambda work: work()) -> None:
         self.store, self.folder, self._do = store, folder, do
         self._lock = threading.Lock()
         self._made: dict[str, Program] = {}
+        self.earlier: Programs | None = None
+
+    def over(self, place: Path | str, owner: str, earlier: Programs | None = None) -> Programs:
+        """The same units over another version of the store, for one run. ``earlier`` are those over the version before."""
+        if Path(place) == Path(self.store):
+            return self
+        found = Programs(place, self.folder / "versions" / owner / Path(place).name, self._do)
+        found.earlier = earlier
+        return found
 
     def of(self, unit: Unit) -> Program:
         """The program of a unit."""
@@ -97,10 +107,15 @@ class Programs:
         if not (self.folder / key / PAGE).exists():
             return None
         state.mkdir(parents=True, exist_ok=True)
-        path = f"terms-{key}.arrow"
+        path = f"terms-{key}-{self.mark}.arrow"
         shutil.copyfile(self.folder / key / PAGE, state / f".{path}")
         (state / f".{path}").replace(state / path)  # whoever has the one before mapped keeps it
         return SlotFile("terms", path, greatest=int(FOREVER))
+
+    @property
+    def mark(self) -> str:
+        """Tells what is made over this version from what is made over others."""
+        return hashlib.sha256(Path(self.store).name.encode()).hexdigest()[:8]
 
     def _compiled(self, unit: Unit, folder: Path) -> Program:
         folder.mkdir(parents=True, exist_ok=True)
@@ -110,13 +125,21 @@ class Programs:
             instances = Instances(str(folder / NAMES), len(unit.members), unit.since, unit.members[-1][0])
 
         store, shared = str(self.store), self.folder / "relations" if unit.template is None else None
+        earlier = None if self.earlier is None else (self.earlier.store, self.earlier.folder / _key(unit))
 
         def work() -> Program:
             report, as_set = first.meaning.report, first.meaning.duplicates == "set"
-            compiler = Compiler(query, store, folder, report, as_set, first.budget, shared=shared)
+            upkeep = None if earlier is None else Upkeep.read(*earlier)
+            compiler = Compiler(query, store, folder, report, as_set, first.budget, shared=shared, upkeep=upkeep)
             return compiler.compile(unit.id, first.meaning.operator, instances)
 
         return self._do(work)
+
+    def forget(self, owner: str, needed: Collection[str]) -> None:
+        """Of what was made over other versions for a run, only what is over the needed ones stays."""
+        for folder in (self.folder / "versions" / owner).glob("*"):
+            if folder.name not in needed:
+                shutil.rmtree(folder, ignore_errors=True)
 
     def _forget(self, name: str) -> None:
         """Of a template whose queries change often, only what its last changes made stays."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from cqels_opt.lod.store import Store
 from cqels_opt.operators import cache
 from cqels_opt.operators.keys import Keys
 from cqels_opt.operators.results import ResultFiles
@@ -54,8 +55,13 @@ class Standing:
         """The answers of a share that stand before a step."""
         return share.within(concat([empty(self.files.output), *(segment.rows for _, segment in self.files.segments(step))]))
 
-    def replace(self, step: Step, rows: Rows, terms: TermTable, name: str) -> tuple[list[SlotFile], list[str]]:
-        """Keeps the rows that stand after a step: (files written, paths of those that they replace)."""
+    def replace(
+        self, step: Step, rows: Rows, terms: TermTable, name: str, store: Store | None = None
+    ) -> tuple[list[SlotFile], list[str]]:
+        """Keeps the rows that stand after a step: (files written, paths of those that they replace).
+
+        Of terms those that expressions made; or, given a ``store``, all that this one does not have.
+        """
         size = len(rows)
         kept = Rows(rows.columns, np.full(size, BEFORE_TIME), np.full(size, FOREVER), rows.n)
         written = self.files.write(step, kept, name)
@@ -63,12 +69,17 @@ class Standing:
         made = np.unique(
             np.concatenate([np.array(list(terms.made), np.int64), *(cache.page(step.path / f.path).ids for f in pages)])
         )
-        wanted = _hashed(np.intersect1d(made, np.concatenate([made[:0], *rows.columns.values()])))
+        used = np.unique(np.concatenate([made[:0], *rows.columns.values()]))
+        wanted = _hashed(np.intersect1d(made, used) if store is None else used[~store.contains(used)])
         if len(wanted):
             path = f"results/{step.batch:08d}-{self.files.label.replace('/', '-')}-{name}-terms.arrow"
             write_page(step.path / path, wanted, [text or "" for text in terms.texts(wanted)])
             written.append(SlotFile("terms", path, "", self.files.label, len(wanted), greatest=int(FOREVER)))
-        return written, [file.path for file in (*step.select("result", shape=self.files.label), *pages)]
+        return written, self.paths(step)
+
+    def paths(self, step: Step) -> list[str]:
+        """The files that a step finds."""
+        return [file.path for kind in ("result", "terms") for file in step.select(kind, shape=self.files.label)]
 
 
 def _hashed(ids: Ints) -> Ints:

@@ -10,10 +10,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import combinations
 
+from cqels_opt.lod.changes import change_of_join, projected
 from cqels_opt.lod.relation import Relation, join, join_restrict, join_rows, restrict
 from cqels_opt.lod.store import StaticPattern
+from cqels_opt.operators.upkeep import Change, Upkeep, joined_text, projected_text
 from cqels_opt.query.algebra import Node
 
 ROW_BUDGET = 50_000_000  # joined rows that a sub-result may pass through while it is made
@@ -25,7 +28,8 @@ BYTES_BUDGET = 4 << 30  # what the sub-results of a block may take
 class Part:
     """A static relation of a block: a matched pattern, or (``pattern`` None) a sub-result of ``patterns`` of them.
 
-    ``of`` has a bit for each of the block's parts that it stands for, see :func:`numbered`.
+    ``of`` has a bit for each of the block's parts that it stands for, see :func:`numbered`. ``recipe`` says what it is made of (empty:
+    nobody knows), and ``change`` what is different since the version of the store before (None: nobody knows).
     """
 
     name: str
@@ -33,6 +37,8 @@ class Part:
     pattern: StaticPattern | None
     patterns: int
     of: int = 0
+    recipe: str = ""
+    change: Change | None = None
 
 
 def name_of(predicate: Node) -> str:
@@ -48,10 +54,11 @@ def numbered(parts: list[Part], needed: set[str]) -> list[Part]:
     return [replace(restricted(part, needed | _elsewhere(parts, (part,))), of=1 << i) for i, part in enumerate(parts)]
 
 
-def choose_parts(parts: list[Part], needed: set[str], budget: int = BYTES_BUDGET) -> list[Part]:
+def choose_parts(parts: list[Part], needed: set[str], budget: int = BYTES_BUDGET, upkeep: Upkeep | None = None) -> list[Part]:
     """The relations to keep for a block: some joined beforehand, in at most ``budget`` bytes.
 
-    ``needed``: variables that are read outside the parts.
+    ``needed``: variables that are read outside the parts. With ``upkeep`` joins are made of those of the version of the store before, where
+    that is less work.
     """
     parts = [restricted(part, needed | _elsewhere(parts, (part,))) for part in parts]
     refused: set[tuple[int, int]] = set()
@@ -62,15 +69,30 @@ def choose_parts(parts: list[Part], needed: set[str], budget: int = BYTES_BUDGET
             return parts
         _, a, b = min(found, key=lambda f: (f[0], f[1].name, f[2].name))
         kept = needed | _elsewhere(parts, (a, b))
-        made = join(a.relation, b.relation)
-        variables = [v for v in made.variables if v in kept]
-        whole = restrict(made, variables) if len(variables) < len(made.variables) else made
+        both = _joined(a, b, kept, upkeep)
+        whole = both.relation
         others = sum(bytes_of(p.relation) for p in parts if p.of.bit_count() > 1 and p is not a and p is not b)
         if whole.rows > GROWTH * (a.relation.rows + b.relation.rows) or bytes_of(whole) + others > budget:
             refused.add((id(a), id(b)))
             continue
         parts = [part for part in parts if part is not a and part is not b]
-        parts.append(Part(f"{a.name}_{b.name}", whole, None, a.patterns + b.patterns, a.of | b.of))
+        parts.append(both)
+
+
+def _joined(a: Part, b: Part, kept: set[str], upkeep: Upkeep | None) -> Part:
+    """Two parts joined, for the variables that are kept."""
+    one, other = a.relation, b.relation
+    names = dict.fromkeys((*one.variables, *other.variables))
+    variables = [v for v in names if v in kept]
+    recipe, change, whole = joined_text(a.recipe, b.recipe, variables), None, None
+    if upkeep is not None and recipe and a.change is not None and b.change is not None:
+        changes = a.change, b.change
+        change = cache(lambda: change_of_join(one, other, changes[0](), changes[1](), variables))
+        whole = upkeep.joined(recipe, one, other, change, lambda: (changes[0](), changes[1]()))
+    if whole is None:
+        whole = join(one, other)
+        whole = restrict(whole, variables) if len(variables) < len(names) else whole
+    return Part(f"{a.name}_{b.name}", whole, None, a.patterns + b.patterns, a.of | b.of, recipe, change)
 
 
 def bytes_of(relation: Relation) -> int:
@@ -113,7 +135,16 @@ def restricted(part: Part, needed: set[str]) -> Part:
     variables = [v for v in part.relation.variables if v in needed]
     if len(variables) == len(part.relation.variables):
         return part
-    return Part(part.name, restrict(part.relation, variables), None, part.patterns, part.of)
+    change = part.change
+    return Part(
+        part.name,
+        restrict(part.relation, variables),
+        None,
+        part.patterns,
+        part.of,
+        projected_text(part.recipe, variables),
+        None if change is None else cache(lambda: projected(change(), variables)),
+    )
 
 
 def _worth(a: Part, b: Part, parts: list[Part], needed: set[str]) -> int | None:

@@ -36,9 +36,9 @@ FILTERED = 512
 VERIFIED = 16
 """For a row that goes on so many matches may be looked at, where they must be verified on a second variable."""
 
-WORTH = 0.002
-"""Seconds that a delta's plan must be estimated to take to be walked, which takes about as long. What operators really give corrects
-the estimates of smaller ones."""
+WORTH = 0.0005
+"""Seconds a relation that a delta's plan must be estimated to take to be walked, which takes about as long. What operators really give
+corrects the estimates of smaller ones."""
 
 
 class Walks:
@@ -140,7 +140,7 @@ class Walks:
         parts = [m.rows(places[a:b] - (end - m.total)) for m, a, b, end in zip(matches, starts, cuts.tolist(), ends.tolist())]
         joined = concat(parts) if parts else left.take(np.empty(0, np.int64))
         if relations(plan)[0] != source:
-            joined = self._run.alive(joined)
+            joined = self._run.alive(joined, source)
         rows = self._run.filtered(joined, bound, bound | self._run.variables[name], self._placed)
         kept = self._pick(len(rows), self.sample)
         scale *= _each(total, places) * _each(len(rows), kept)

@@ -62,7 +62,8 @@ class JoinRunner(SparkRunner):
     def evaluate(self, tasks: Sequence[EvaluateTask], parts: int) -> Evaluated:
         """See :meth:`SparkRunner.evaluate`, which also does the batch where a block has units (OPTIONAL, MINUS, EXISTS)."""
         found = layouts(tasks)
-        if not found or not self.joins(tasks):
+        making = any(task.leaving or task.take_over is not None for task in tasks)  # state, not the answers of a step
+        if not found or making or not self.joins(tasks):
             return super().evaluate(tasks, parts)
         fixed = {**FIXED, "spark.sql.shuffle.partitions": str(parts)}
         with self._set(BY_SPARK if self.by_spark else fixed):

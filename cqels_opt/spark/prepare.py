@@ -10,10 +10,11 @@ from typing import Literal
 
 from pyspark.sql import SparkSession
 
-from cqels_opt.errors import CheckpointError, InputError
+from cqels_opt.errors import CheckpointError, InputError, StoreError
 from cqels_opt.lod import remote
-from cqels_opt.lod.places import place_of
+from cqels_opt.lod.places import is_uri, place_of
 from cqels_opt.lod.store import Store
+from cqels_opt.lod.versions import content_of, hold, version_at
 from cqels_opt.operators.commit import durable_write
 from cqels_opt.operators.program import Program
 from cqels_opt.operators.registration import Do
@@ -69,11 +70,26 @@ def by_an_executor(spark: SparkSession) -> Do:
 
 
 def opened(place: str | os.PathLike[str]) -> Path | str:
-    """A store that is there already, as a program names it: by its absolute path, or by its URI and what lies there now."""
+    """A store that is there already, as a program names it: by the folder of its newest version, or by its URI and what lies there now."""
     found = place_of(place) if isinstance(place, str) else Path(place)
-    return remote.pinned(found) if isinstance(found, str) else found.absolute()
+    return remote.pinned(found) if isinstance(found, str) else version_at(Store.open(found.absolute()).path).place
+
+
+def read_by(reader: Path, store: str | os.PathLike[str]) -> Path | str:
+    """The newest version of a store, which is to stay for as long as the reader's folder is there."""
+    while True:
+        found = opened(store)
+        try:
+            hold(reader, [found])
+        except StoreError:  # it has been replaced meanwhile
+            if opened(store) == found:
+                raise
+        except OSError:  # the store cannot be written: whoever runs over it says so
+            return found
+        else:
+            return found
 
 
 def fingerprint(store: Path | str) -> str:
-    """The identity of a store's content."""
-    return Store.open(store).fingerprint
+    """The identity of a store's content, before any update."""
+    return Store.open(store).fingerprint if is_uri(store) else content_of(version_at(store).lineage)

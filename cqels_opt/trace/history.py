@@ -123,6 +123,7 @@ class QueryHistory:
     fallbacks: tuple[str, ...]
     sub_results: tuple[str, ...] = ()
     lag: str = ""
+    versions: tuple[str, ...] = ()
     calls: tuple[Called, ...] = ()
 
     @property
@@ -233,6 +234,7 @@ class _Query:
         self._slowest: list[tuple[float, int, SlowBatch]] = []
         self._fallbacks: dict[str, None] = {}
         self._sub_results = deque[str](maxlen=newest)
+        self._versions = deque[str](maxlen=newest)
         self._calls: dict[str, Called] = {}
         self._lag: dict[str, _Lag] = {"time": _Lag(), "waiting": _Lag()}
 
@@ -258,6 +260,9 @@ class _Query:
         if record.fallback:
             self._fallbacks[record.fallback] = None
         self._sub_results.extend(_sub_results(record, change) for change in record.sub_results)
+        if record.static is not None:
+            now, was = record.static
+            self._versions.append(f"batch {record.batch}, {clock(_time(record))}: version {now} in the place of version {was}")
         for called in record.calls:
             before = self._calls.get(called.call)
             self._calls[called.call] = before + called if before else called
@@ -297,6 +302,7 @@ class _Query:
             fallbacks=tuple(self._fallbacks),
             lag=self._lag_line(),
             sub_results=tuple(self._sub_results),
+            versions=tuple(self._versions),
             calls=tuple(self._calls.values()),
         )
 

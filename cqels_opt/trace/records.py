@@ -301,7 +301,8 @@ class TraceRecord:
     order (None: it did not); ``instances`` how many queries share this plan; ``sub_results`` what changed about these;
     ``lag`` how far the run is behind its input;
     ``recomputed`` the rows that operators above the joins were given (None: all of these work row by row);
-    ``calls`` what became of calls of extension functions.
+    ``calls`` what became of calls of extension functions; ``static`` the version of the static store that the batch is the first with,
+    and the one before (None: the same as in the batch before).
     """
 
     batch: int
@@ -322,9 +323,10 @@ class TraceRecord:
     lag: Lag = Lag()
     recomputed: int | None = None
     calls: tuple[Called, ...] = ()
+    static: tuple[int, int] | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """The JSON object of INTERFACE; ``instances``, ``sub_results``, ``recomputed``, ``calls`` only where there is something to say."""
+        """The JSON object of INTERFACE; some keys are there only where there is something to say."""
         record = {
             "batch": self.batch,
             "query": self.query,
@@ -349,6 +351,8 @@ class TraceRecord:
             record["recomputed"] = self.recomputed
         if self.calls:
             record["calls"] = [call.to_json() for call in self.calls]
+        if self.static is not None:
+            record["static"] = {"version": self.static[0], "was": self.static[1]}
         return record
 
     def line(self) -> str:
@@ -378,12 +382,18 @@ class TraceRecord:
             lag=get(fields, "lag", Lag.from_json) if "lag" in fields else Lag(),
             recomputed=get(fields, "recomputed", whole) if "recomputed" in fields else None,
             calls=get(fields, "calls", list_of(Called.from_json)) if "calls" in fields else (),
+            static=get(fields, "static", _versions) if "static" in fields else None,
         )
 
     @property
     def switches(self) -> tuple[Delta, ...]:
         """The delta sources that took another plan in this batch."""
         return tuple(delta for delta in self.deltas if delta.switched)
+
+
+def _versions(value: object) -> tuple[int, int]:
+    fields = an_object(value)
+    return get(fields, "version", whole), get(fields, "was", whole)
 
 
 def read_trace(path: Path) -> Iterator[TraceRecord]:

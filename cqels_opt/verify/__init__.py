@@ -4,7 +4,7 @@ from cqels_opt.verify.compare import Difference, compare, read_answers, report
 from cqels_opt.verify.evaluate import evaluate, stepwise
 from cqels_opt.verify.inputs import Reading, drop_late, read_elements, read_inputs, read_static
 from cqels_opt.verify.judge import Verdict, judge
-from cqels_opt.verify.model import Answers, Element, Inputs, Options
+from cqels_opt.verify.model import Answers, Element, Inputs, Options, Refreshed
 
 __all__ = [
     "Answers",
@@ -13,6 +13,7 @@ __all__ = [
     "Inputs",
     "Options",
     "Reading",
+    "Refreshed",
     "Verdict",
     "compare",
     "drop_late",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Literal
 
@@ -51,18 +51,18 @@ def stepwise(
     query: Query, inputs: Inputs, options: Options, only: Iterable[int] | None = None
 ) -> Iterator[tuple[int, str, Counter[Row]]]:
     """The same instant by instant: its time, ``+``, ``-`` or ``=``, and what is put out."""
+    if inputs.later:
+        yield from _over_versions(query, inputs, options, only)
+        return
     streams = _sorted_streams(query, inputs)
     times = _times(query, streams)
     every = instants(query, times, options)
     wanted = set(every if only is None else only)
     operator = options.operator or query.operator or "istream"
     plain = plain_sparql(query)
-    if operator != "rstream" and any(token.word() == "BNODE" for token in tokens(plain.text)):
-        raise QueryError(
-            "verify checks BNODE() beside groups in RSTREAM alone: the node of a group has no name", query.text, 1, 1
-        )
+    _check_nodes(query, plain, operator)
     if makes_triples(solid(tokens(query.text))) and any(map(is_named, _subjects(inputs))):
-        raise QueryError("verify cannot check triple terms of expressions and VALUES over RDF-star files", query.text, 1, 1)
+        raise QueryError("verify cannot check triple terms, <<( )>>, over RDF-star files", query.text, 1, 1)
     engine = Rdflib() if chosen(query, inputs, options) == "rdflib" else Oxigraph()
     default = _load(engine, plain, inputs)
     made = maker(plain.form, engine, plain.prologue, query)
@@ -102,6 +102,35 @@ def stepwise(
         before = now
 
 
+def _over_versions(
+    query: Query, inputs: Inputs, options: Options, only: Iterable[int] | None
+) -> Iterator[tuple[int, str, Counter[Row]]]:
+    """Static data that change: each instant over those that count at it, compared with the instant before, whatever counted then."""
+    operator = options.operator or query.operator or "istream"
+    _check_nodes(query, plain_sparql(query), operator)
+    every = moments(query, inputs, options)
+    wanted = set(every if only is None else only)
+    needed = {at for at, following in zip(every, [*every[1:], None]) if at in wanted or following in wanted}
+    versions = [(inputs.default, inputs.graphs), *((version.default, version.graphs) for version in inputs.later)]
+    number = {at: sum(version.at <= at for version in inputs.later) for at in every}
+    before: Counter[Row] = Counter()
+    for place, (default, graphs) in enumerate(versions):
+        mine = needed & {at for at in every if number[at] == place}
+        static = replace(inputs, default=default, graphs=graphs, later=())
+        for at, _, now in stepwise(query, static, replace(options, operator="rstream"), mine) if mine else ():
+            if at in wanted:
+                yield at, *_put_out(operator, now, before)
+            before = now
+
+
+def _check_nodes(query: Query, plain: Plain, operator: str) -> None:
+    """QueryError where bags of two instants cannot be compared."""
+    if operator != "rstream" and any(token.word() == "BNODE" for token in tokens(plain.text)):
+        raise QueryError(
+            "verify checks BNODE() beside groups in RSTREAM alone: the node of a group has no name", query.text, 1, 1
+        )
+
+
 def _unnamed(rows: Counter[Row]) -> Counter[Row]:
     """The rows with quoted triples in the places of their names."""
     return Counter({frozenset((name, unnamed(term)) for name, term in row): count for row, count in rows.items()})
@@ -139,8 +168,9 @@ def chosen(query: Query, inputs: Inputs, options: Options) -> Literal["pyoxigrap
     read = {bare(w.stream) for w in query.windows}
     engine = Oxigraph()
     engine.know(t for name, elements in inputs.streams.items() if bare(name) in read for e in elements for t in e.all)
-    for triples in (inputs.default, *inputs.graphs.values()):
-        engine.know(triples)
+    for default, graphs in ((inputs.default, inputs.graphs), *((version.default, version.graphs) for version in inputs.later)):
+        for triples in (default, *graphs.values()):
+            engine.know(triples)
     if any(t.text in ("<<", "{|") or t.word() in ("TRIPLE", "ISTRIPLE") for t in tokens(query.text)):
         return "pyoxigraph"  # rdflib knows no triple terms
     wrong = engine.confused or (engine.lossy and any(t.word() in _LEXICAL for t in tokens(query.text)))

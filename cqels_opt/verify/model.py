@@ -36,15 +36,26 @@ class Element:
 
 
 @dataclass(frozen=True, slots=True)
+class Refreshed:
+    """Other static data, which count from an instant on."""
+
+    at: int
+    default: list[Triple]
+    graphs: Mapping[str, list[Triple]]
+
+
+@dataclass(frozen=True, slots=True)
 class Inputs:
     """Everything a query reads: elements by stream IRI in order of arrival, the static default graph, the static named graphs.
 
-    IRIs that are keys may be written with or without angle brackets.
+    IRIs that are keys may be written with or without angle brackets. ``later`` are the static data that take the place of those before,
+    in order of time.
     """
 
     streams: Mapping[str, list[Element]]
     default: list[Triple] = field(default_factory=list)
     graphs: Mapping[str, list[Triple]] = field(default_factory=dict)
+    later: tuple[Refreshed, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

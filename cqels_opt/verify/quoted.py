@@ -70,11 +70,15 @@ def is_named(text: str) -> bool:
 
 
 def makes_triples(found: list[Token]) -> bool:
-    """Whether triple terms stand in the expressions or VALUES of a text: pyoxigraph's are never equal to names of quoted triples."""
-    depth, word = 0, ""
+    """Whether a text has triple terms but as what is reified: pyoxigraph's are never equal to names of quoted triples."""
+    depth, word, before, matched = 0, "", "", False
     for token, after in pairwise(found):
         if token.word() == "TRIPLE" and after.text == "(":
             return True
+        matched = matched or token.word() in ("SELECT", "ASK", "DESCRIBE", "WHERE")  # a template is made, not matched
+        if matched and token.text == "<<" and after.text == "(" and not before.endswith(("reifies", "reifies>")):
+            return True
+        before = token.text
         if token.word() in ("BIND", "FILTER", "VALUES", "HAVING") and not depth:
             word = token.word()
         if word and token.kind == "mark":

@@ -179,7 +179,7 @@ def test_the_graph_knows_what_filters_cost_and_which_are_uncertain(tmp_path: Pat
     (block,) = register(queries(0.3)["Q1a"], tunnel(2, 2), tmp_path, SETTINGS).program.blocks
     graph = graph_of(block)
     assert [(f.uncertain, f.weight >= 8) for f in graph.filters] == [(True, True), (False, False)]
-    assert [r.rank[:1] for r in graph.relations] == [(0,), (0,), (0,), (1,), (1,), (1,)]
+    assert [r.rank[:1] for r in graph.relations] == [(0,)] * 4 + [(1,)] * 2
 
 
 def test_the_trace_counts_calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

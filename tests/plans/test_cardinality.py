@@ -41,6 +41,40 @@ def test_later_hops_multiply_the_fan_out_of_each() -> None:
     assert estimator(graph, "d", known).rows(0, 0b111) == pytest.approx(30 * 2)
 
 
+def test_of_several_shared_variables_the_most_selective_counts() -> None:
+    """What a triple is about says what else it shares: ?o alone tells which row of b belongs to which of d."""
+    graph = QueryGraph([relation("d", "o v", dynamic=True), relation("b", "o v r"), relation("c", "o l"), relation("far", "v w")])
+    rows = {"d": 10.0, "b": 1000.0, "c": 1000.0, "far": 50.0}
+    joins = {("d", "b", "o"): 10.0, ("d", "b", "v"): 400.0, ("d", "c", "o"): 10.0, ("b", "c", "o"): 1000.0}
+    found = estimator(graph, "d", KnownStatistics(rows, {**joins, ("d", "far", "v"): 20.0, ("b", "far", "v"): 2000.0}))
+    assert found.rows(0, 0b0011) == pytest.approx(10)
+    assert found.rows(0, 0b0111) == pytest.approx(10)
+    assert found.rows(0, 0b1111) == pytest.approx(20)
+    assert found.rows(0, 0b1011) == pytest.approx(20)
+
+
+def test_seen_from_a_third_relation_they_count_once_as_well() -> None:
+    graph = QueryGraph([relation("d", "o l", dynamic=True), relation("a", "o v"), relation("b", "o v r")])
+    rows = {"d": 10.0, "a": 1000.0, "b": 1000.0}
+    joins = {("d", "a", "o"): 10.0, ("d", "b", "o"): 10.0, ("a", "b", "o"): 1000.0, ("a", "b", "v"): 40_000.0}
+    assert estimator(graph, "d", KnownStatistics(rows, joins)).rows(0, 0b111) == pytest.approx(10)
+
+
+def test_variables_that_are_shared_with_different_relations_are_independent() -> None:
+    """The report's Q2: a pair of persons, each at a place."""
+    graph = QueryGraph([relation("d", "p l", dynamic=True), relation("w", "q l", dynamic=True), relation("pairs", "p q")])
+    rows = {"d": 10.0, "w": 100.0, "pairs": 1000.0}
+    joins = {("d", "w", "l"): 200.0, ("d", "pairs", "p"): 50.0, ("w", "pairs", "q"): 500.0}
+    assert estimator(graph, "d", KnownStatistics(rows, joins)).rows(0, 0b111) == pytest.approx(200 * 1000 * 0.005 * 0.005)
+
+
+def test_a_reason_names_all_that_an_edge_of_several_hangs_on() -> None:
+    graph = QueryGraph([relation("d", "o v", dynamic=True), relation("b", "o v")])
+    leaves = Leaves(graph, ["d"])
+    names = {str(key) for key in leaves.statistics_of(leaves.edge_factor(0))}
+    assert {"join_size(d, b, ?o)", "join_size(d, b, ?v)"} <= names
+
+
 def test_unknown_join_sizes_use_the_larger_distinct_count() -> None:
     graph = QueryGraph([relation("d", "x", dynamic=True), relation("a", "x")])
     known = KnownStatistics({"d": 10.0, "a": 1000.0}, {}, {("d", "x"): 5.0, ("a", "x"): 200.0})

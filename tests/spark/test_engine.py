@@ -340,6 +340,20 @@ def test_a_batch_that_comes_again(spark: SparkSession, engine: cq.Engine, files:
     assert sink.answers(again.query.columns) == expected(MET, files)
 
 
+def test_the_static_data_of_an_engine_are_updated(spark: SparkSession, files: Files, tmp_path: Path) -> None:
+    sink = Collected()
+    engine = cq.Engine(spark, static=files.static, graphs={MAP: files.places})
+    adaptive = engine.adaptive(MET, sink, tmp_path / "state")
+    adaptive(frame_of(spark, ROWS[:20]), 0)
+    gone = engine.update(remove=files.static)
+    adaptive(frame_of(spark, ROWS[20:50]), 1)
+    adaptive(frame_of(spark, ROWS[20:50]), 1)  # a batch that comes again takes the version that it had
+    come = engine.update(add=[files.static])
+    adaptive(frame_of(spark, ROWS[50:]), 2)
+    assert (gone.number, gone.removed, come.number, come.added) == (2, come.added, 3, gone.removed)
+    assert [len(sink.batches.get(number, [])) > 0 for number in range(3)] == [True, False, True]
+
+
 def test_adaptive_without_state_begins_at_the_beginning(spark: SparkSession, engine: cq.Engine) -> None:
     sink = Collected()
     adaptive = engine.adaptive(MET, sink)

@@ -7,9 +7,11 @@ import os
 from collections import Counter
 from pathlib import Path
 
+from cqels_opt.cli import main
+from cqels_opt.lod.build import build_store
 from cqels_opt.query.parser import parse
 from cqels_opt.trace.records import read_trace
-from cqels_opt.verify import Options, evaluate, read_answers, read_inputs
+from cqels_opt.verify import Inputs, Options, Refreshed, evaluate, read_answers, read_inputs
 
 from .command import Command, lines
 from .small_world import MAP, MET, STREAM, rows, write_query, write_rows, write_world
@@ -93,3 +95,46 @@ def test_an_idle_folder_is_let_go(tmp_path: Path) -> None:
     assert {time for time, _, _ in read_answers(out)} == {1000, 2000, 3000}
     decisions = sorted((tmp_path / "checkpoint" / "idle").iterdir())
     assert [json.loads(path.read_text(encoding="utf-8")) for path in decisions] == [[], ["<http://ex.org/T>"]]
+
+
+def test_the_store_is_updated_while_it_runs(tmp_path: Path) -> None:
+    files = write_world(tmp_path, 1)
+    folder, out, trace, store = tmp_path / "live", tmp_path / "out.jsonl", tmp_path / "trace.jsonl", tmp_path / "store"
+    folder.mkdir()
+    before = read_inputs([], [files.static], [(MAP, files.places)]).inputs
+    named = [(*triple, f"<{MAP}>") for triple in before.graphs[MAP.strip("<>")]]
+    build_store(store, [*((*triple, None) for triple in before.default), *named])
+    gone, come = before.default[::3], [(s, p, before.default[0][2]) for s, p, _ in before.default[1::5]]
+    for name, triples in (("gone.nt", gone), ("come.nt", come)):
+        (tmp_path / name).write_text("".join(f"{' '.join(triple)} .\n" for triple in triples))
+    words = ["run", str(write_query(tmp_path, MET)), "--stream", STREAM, str(folder), "--store", str(store), "--out", str(out)]
+    words += ["--trace", str(trace), "--master", "local[1]", "--checkpoint", str(tmp_path / "checkpoint")]
+
+    def bring(number: int) -> None:
+        write_rows(tmp_path / "new", ROWS[20 * number : 20 * number + 20])
+        os.utime(tmp_path / "new", (1_000_000_000 + number, 1_000_000_000 + number))
+        (tmp_path / "new").rename(folder / f"{number}.ndjson")
+
+    command = Command(words)
+    for number in range(3):
+        if number == 1:
+            change = ["--update", str(store), "--add", str(tmp_path / "come.nt"), "--remove", str(tmp_path / "gone.nt")]
+            assert main(["load", *change]) == 0
+        bring(number)
+        command.until(lambda: lines(trace) > number)  # noqa: B023
+    command.interrupt()
+    done = command.finish()
+    assert done.code == 0, done.err
+    records = list(read_trace(trace))
+    assert [r.static for r in records] == [None, (2, 1), None]
+    assert records[0].frontier is not None
+    write_rows(tmp_path / "all.ndjson", ROWS[:60])
+    after = sorted({*before.default} - {*gone} | {*come})
+    later = (Refreshed(records[0].frontier + 1, after, before.graphs),)
+    streams = read_inputs([(STREAM, tmp_path / "all.ndjson")]).inputs.streams
+    found, all_new = (
+        evaluate(parse(MET), Inputs(streams, default, before.graphs, later), Options()) for default in (before.default, after)
+    )
+    expected = Counter({key: count for key, count in found.items() if key[0] < ROWS[59][3]})
+    assert read_answers(out) == expected
+    assert found != all_new

@@ -1,0 +1,269 @@
+"""The next version of a store: triples taken out, others put in, everything else shared with the version before.
+
+First what is to go is taken out, then what comes is put in, as SPARQL's ``DELETE DATA`` and ``INSERT DATA`` do one after the other. A
+vertical partition that changes is written anew, in one pass over its sorted rows, as a load would write it; files of all others are links.
+New terms are a layer of the dictionary; terms stay even where their last triple goes, for running queries may hold them.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final, Literal, cast
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from cqels_opt.errors import DataError, StoreError
+from cqels_opt.lod.build import EncodedQuads, by_partition, encode_quads
+from cqels_opt.lod.dictionary import DICTIONARY, Dictionary, PartEntry, distinct_terms, write_part
+from cqels_opt.lod.files import FORMAT, HEADER, VERSION, read_header
+from cqels_opt.lod.order import Ids, run_starts, sorted_order
+from cqels_opt.lod.partition import MERGED, PartitionWriter
+from cqels_opt.lod.places import is_uri, shown
+from cqels_opt.lod.relation import Relation
+from cqels_opt.lod.store import PartitionEntry, Store, array_bytes
+from cqels_opt.lod.target import Origin, finish, load_place
+from cqels_opt.lod.versions import UPDATES, alone, number_of, version_at
+from cqels_opt.rdf.ids import check_collisions, encode
+from cqels_opt.rdf.static import Failures, StaticSource, graph_term, pieces, read
+
+Key = tuple[int, int]
+Rows = tuple[Ids, Ids]
+_NONE: Final = (np.empty(0, np.int64), np.empty(0, np.int64))
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateReport:
+    """What an update did: the version it made, and how many triples have come and gone. ``reasons`` are the first lines left out."""
+
+    store: Path
+    number: int
+    added: int
+    removed: int
+    triples: int
+    skipped: int
+    reasons: tuple[str, ...]
+
+
+def update(
+    store: Path | str,
+    add: Sequence[StaticSource] = (),
+    remove: Sequence[StaticSource] = (),
+    *,
+    on_error: Literal["fail", "skip"] = "fail",
+    durable: bool = True,
+) -> UpdateReport:
+    """Make the next version of a store in a folder: without the triples of ``remove``, with those of ``add``.
+
+    It appears whole or not at all. Updates of one store wait for each other. Raises DataError for a bad line (unless ``on_error`` is
+    ``skip``) and for a blank node in ``remove``, which no file can name; StoreError where there is no store that can be updated.
+    """
+    if is_uri(store):
+        raise StoreError(
+            f"{shown(str(store))}: a store is updated in a folder: update it there, and load it into the object store anew"
+        )
+    target = Path(store)
+    if not (target / HEADER).is_file():
+        raise StoreError(f"{target}: there is no store; cqels-opt load makes one")
+    with alone(target, UPDATES):  # two at once would begin with the same version, and one of them would be lost
+        origin, old = _origin(target)
+        failures = Failures(on_error == "skip")
+        gone = [quads for _, quads in _read(remove, origin.files, old.seed, failures, named=True)]
+        come = [quads for _, quads in _read(add, origin.files, old.seed, failures)]
+        names = pa.array([name for source in add if (name := graph_term(source)) is not None], pa.string())
+        with load_place(target) as place:
+            changes = _Changes(old, gone, come)
+            folder = place.folder / "store"
+            partitions = [changes.write(key, folder) for key in changes.keys]
+            parts = _dictionary(old, folder, origin.number + 1, come, names)
+            made = finish(
+                folder,
+                place,
+                seed=old.seed,
+                partitions=[entry for entry in partitions if entry is not None],
+                parts=parts,
+                graphs=[*old.named_graphs().tolist(), *encode(names, old.seed).tolist()],
+                sources=[*old.sources, *(_described(source, origin.number + 1) for source in add)],
+                durable=durable,
+                origin=origin,
+            )
+    return UpdateReport(
+        target,
+        origin.number + 1,
+        changes.added,
+        changes.removed,
+        made.triples,
+        failures.count,
+        tuple(map(str, failures.first)),
+    )
+
+
+def _origin(target: Path) -> tuple[Origin, Store]:
+    """The version to begin with."""
+    version = version_at(target)
+    if version.place == target:
+        raise StoreError(f"{target} was written by an earlier cqels-opt: load it again, then it can be updated")
+    header = read_header(Path(version.place) / HEADER, FORMAT, VERSION)
+    files = int(header.get("files", len(header["sources"])))
+    return Origin(number_of(header), version.lineage, Path(version.place).name, files), Store.open(version.place)
+
+
+def _described(source: StaticSource, number: int) -> dict[str, Any]:
+    status = source.path.stat()
+    return {
+        "path": str(source.path.absolute()),
+        "graph": source.graph,
+        "bytes": status.st_size,
+        "modified_ns": status.st_mtime_ns,
+        "version": number,
+    }
+
+
+def _read(
+    sources: Sequence[StaticSource], scope: int, seed: int, failures: Failures, named: bool = False
+) -> Iterator[tuple[StaticSource, EncodedQuads]]:
+    """The quads of files, whose blank nodes are other ones than those of files before. ``named``: there may be none."""
+    for number, source in enumerate(sources):
+        for piece in pieces(source, scope + number, 1 << 62):
+            for quads in read(piece, failures):
+                if named and any(str(text).startswith("_:") for text in quads.compacted().terms.to_pylist()):
+                    raise DataError(
+                        f"{piece.name}: what is to be removed cannot have blank nodes: they are names within one file"
+                    )
+                if len(quads):
+                    yield source, encode_quads(quads, seed)
+
+
+# ------------------------------------------------------------------ partitions
+class _Changes:
+    """What goes and comes, by graph and predicate: sorted, distinct (s, o) of which some may be there, or not, already."""
+
+    def __init__(self, old: Store, gone: Sequence[EncodedQuads], come: Sequence[EncodedQuads]) -> None:
+        self.old = old
+        self.gone = {
+            key: rows for key, rows in _by_key(gone).items() if key[0] != old.quoted
+        }  # what others may consist of as well
+        self.come = _by_key(come)
+        self.keys = sorted({*old.entries, *self.come})
+        self.added = self.removed = 0
+
+    def write(self, key: Key, folder: Path) -> PartitionEntry | None:
+        """The partition in the new version: linked where nothing changes, else written; None where no row is left."""
+        entry = self.old.entries.get(key)
+        before = self.old.partition(*key) if entry is not None else Relation.build({"s": _NONE[0], "o": _NONE[1]})
+        gone, come = self.gone.get(key, _NONE), self.come.get(key, _NONE)
+        gone = _take(gone, _among(before, gone) & ~_in(gone, come))
+        come = _take(come, ~_among(before, come))
+        if entry is not None and not len(gone[0]) and not len(come[0]):
+            link(self.old.data / entry.folder, folder / entry.folder)
+            return entry
+        if key[0] != self.old.quoted:
+            self.added += len(come[0])
+            self.removed += len(gone[0])
+        if before.rows + len(come[0]) == len(gone[0]):
+            return None
+        place = PartitionEntry(*key, 0, 0, "").folder
+        writer = PartitionWriter(folder / place)
+        for s, o in _merged(before, gone, come):
+            writer.append(s, o)
+        checksum = writer.close()
+        return PartitionEntry(*key, writer.rows, array_bytes(writer.folder), checksum)
+
+
+def _by_key(quads: Sequence[EncodedQuads]) -> dict[Key, Rows]:
+    empty = np.empty(0, np.int64)
+    columns = (np.concatenate([empty, *(getattr(part, name) for part in quads)]) for name in "spog")
+    return {(graph, predicate): (s, o) for graph, predicate, s, o in by_partition(*columns)}
+
+
+def _take(rows: Rows, which: NDArray[np.bool_]) -> Rows:
+    return rows[0][which], rows[1][which]
+
+
+def _among(relation: Relation, rows: Rows) -> NDArray[np.bool_]:
+    """Which rows a partition has: its index on subjects leads to their objects."""
+    asked, found = relation.index(("s",)).lookup(rows[0])
+    hits = np.zeros(len(rows[0]), np.bool_)
+    hits[asked[relation.columns["o"][found] == rows[1][asked]]] = True
+    return hits
+
+
+def _in(rows: Rows, others: Rows) -> NDArray[np.bool_]:
+    """Which rows are among others, both distinct."""
+    s, o = (np.concatenate(pair) for pair in zip(rows, others))
+    order = sorted_order((s, o))
+    firsts = run_starts((s[order], o[order]))
+    twice = np.zeros(len(s), np.bool_)
+    sizes = np.diff(np.append(firsts, len(s)))
+    twice[order] = np.repeat(sizes > 1, sizes)
+    return twice[: len(rows[0])]
+
+
+def _merged(before: Relation, gone: Rows, come: Rows) -> Iterator[Rows]:
+    """The rows of the new partition in their order, in pieces that hold all rows of a subject."""
+    s, o = before.columns["s"], before.columns["o"]
+    start = done = taken = 0
+    while start < len(s) or done < len(come[0]):
+        end = min(start + MERGED, len(s))
+        if end < len(s):
+            end = int(np.searchsorted(s, s[end - 1], "right"))
+        upto = int(np.searchsorted(come[0], s[end - 1], "right")) if end < len(s) else len(come[0])
+        until = int(np.searchsorted(gone[0], s[end - 1], "right")) if end else 0
+        piece = s[start:end], o[start:end]
+        coming, going = (come[0][done:upto], come[1][done:upto]), (gone[0][taken:until], gone[1][taken:until])
+        if len(going[0]):
+            piece = _take(piece, ~_in(piece, going))
+        if len(coming[0]):
+            both = tuple(np.concatenate(pair) for pair in zip(piece, coming))
+            order = sorted_order(both)
+            piece = both[0][order], both[1][order]
+        yield piece
+        start, done, taken = end, upto, until
+
+
+# ------------------------------------------------------------------ terms
+def _dictionary(old: Store, folder: Path, number: int, come: Sequence[EncodedQuads], names: pa.StringArray) -> list[PartEntry]:
+    """The parts of the new version's dictionary: those of the old one, and a layer of new terms, which takes smaller layers in."""
+    ids = np.concatenate([encode(names, old.seed), *(quads.term_ids for quads in come)])
+    texts = pa.concat_arrays([names, *(quads.term_texts for quads in come)])
+    ids, texts = distinct_terms(ids, texts)
+    known = old.contains(ids)
+    told = np.flatnonzero(known)
+    there = pa.array(old.decode(ids[told]), pa.string())
+    check_collisions(np.concatenate([ids[told], ids[told]]), pa.concat_arrays([texts.take(told), there]))
+    new = np.flatnonzero(~known)
+    ids, texts = ids[new], texts.take(new)
+    layers: dict[int, list[PartEntry]] = {}
+    for part in old.dictionary.parts:
+        layers.setdefault(part.entry.layer, []).append(part.entry)
+    above = len(layers)
+    while len(ids) and above > 1 and sum(entry.terms for entry in layers[above - 1]) < 2 * len(ids):
+        above -= 1
+        for part in Dictionary(old.data / DICTIONARY, layers.pop(above)).parts:
+            ids = np.concatenate([ids, part.ids])
+            texts = pa.concat_arrays([texts, cast("pa.StringArray", part.texts.cast(pa.string()))])
+    kept = [entry for some in layers.values() for entry in some]
+    for name in (name for entry in kept for name in entry.files):
+        link(old.data / DICTIONARY / name, folder / DICTIONARY / name)
+    made = write_part(folder / DICTIONARY, f"v{number}", ids, texts)
+    return [*kept, replace(made, layer=above)] if made is not None else kept
+
+
+# ------------------------------------------------------------------ files
+def link(source: Path, target: Path) -> None:
+    """A file, or those of a folder, under another name: without a copy where the file system can. Files of a store are never changed."""
+    if source.is_dir():
+        target.mkdir(parents=True)
+        for file in source.iterdir():
+            link(file, target / file.name)
+        return
+    target.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copyfile(source, target)

@@ -1,0 +1,173 @@
+"""An update makes of a store what a load of the changed data makes, beside the version before; whatever is killed, one of them is there."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from killed import died
+
+from cqels_opt.errors import DataError, StoreError
+from cqels_opt.lod import update as updating
+from cqels_opt.lod.build import build_store
+from cqels_opt.lod.check import check
+from cqels_opt.lod.store import StaticPattern, Store
+from cqels_opt.lod.update import update
+from cqels_opt.lod.versions import hold, version_at
+from cqels_opt.rdf.quads import Quad
+from cqels_opt.rdf.static import StaticSource
+
+INTEGER = "http://www.w3.org/2001/XMLSchema#integer"
+SUBJECTS = [f"<http://ex.org/{i}>" for i in range(4)]
+OBJECTS = [*SUBJECTS, '"text"', f'"7"^^<{INTEGER}>', "<<( <http://ex.org/0> <http://ex.org/p> <http://ex.org/1> )>>"]
+quads = st.tuples(
+    st.sampled_from(SUBJECTS),
+    st.sampled_from(["<http://ex.org/p>", "<http://ex.org/q>"]),
+    st.sampled_from(OBJECTS),
+    st.sampled_from([None, "<http://ex.org/g>"]),
+)
+some = st.lists(quads, max_size=12)
+
+
+def written(folder: Path, name: str, found: list[Quad]) -> list[StaticSource]:
+    """The quads as a file."""
+    path = folder / f"{name}.nq"
+    path.write_text("".join(f"{' '.join(x for x in quad if x)} .\n" for quad in found))
+    return [StaticSource(path)]
+
+
+def everything(store: Store) -> set[tuple[str | None, ...]]:
+    """All triples, with the names of their graphs."""
+    found: set[tuple[str | None, ...]] = set()
+    for graph in (None, "g"):
+        relation = store.match(StaticPattern("s", "p", "o", graph))
+        texts = [store.decode(np.asarray(relation.columns[v])) for v in ("s", "p", "o", *(["g"] if graph else []))]
+        found |= set(zip(*texts, *([] if graph else [[None] * relation.rows])))
+    return found
+
+
+@settings(max_examples=25, deadline=None)
+@given(some, st.lists(st.tuples(some, some), min_size=1, max_size=5))
+def test_an_updated_store_is_what_a_load_makes_of_the_same_triples(
+    tmp_path_factory: pytest.TempPathFactory, first: list[Quad], steps: list[tuple[list[Quad], list[Quad]]]
+) -> None:
+    folder = tmp_path_factory.mktemp("update")
+    build_store(folder / "s", first, durable=False)
+    held, number = set(first), 1
+    for gone, come in steps:
+        before, number = held, number + 1
+        held = (held - set(gone)) | set(come)
+        report = update(folder / "s", written(folder, "come", come), written(folder, "gone", gone), durable=False)
+        assert (report.number, report.added, report.removed) == (number, len(held - before), len(before - held))
+        store = Store.open(folder / "s")
+        assert everything(store) == held and store.triples == len(held)
+        assert check(folder / "s") == []
+    loaded = build_store(folder / "t", sorted(held, key=str), durable=False)
+    mine = {key: entry for key, entry in store.entries.items() if key[0] != store.quoted}
+    assert mine == {key: entry for key, entry in loaded.entries.items() if key[0] != loaded.quoted}
+
+
+@pytest.mark.parametrize("size", [1, 3])
+def test_large_partitions_are_merged_in_pieces(size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(updating, "MERGED", size)
+    first = [(f"<http://ex.org/{i % 5}>", "<http://p>", f"<http://ex.org/{i}>", None) for i in range(23)]
+    gone = first[::4]
+    come = [(f"<http://ex.org/{i % 7}>", "<http://p>", f"<http://ex.org/{i}>", None) for i in range(15, 30)]
+    build_store(tmp_path / "s", first)
+    update(tmp_path / "s", written(tmp_path, "come", come), written(tmp_path, "gone", gone))
+    loaded = build_store(tmp_path / "t", sorted({*first, *come} - {*gone} | {*come}))
+    assert Store.open(tmp_path / "s").entries == loaded.entries
+
+
+def test_what_does_not_change_is_shared(tmp_path: Path) -> None:
+    build_store(
+        tmp_path / "s", [("<http://a>", "<http://p>", "<http://b>", None), ("<http://a>", "<http://q>", "<http://b>", None)]
+    )
+    before = Store.open(version_at(tmp_path / "s").place)
+    update(tmp_path / "s", written(tmp_path, "come", [("<http://new>", "<http://q>", "<http://b>", None)]))
+    after = Store.open(tmp_path / "s")
+    same = [key for key, entry in after.entries.items() if before.entries[key] == entry]
+    assert len(same) == 1
+    (column,) = [(store.data / store.entries[same[0]].folder / "c0.npy") for store in (after,)]
+    assert column.samefile(before.data / before.entries[same[0]].folder / "c0.npy")
+    assert before.triples == 2  # the version before can still be read
+    assert check(Path(version_at(before.path).place)) == []
+
+
+def test_layers_of_the_dictionary_are_merged(tmp_path: Path) -> None:
+    build_store(tmp_path / "s", [(f"<http://old/{i}>", "<http://p>", "<http://o>", None) for i in range(50)], durable=False)
+    for number in range(20):
+        come = written(tmp_path, "come", [(f"<http://new/{number}>", "<http://p>", "<http://o>", None)])
+        update(tmp_path / "s", come, durable=False)
+    store = Store.open(tmp_path / "s")
+    assert {part.entry.layer for part in store.dictionary.parts} <= set(range(7))  # 20 of 1 term each: a logarithmic number
+    assert store.terms == 72 and store.triples == 70
+    assert check(tmp_path / "s") == []
+
+
+@pytest.mark.parametrize("fatal", range(1, 130, 9))
+def test_a_killed_update_leaves_the_old_version_or_the_new_one(fatal: int, tmp_path: Path) -> None:
+    target = tmp_path / "s"
+    build_store(target, [(f"<http://old/{i}>", "<http://p>", "<http://o>", None) for i in range(3)])
+    come = written(tmp_path, "come", [("<http://new>", "<http://p>", "<http://o>", None)])
+    gone = written(
+        tmp_path,
+        "gone",
+        [("<http://old/1>", "<http://p>", "<http://o>", None), ("<http://old/2>", "<http://p>", "<http://o>", None)],
+    )
+    killed = died(target, fatal, lambda: update(target, come, gone, durable=False))
+    assert check(target) == []
+    number = version_at(target).number
+    assert Store.open(target).triples == {1: 3, 2: 2}[number]
+    assert killed or number == 2
+    assert update(target, come, gone, durable=False).number == number + 1
+    assert Store.open(target).triples == 2
+    assert sum(path.is_dir() and path.name != "readers" for path in target.iterdir()) == 2  # this version and the one before
+
+
+def test_a_version_stays_while_the_state_of_its_reader_is_there(tmp_path: Path) -> None:
+    target, reader = tmp_path / "s", tmp_path / "checkpoint"
+    build_store(target, [("<http://a>", "<http://p>", "<http://b>", None)])
+    reader.mkdir()
+    first = version_at(target)
+    hold(reader, [first.place])
+    for number in range(3):
+        update(target, written(tmp_path, "come", [(f"<http://{number}>", "<http://p>", "<http://b>", None)]))
+    assert Store.open(first.place).triples == 1
+    build_store(target, [("<http://a>", "<http://other>", "<http://b>", None)])  # a load lets it stay as well
+    assert Store.open(first.place).triples == 1
+    assert not first.followed_by(version_at(target))  # it is another lineage
+    shutil.rmtree(reader)
+    build_store(target, [("<http://a>", "<http://p>", "<http://b>", None)])
+    assert not Path(first.place).exists()
+    reader.mkdir()
+    with pytest.raises(StoreError, match="this version of the store is gone"):
+        hold(reader, [first.place])
+
+
+def test_blank_nodes_of_an_added_file_are_new_ones(tmp_path: Path) -> None:
+    (tmp_path / "blank.nt").write_text("_:a <http://p> <http://b> .\n")
+    build_store(tmp_path / "s", [("_:f0_a", "<http://p>", "<http://b>", None)])
+    for _ in range(2):
+        update(tmp_path / "s", [StaticSource(tmp_path / "blank.nt")])
+    assert Store.open(tmp_path / "s").triples >= 2
+    with pytest.raises(DataError, match=r"blank\.nt: what is to be removed cannot have blank nodes"):
+        update(tmp_path / "s", remove=[StaticSource(tmp_path / "blank.nt")])
+
+
+def test_bad_input(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="there is no store; cqels-opt load makes one"):
+        update(tmp_path / "none")
+    with pytest.raises(StoreError, match="a store is updated in a folder"):
+        update("s3://bucket/store")
+    build_store(tmp_path / "s", [("<http://a>", "<http://p>", "<http://b>", None)])
+    (tmp_path / "bad.nt").write_text("<http://a> <http://p> <http://c> .\nnonsense\n")
+    with pytest.raises(DataError, match=r"bad\.nt:2: "):
+        update(tmp_path / "s", [StaticSource(tmp_path / "bad.nt")])
+    assert version_at(tmp_path / "s").number == 1
+    assert update(tmp_path / "s", [StaticSource(tmp_path / "bad.nt")], on_error="skip").skipped == 1
+    assert Store.open(tmp_path / "s").triples == 2
