@@ -104,11 +104,15 @@ class Case:
 
 
 class Maker:
-    """Makes a case from a seed. Literals are numbers, or in some worlds ``mixed``: strings and others among them."""
+    """Makes a case from a seed. Literals are numbers, or in some worlds ``mixed``: strings and others among them.
+
+    ``seen`` are the variables of patterns so far, by kind: conditions are mostly of these, since one about another variable never holds.
+    """
 
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
         self.fresh = 0
+        self.seen: dict[str, list[str]] = {kind: [] for kind in VARIABLES}
         self.mixed = self.rng.random() < 0.3
         self.people = [*PEOPLE, "_:n0", "_:n1"] if self.rng.random() < 0.15 else PEOPLE
 
@@ -157,7 +161,13 @@ class Maker:
         if self.rng.random() < 0.12:
             constant = self.term(kind)
             return constant if not constant.startswith("_:") else "[]"
-        return "?" + self.rng.choice(VARIABLES[kind])
+        name = self.rng.choice(VARIABLES[kind])
+        self.seen[kind].append(name)
+        return f"?{name}"
+
+    def of(self, kind: str) -> str:
+        """A variable of a kind, mostly one of the patterns."""
+        return "?" + self.rng.choice(self.seen[kind] if self.seen[kind] and self.rng.random() < 0.9 else VARIABLES[kind])
 
     def pattern(self, predicates: dict[str, tuple[str, str]], plain: bool = True) -> str:
         rng = self.rng
@@ -166,7 +176,9 @@ class Maker:
         verb = f":{p}" if rng.random() < 0.95 else "?p"
         if rng.random() < 0.1:
             verb = self.path(list(predicates), plain)
-            s, o = rng.choice([(s, s), (s, o), (s, o), (o, s)])
+            s, o = predicates[next(iter(re.findall(r":(\w+)", verb)), p)]
+            s, o = (o, s) if "^" in verb else (s, o)
+            s, o = rng.choice([(s, s), (s, o), (s, o), (s, o), (o, s)])
         return f"{self.node(s)} {verb} {self.node(o)} ."
 
     def path(self, predicates: Sequence[str], plain: bool, depth: int = 2) -> str:
@@ -220,14 +232,16 @@ class Maker:
         return self.in_window() if self.rng.random() < 0.6 else self.static()
 
     def variable(self) -> str:
-        return "?" + self.rng.choice([v for names in VARIABLES.values() for v in names])
+        return self.of(self.rng.choice([kind for kind in VARIABLES if self.seen[kind]] or [*VARIABLES]))
 
     # -------------------------------------------------------------- expressions
     def number(self, depth: int = 1) -> str:
         rng = self.rng
         roll = rng.random()
         if roll < 0.45 or not depth:
-            return rng.choice(["?v", "?w"])
+            if not self.seen["number"] and rng.random() < 0.7:
+                return f"STRLEN(STR({self.variable()}))"
+            return self.of("number")
         if roll < 0.65:
             return rng.choice(["0", "1", "2", "1.5", "-1"])
         if roll < 0.9:
@@ -244,7 +258,8 @@ class Maker:
         )
 
     def text(self) -> str:
-        return self.rng.choice(["?n", "STR(?a)", "STR(?x)", "CONCAT(?n, '!')", "LANG(?n)", "STR(?n)"])
+        plain = [f"STR({self.of('person')})", f"STR({self.of('place')})"]
+        return self.rng.choice([*plain, *(["?n", "CONCAT(?n, '!')", "LANG(?n)", "STR(?n)"] if self.seen["text"] else plain)])
 
     def condition(self, depth: int = 1) -> str:
         rng = self.rng
@@ -256,21 +271,23 @@ class Maker:
         if roll < 0.5:
             return f"{self.number()} {rng.choice(['<', '>', '<=', '>=', '=', '!='])} {self.number()}"
         if roll < 0.65:
-            a, b = rng.choice([("?a", "?b"), ("?b", "?c"), ("?x", "?y"), ("?a", PEOPLE[0]), ("?x", PLACES[0])])
-            return f"{a} {rng.choice(['=', '!='])} {b}"
+            kind, term = rng.choice([("person", PEOPLE[0]), ("place", PLACES[0])])
+            one = self.of(kind)
+            others = [f"?{name}" for name in [*self.seen[kind], *VARIABLES[kind]] if f"?{name}" != one]
+            return f"{one} {rng.choice(['=', '!=', '!='])} {rng.choice(others[:3]) if rng.random() < 0.6 else term}"
         if roll < 0.75:
             return f"BOUND({self.variable()})"
         if roll < 0.85:
-            return f"{rng.choice(['?a', '?b'])} {rng.choice(['IN', 'NOT IN'])} ({PEOPLE[0]}, {PEOPLE[1]})"
+            return f"{self.of('person')} {rng.choice(['IN', 'NOT IN'])} ({PEOPLE[0]}, {PEOPLE[1]})"
         return rng.choice(
             [
                 "SECONDS(NOW()) > 12.3",
-                "CONTAINS(?n, 'n')",
-                "REGEX(?n, '^A')",
-                "isLiteral(?v)",
-                "isNumeric(?v)",
-                "?v",
-                "STRSTARTS(STR(?x), 'http')",
+                f"CONTAINS({self.text()}, 'n')",
+                f"REGEX({self.text()}, '^[Ah]')",
+                f"isLiteral({self.variable()})",
+                f"isNumeric({self.of('number')})",
+                self.of("number"),
+                f"STRSTARTS(STR({self.of('place')}), 'http')",
             ]
         )
 
@@ -402,7 +419,9 @@ class Maker:
         definite = not self.mixed and not any("GROUP_CONCAT" in item for item in items)
         if rng.random() < 0.25 and order and definite:
             by = rng.choice(["{}", "{}", "DESC({})"]).format(rng.choice(order))
-            modifiers += [f"ORDER BY {by}", f"LIMIT {rng.randint(0, 4)}"] if rng.random() < 0.8 else [f"ORDER BY {by}"]
+            modifiers += (
+                [f"ORDER BY {by}", f"LIMIT {rng.choice([0, 1, 2, 3, 4, 5])}"] if rng.random() < 0.8 else [f"ORDER BY {by}"]
+            )
             if modifiers[-1].startswith("LIMIT") and rng.random() < 0.3:
                 modifiers.append(f"OFFSET {rng.randint(1, 2)}")
         return " ".join(items), tuple(modifiers)
@@ -446,9 +465,9 @@ class Maker:
             if rng.random() < 0.5:
                 t0[rng.choice(["", "z"])] = rng.choice([100, 9_900, 11_111])
         endless = any(w.startswith("TRIPLES") or w == "ALL" for n, _, w in windows if n not in replaced)
-        settings = Settings(
-            rng.choice(["istream", "istream", "dstream", "rstream"]), policies, t0, not endless and rng.random() < 0.4, lateness
-        )
+        operator = rng.choice(["istream", "istream", "dstream", "rstream"])
+        drain = not endless and rng.random() < (0.8 if operator == "dstream" else 0.4)
+        settings = Settings(operator, policies, t0, drain, lateness)
         return Case(select, windows, body, modifiers, self.world(lateness), settings, replaced)
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from merged_cases import EXT, MergedMaker, SetMaker
+from planting import planted
 from random_cases import EX, FIXED, MOVING, PEOPLE, PLACES, PREFIXES, Case, Group, Maker, Nested, Part, used
 
 from cqels_opt.query.algebra import Query
@@ -260,7 +261,10 @@ class Formed:
         case = self.maker.case()
         streams = {iri: [file[:MOST] for file in files] for iri, files in case.world.streams.items()}
         case = replace(case, world=replace(case.world, streams=streams))
-        return with_form(case, self.maker) if self.maker.rng.random() < 0.25 else case
+        rng = self.maker.rng
+        if rng.random() < 0.85:
+            case = planted(case, rng, isinstance(self.maker, MergedMaker), isinstance(self.maker, RspMaker))
+        return with_form(case, self.maker) if rng.random() < 0.25 else case
 
 
 __all__ = ["FIXED", "KINDS", "Formed", "with_form"]

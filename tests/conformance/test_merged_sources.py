@@ -23,7 +23,7 @@ from cqels_opt.verify import Element
 
 from .conftest import EX, STREAM, short
 
-CASES = int(os.environ.get("CQELS_OPT_CASES", "20"))
+CASES = int(os.environ.get("CQELS_OPT_CASES", "10"))
 FIRST = int(os.environ.get("CQELS_OPT_SEED", "0"))
 CUTS = [Cut("1"), Cut("2", "first"), Cut("3", "random", 3, 3), Cut("100"), Cut("4000ms", "worst", 1, 3)]
 Triple = tuple[str, str, str]

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from local_run import Cut, Registered, World, register
-from random_cases import make
+from random_cases import make, seeds_with_answers
 
 from cqels_opt.errors import CheckpointError
 from cqels_opt.operators import content, results
@@ -196,7 +196,7 @@ WHERE { GRAPH ?u { ?a :at ?x } GRAPH ?z { ?b :at ?x } }"""
 
 def started(tmp_path: Path, identity: Identity = ANONYMOUS) -> tuple[Registered, list[pa.Table], Path]:
     """A query that has run three batches over a folder."""
-    world = make(12).world
+    world = make(seeds_with_answers(1)[0]).world
     query = register(TWO, world, tmp_path / "q")
     chunks = query.chunks(Cut("3"))
     driver = query.driver(Cut("3"), tmp_path / "state", identity=identity)
@@ -260,7 +260,7 @@ def test_a_folder_copied_elsewhere_goes_on(tmp_path: Path) -> None:
 
 def test_old_files_go(tmp_path: Path) -> None:
     """What no later batch can need is deleted, a few batches late; what a record names is there."""
-    world = make(12).world
+    world = make(seeds_with_answers(1)[0]).world
     elements = [replace(e, t=e.t + 20_000 * k) for k in range(20) for file in world.streams[EX + "S"] for e in file]
     long = replace(world, streams={EX + "S": [sorted(elements, key=lambda e: e.t)], EX + "T": [[]]})
     text = "PREFIX : <http://ex.org/> SELECT ?a FROM NAMED :S [RANGE 1 s] AS ?u WHERE { GRAPH ?u { ?a :at ?x } }"

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from local_run import Cut, Registered, World, force_plans, random_plan, register
+from planting import planted
 from random_cases import EX, FIXED, MOVING, NAMED, Maker, Nested, make, seeds_with_answers
 from random_cases import Group as Braces
 
@@ -18,7 +20,6 @@ from cqels_opt.operators.rows import Rows
 from cqels_opt.operators.terms import TermTable
 from cqels_opt.operators.units import with_unit
 from cqels_opt.plans import check, parse_plans
-from cqels_opt.query.parser import parse
 from cqels_opt.verify import Element
 
 
@@ -51,12 +52,10 @@ def random_body(maker: Maker) -> Braces:
 def registered(seed: int, folder: Path) -> Registered:
     """A query of a seed over its world."""
     maker = Maker(seed)
-    case = make(seed)
-    text = (
-        f"PREFIX : <{EX}>\nPREFIX xsd: <http://www.w3.org/2001/XMLSchema#>\nSELECT *\nFROM NAMED :S [RANGE 2000 ms] AS ?u "
-        f"FROM NAMED :T [RANGE 1000 ms SLIDE 500 ms] AS ?z\nWHERE {random_body(maker)}"
-    )
-    return register(parse(text), case.world, folder)
+    windows = (("u", "S", "RANGE 2000 ms"), ("z", "T", "RANGE 1000 ms SLIDE 500 ms"))
+    case = replace(make(seed), select="*", windows=windows, body=random_body(maker), modifiers=(), replaced={})
+    case = planted(case, maker.rng)
+    return register(case.query(), case.world, folder)
 
 
 def units(query: Registered) -> list[Static]:
