@@ -7,6 +7,7 @@ The thousands of cases are run without Spark (tests/conformance); these few say 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from itertools import count
 from pathlib import Path
@@ -56,6 +57,11 @@ def elements(case: Case) -> int:
 CASES = cases()
 
 
+def with_unit(policy: str) -> str:
+    """A policy as the command line takes it: its period in milliseconds says so."""
+    return re.sub(r"(?<=p:)\d+", r"\g<0>ms", policy)
+
+
 def options(case: Case, folder: Path, batch: str, plan: str, joins: str) -> RunOptions:
     """The case as files, and the options of a run over them."""
     (folder / "q.rq").write_text(case.text, encoding="utf-8")
@@ -70,7 +76,9 @@ def options(case: Case, folder: Path, batch: str, plan: str, joins: str) -> RunO
         streams=tuple(streams),
         static=(statements(folder / "static.nt", case.world.default),),
         graphs=tuple((g, statements(folder / f"{g.rpartition('/')[2]}.nt", triples)) for g, triples in case.world.graphs.items()),
-        report=dict(parse_report(f"{name}={policy}" if name else policy) for name, policy in case.settings.policies.items()),
+        report=dict(
+            parse_report(f"{name}={with_unit(p)}" if name else with_unit(p)) for name, p in case.settings.policies.items()
+        ),
         output_operator=case.settings.operator,  # type: ignore[arg-type]
         t0=case.settings.t0,
         lateness=case.settings.lateness,
