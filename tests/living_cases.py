@@ -73,9 +73,14 @@ class Living:
         """One batch, which takes up what has been updated; plans by lot where the cut says so."""
         if self.how.plan == "random":
             force_plans(self.driver, self.rng)
-        self.driver.rewind(number)
-        at, was = self.driver.frontier.value + 1, self.version
-        self.driver.batch(number, rows)
+        before: list[tuple[int, int]] = []
+
+        def read() -> Any:
+            before.append((self.driver.frontier.value + 1, self.version))
+            return rows
+
+        self.driver.batch(number, read)
+        ((at, was),) = before
         self.by_batch.pop(number, None)  # it may have been done before
         if self.version != was:
             quads = sorted(self.contents[self.version], key=str)

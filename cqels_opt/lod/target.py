@@ -26,6 +26,7 @@ from cqels_opt.lod.store import DEFAULT_GRAPH, GRAPHS, PartitionEntry, Store
 from cqels_opt.lod.triple_terms import TERMS_GRAPH
 from cqels_opt.lod.versions import LOCK, READERS, UPDATES, alone, held
 from cqels_opt.rdf.ids import encode_one
+from cqels_opt.rdf.static import StaticSource, graph_term
 
 _OURS: Final = re.compile(r"(?:loading-|data-)([0-9a-f]{32})|([0-9a-f]{32})\.lock")
 _OF_READERS: Final = (READERS, LOCK, UPDATES)
@@ -161,6 +162,18 @@ class Origin:
     lineage: str
     data: str
     files: int
+
+
+def described(source: StaticSource) -> dict[str, Any]:
+    """A source as the store's header records it, enough to see later whether the file has changed."""
+    graph_term(source)
+    status = source.path.stat()
+    return {
+        "path": str(source.path.absolute()),
+        "graph": source.graph,
+        "bytes": status.st_size,
+        "modified_ns": status.st_mtime_ns,
+    }
 
 
 def finish(

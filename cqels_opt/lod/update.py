@@ -12,7 +12,7 @@ import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final, Literal, cast
+from typing import Final, Literal, cast
 
 import numpy as np
 import pyarrow as pa
@@ -27,7 +27,7 @@ from cqels_opt.lod.partition import MERGED, PartitionWriter
 from cqels_opt.lod.places import is_uri, shown
 from cqels_opt.lod.relation import Relation
 from cqels_opt.lod.store import PartitionEntry, Store, array_bytes
-from cqels_opt.lod.target import Origin, finish, load_place
+from cqels_opt.lod.target import Origin, described, finish, load_place
 from cqels_opt.lod.versions import UPDATES, alone, number_of, version_at
 from cqels_opt.rdf.ids import check_collisions, encode
 from cqels_opt.rdf.static import Failures, StaticSource, graph_term, pieces, read
@@ -88,7 +88,7 @@ def update(
                 partitions=[entry for entry in partitions if entry is not None],
                 parts=parts,
                 graphs=[*old.named_graphs().tolist(), *encode(names, old.seed).tolist()],
-                sources=[*old.sources, *(_described(source, origin.number + 1) for source in add)],
+                sources=[*old.sources, *({**described(source), "version": origin.number + 1} for source in add)],
                 durable=durable,
                 origin=origin,
             )
@@ -111,17 +111,6 @@ def _origin(target: Path) -> tuple[Origin, Store]:
     header = read_header(Path(version.place) / HEADER, FORMAT, VERSION)
     files = int(header.get("files", len(header["sources"])))
     return Origin(number_of(header), version.lineage, Path(version.place).name, files), Store.open(version.place)
-
-
-def _described(source: StaticSource, number: int) -> dict[str, Any]:
-    status = source.path.stat()
-    return {
-        "path": str(source.path.absolute()),
-        "graph": source.graph,
-        "bytes": status.st_size,
-        "modified_ns": status.st_mtime_ns,
-        "version": number,
-    }
 
 
 def _read(

@@ -57,6 +57,12 @@ class Evaluated:
     shares: dict[str, list[EvaluateReport]] = field(default_factory=dict)
     finished: dict[str, list[FinishReport]] = field(default_factory=dict)
 
+    @property
+    def kept(self) -> list[SlotFile]:
+        """The files of all reports that count from now on."""
+        of_shares = [file for reports in self.shares.values() for report in reports for file in report.kept]
+        return of_shares + [file for reports in self.finished.values() for report in reports for file in report.kept]
+
 
 class Runner(Protocol):
     """Who runs tasks: Spark, or this process. ``jobs`` counts the Spark jobs of the batch so far; ``begin`` resets it."""
@@ -225,17 +231,18 @@ class Driver:
             return {"rejects": file.tell()}
 
     # -------------------------------------------------------------- a batch
-    def rewind(self, number: int) -> None:
-        """Before a batch that was done already the state goes back to where it began. How its input is read depends on that."""
-        if self.log.reaches(number):
-            self.restore(number)
-
     def batch(self, number: int, rows: Any) -> list[TraceRecord]:
         """Does a micro-batch, from its elements to its commit record; returns its trace records.
 
+        ``rows`` is what the runner reads, or a function that gives it: for a batch that was done already the state first goes back to
+        where it began, and how its input is read may depend on that.
+
         Queries that read no stream are answered once, by their first batch, which has no rows.
         """
-        self.rewind(number)
+        if self.log.reaches(number):
+            self.restore(number)
+        if callable(rows):
+            rows = rows()
         clock = Clock()
         self.runner.begin(number)
         self.log.adopt()
@@ -511,12 +518,11 @@ class Driver:
         done = self.runner.evaluate(tasks, parts)
         shares = [report for reports in done.shares.values() for report in reports]
         finished = [report for reports in done.finished.values() for report in reports]
-        kept = [f for share in shares for f in share.kept] + [f for report in finished for f in report.kept]
         gone = {f.path for f in self.state.files if f not in files} | {f.path for report in shares for f in report.fresh}
         self._doomed.append(
             (number, gone | {report.path for report in finished if report.path})
         )  # had been put out before, if ever
-        self.state = replace(self.state, files=[*files, *taken_over(self.folder, kept)])
+        self.state = replace(self.state, files=[*files, *taken_over(self.folder, done.kept)])
         self._changed = False
 
     # -------------------------------------------------------------- queries come and go
@@ -578,10 +584,11 @@ class Driver:
                     self.state.reported[p.id] = at
             since = p.instances.since if known and p.instances is not None else None
             tasks.append(self._taking_over(p, number, self.state.reported.get(p.id, int(NOWHEN)), since))
-        done = self.runner.evaluate(tasks, 1) if tasks else Evaluated()
-        kept = [f for shares in done.shares.values() for share in shares for f in share.kept]
-        kept += [f for reports in done.finished.values() for report in reports for f in report.kept]
-        return taken_over(self.folder, kept)
+        return self._made(tasks)
+
+    def _made(self, tasks: Sequence[EvaluateTask]) -> list[SlotFile]:
+        """The files that tasks between two batches make, in one job."""
+        return taken_over(self.folder, self.runner.evaluate(tasks, 1).kept) if tasks else []
 
     def _taking_over(self, program: Program, number: int, reported: int, since: int | None) -> EvaluateTask:
         upto, looked_at = self.frontier.value, np.unique(np.array([int(NOWHEN), reported], np.int64))
@@ -598,11 +605,10 @@ class Driver:
             and not population.living.decided(number)
             and (programs := population.begin(number)) is not None
         ):
+            population.refreshed = None
             self._succeed(number, programs)
         elif (programs := population.refresh(number)) is not None:
             self._renew(number, programs)
-            return
-        population.refreshed = None
 
     def _renew(self, number: int, programs: Sequence[Program]) -> None:
         """Programs over another version of the static store, see :mod:`cqels_opt.operators.renewal`."""
@@ -624,13 +630,11 @@ class Driver:
         old = gone_with(self.state.files, {p.id for p in moved})
         old = [f for f in old if not (f.shape.endswith("/before") and f.shape.split("/")[0] in waiting)]
         tasks += [self._standing_over(p, number) for p in moved]
-        done = self.runner.evaluate(tasks, 1) if tasks else Evaluated()
-        kept = [f for shares in done.shares.values() for share in shares for f in share.kept]
-        kept += [f for reports in done.finished.values() for report in reports for f in report.kept]
+        made = self._made(tasks)
         files = [f for f in self.state.files if f not in old]
         self._doomed.append((number, {f.path for f in old}))
         renewed = [*dict.fromkeys([*self.state.renewed, *(p.id for p in moved)])]
-        self.state = replace(self.state, files=[*files, *taken_over(self.folder, kept)], renewed=renewed)
+        self.state = replace(self.state, files=[*files, *made], renewed=renewed)
 
     def _leaving(self, program: Program, number: int) -> EvaluateTask | None:
         """Keeps a program's answers at the instant that it reported last; where there are any, and somebody compares with them."""
@@ -661,8 +665,7 @@ class Driver:
     ) -> None:
         replaced = {path for finished in done.finished.values() for f in finished for path in f.replaced}
         files = [f for f in files if f.path not in replaced]
-        files += [f for shares in done.shares.values() for report in shares for f in report.kept]
-        files += [f for finished in done.finished.values() for report in finished for f in report.kept]
+        files += done.kept
         reported = dict(self.state.reported)
         for program in self.programs:
             if len(steps[program.id].instants) > 1:

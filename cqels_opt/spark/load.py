@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Final, Literal
 from uuid import uuid4
 
 import pyarrow as pa
@@ -40,9 +40,9 @@ from cqels_opt.lod.loading import (
 )
 from cqels_opt.lod.places import cache_folder, is_uri
 from cqels_opt.lod.store import Store
-from cqels_opt.lod.target import finish, load_place
+from cqels_opt.lod.target import described, finish, load_place
 from cqels_opt.rdf.ids import DEFAULT_SEED
-from cqels_opt.rdf.static import Piece, StaticSource, graph_term, pieces, source_size
+from cqels_opt.rdf.static import Piece, StaticSource, pieces, source_size
 
 __all__ = ["LoadReport", "StaticSource", "load"]
 
@@ -123,7 +123,7 @@ def _load(
 ) -> LoadReport:
     """Load files into a store in a folder."""
     sizes = [source_size(source) for source in sources]
-    described = [_describe(source) for source in sources]
+    recorded = [described(source) for source in sources]
     tell = progress or (lambda done, of: None)
     tell(0, sum(sizes))
     with load_place(target) as place:
@@ -143,7 +143,7 @@ def _load(
             partitions=[entry for outcome in outcomes for entry in outcome.partitions],
             parts=[part for outcome in outcomes for part in outcome.parts],
             graphs=[graph for outcome in reading for graph in outcome.graphs],
-            sources=described,
+            sources=recorded,
             durable=durable,
         )
     tell(sum(sizes), sum(sizes))
@@ -157,18 +157,6 @@ def _load(
         skipped=sum(outcome.skipped for outcome in reading),
         reasons=tuple(str(failure) for outcome in reading for failure in outcome.failures)[:100],
     )
-
-
-def _describe(source: StaticSource) -> dict[str, Any]:
-    """A source as the store's header records it, enough to see later whether the file has changed."""
-    graph_term(source)
-    status = source.path.stat()
-    return {
-        "path": str(source.path.absolute()),
-        "graph": source.graph,
-        "bytes": status.st_size,
-        "modified_ns": status.st_mtime_ns,
-    }
 
 
 def _in_two_stages(

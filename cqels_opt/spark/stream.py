@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -153,8 +154,7 @@ class StreamRun:
             try:
                 self.runner.spark = frame.sparkSession
                 with settings(frame.sparkSession, IN_A_BATCH):
-                    self.driver.rewind(number)
-                    records = self.driver.batch(number, self._rows(frame, number))
+                    records = self.driver.batch(number, partial(self._rows, frame, number))
                 self.last = records
             except BaseException as failure:
                 self._failure = failure

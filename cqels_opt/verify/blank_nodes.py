@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from itertools import takewhile
 
 from cqels_opt.verify.literals import literal_parts
-from cqels_opt.verify.tokens import Token
+from cqels_opt.verify.tokens import Token, closing
 
 BLANK = "urn:cqels-opt:blank"
 _UNBOUND = "<urn:cqels-opt:unbound>"
@@ -40,7 +40,7 @@ def with_blank_nodes(found: Sequence[Token]) -> list[tuple[int, int, str]]:
     names = sorted({token.text[1:] for token in found if token.kind == "variable"})
     edits: list[tuple[int, int, str]] = []
     for place in calls:
-        end = _closing(found, place + 1)
+        end = closing(found, place + 1)
         made = _made_here(found, end)
         bound = ", ".join(f"COALESCE(?{name}, {_UNBOUND})" for name in names if name != made)
         first = f'"{found[place].start}"' if end == place + 2 else _LABEL
@@ -50,15 +50,6 @@ def with_blank_nodes(found: Sequence[Token]) -> list[tuple[int, int, str]]:
             (found[end].start, found[end].start, f", {bound}" * bool(bound)),
         ]
     return edits
-
-
-def _closing(found: Sequence[Token], opening: int) -> int:
-    """The place of the ``)`` that closes the ``(`` at a place; the query's own parser has seen that there is one."""
-    depth, place = 1, opening
-    while depth:
-        place += 1
-        depth += {"(": 1, ")": -1}.get(found[place].text, 0) if found[place].kind == "mark" else 0
-    return place
 
 
 def _made_here(found: Sequence[Token], end: int) -> str:

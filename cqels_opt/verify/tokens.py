@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cqels_opt.errors import QueryError
@@ -58,14 +59,15 @@ def solid(found: list[Token]) -> list[Token]:
     return [t for t in found if t.kind != "space"]
 
 
-def closing(found: list[Token], opening: int) -> int:
-    """The place of the ``}`` that closes the ``{`` at the place ``opening``."""
-    depth = 0
+def closing(found: Sequence[Token], opening: int) -> int:
+    """The place of the ``}`` or ``)`` that closes the ``{`` or ``(`` at the place ``opening``."""
+    depth, opens = 0, found[opening].text
+    levels = {opens: 1, {"{": "}", "(": ")"}[opens]: -1}
     for place in range(opening, len(found)):
-        depth += {"{": 1, "}": -1}.get(found[place].text, 0) if found[place].kind == "mark" else 0
+        depth += levels.get(found[place].text, 0) if found[place].kind == "mark" else 0
         if depth == 0:
             return place
-    raise QueryError("a { is not closed", "".join(t.text for t in found), 1, 1)
+    raise QueryError(f"a {opens} is not closed", "".join(t.text for t in found), 1, 1)
 
 
 def apply(text: str, edits: list[tuple[int, int, str]]) -> str:
