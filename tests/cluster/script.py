@@ -40,5 +40,6 @@ def process(folder: Path, world: Path, master: str, *fates: str) -> subprocess.C
     """Runs the script, which may be killed."""
     folder.mkdir(exist_ok=True)
     environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
+    environment["JAVA_TOOL_OPTIONS"] = environment["SPARK_SUBMIT_OPTS"]  # for executors, where they are below this process
     command = [sys.executable, str(SCRIPT), str(folder), str(world), master, *fates]
     return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300, check=False)
