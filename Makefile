@@ -55,8 +55,9 @@ java: $(STAMP)
 demo: setup
 	@$(VENV)/bin/cqels-opt demo $(DEMO)
 
+# Bytecode is kept, for the processes that tests start and for the next run, whatever the shell asks for.
 test: setup
-	@$(PY) -m pytest -n 2 --dist loadgroup --ignore=tests/services $(TESTS)
+	@env -u PYTHONDONTWRITEBYTECODE $(PY) -m pytest -n 2 --dist loadgroup --ignore=tests/services $(TESTS)
 
 # An S3-compatible server, built once: https://github.com/versity/versitygw (two minutes of one core).
 $(S3):
