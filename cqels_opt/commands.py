@@ -21,7 +21,16 @@ from rich.text import Text
 from cqels_opt import verify as checking
 from cqels_opt.asked import asked_for, judged, meant
 from cqels_opt.descriptions import told
-from cqels_opt.engine import CompiledQuery, Engine, check_streams, make_driver, plan_mode, population_of, streams_from_outside
+from cqels_opt.engine import (
+    CompiledQuery,
+    Engine,
+    check_streams,
+    make_driver,
+    plan_mode,
+    population_of,
+    rejects_of,
+    streams_from_outside,
+)
 from cqels_opt.errors import InputError
 from cqels_opt.operators import calibrate as operator_constants
 from cqels_opt.operators import machine
@@ -136,7 +145,7 @@ def _replay(
         skip_bad=skip,
         plan=_mode(options, spark),
         sources=files,
-        rejects=_rejects(options, folder),
+        rejects=rejects_of(options.trace, folder),
         refused=plan.rejected_file,
         waiting=lambda number, _: (plan.newest, len(plan.chunks) - number - 1),
         continue_changed=options.continue_changed,
@@ -185,7 +194,7 @@ def _follow_topics(
     topics = {iri.strip("<>"): topic for iri, topic in options.topics}
     streams = handle.driver.streams
     messages = {iri: topic_stream(spark, topics[iri.strip("<>")]) for iri in streams}
-    handle.messages = reading_of(messages, handle.driver.frontier, streams)
+    handle.messages = reading_of([messages[iri].payload for iri in streams], handle.driver.frontier)
     return handle, _wait(handle.start(message_stream(messages, streams), folder / "spark"))
 
 
@@ -204,7 +213,7 @@ def _live(
     driver_options = DriverOptions(
         skip_bad=options.on_error != "fail",
         plan=_mode(options, spark),
-        rejects=_rejects(options, folder),
+        rejects=rejects_of(options.trace, folder),
         continue_changed=options.continue_changed,
         named=len(population.started.members) > 1,
         idle_timeout=options.idle_timeout,
@@ -278,11 +287,6 @@ def _mode(options: RunOptions, spark: SparkSession | None = None) -> PlanMode:
     return mode if spark is None else replace(mode, machine=machine_of(spark))
 
 
-def _rejects(options: RunOptions, folder: Path) -> Path:
-    """Where rejected lines are kept with their reason: beside the trace."""
-    return options.trace.with_name(options.trace.name + ".rejected") if options.trace is not None else folder / "rejected.jsonl"
-
-
 def _sink(spark: SparkSession, options: RunOptions, population: Population) -> Sink:
     if options.out_topic is not None:
         return KafkaSink(spark, options.out_topic, population.programs())
@@ -304,7 +308,7 @@ def _summary(handle: StreamRun, options: RunOptions, stopped: bool, unread: int,
         switches=totals.get("switches", 0),
         seconds=seconds,
         trace=options.trace,
-        rejects=rejects if options.trace is not None and (rejects := _rejects(options, Path())).exists() else None,
+        rejects=rejects if options.trace is not None and (rejects := rejects_of(options.trace, Path())).exists() else None,
         stopped=stopped,
     )
 

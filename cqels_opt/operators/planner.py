@@ -416,7 +416,7 @@ def _static_joins(statics: Sequence[Static], store: str) -> dict[tuple[str, str,
     Of data that are described and not there nobody has counted them.
     """
     found: dict[tuple[str, str, str], float] = {}
-    if not cache.store(store).counted:
+    if len(statics) < 2 or not cache.store(store).counted:
         return found
     for left, right in combinations(statics, 2):  # units come last
         if left.kind != "inner":
