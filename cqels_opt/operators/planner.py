@@ -13,7 +13,6 @@ from cqels_opt.operators import cache
 from cqels_opt.operators.block import Observed
 from cqels_opt.operators.costs import MeasuredCosts
 from cqels_opt.operators.decision import Decision, Ran
-from cqels_opt.operators.designs import FILES
 from cqels_opt.operators.heuristics import ranks
 from cqels_opt.operators.machine import Calibration
 from cqels_opt.operators.program import Block, Occurrence, Program, Static
@@ -206,7 +205,7 @@ class BlockPlanner:
             self.review.taken(design)
 
     def consider(self) -> None:
-        """Weighs other designs, once the run has cost anything to speak of."""
+        """Weighs other designs, each time that batches have cost anything to speak of."""
         if (
             self.review is None
             or not self.statistics.epoch
@@ -214,8 +213,7 @@ class BlockPlanner:
         ):
             return
         cost = sum(decision.cost for decision in self.decisions.values())
-        if self.review.spent < FILES:
-            self.review.spent += cost
+        if not self.review.turn(cost):
             return
         for static in self.designs.statics.values():
             self.declare(static)
