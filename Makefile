@@ -12,8 +12,10 @@ CONNECTOR := $(SERVED)/spark-kafka-$(KAFKA_SPARK)
 DEMO    ?=
 TESTS   ?= tests bench/micro
 SERVICES ?= tests/services
-INSTALLED ?= tests/plans/test_plan.py tests/stats/test_counts.py tests/relational tests/trace tests/rdf tests/windows tests/query/test_dialects.py \
+IN_WHEEL := tests/plans/test_plan.py tests/stats/test_counts.py tests/relational tests/trace tests/rdf tests/windows tests/query/test_dialects.py \
   tests/operators/test_driver.py tests/bench/test_generators.py tests/test_documentation.py tests/test_explain.py tests/spark/test_standard_output.py
+EXAMPLES := tests/installed/test_examples.py
+INSTALLED ?= $(IN_WHEEL) $(EXAMPLES) tests/installed/test_package.py
 OLDEST  := 4.0.0
 BENCH   ?= evaluation --quick --html evaluation.html --json evaluation.json
 
@@ -24,7 +26,7 @@ help:
 	@echo "make setup    .venv with everything, and a check that Java >= 17 is there"
 	@echo "make demo     continuous queries over real departures and weather  (DEMO='--all': the whole year)"
 	@echo "make test     every test that needs no service beside Spark         (TESTS=tests/plans: a part)"
-	@echo "make test-wheel      tests of the wheel in an empty environment, with the newest PySpark   (PYSPARK=4.1.0: with that one)"
+	@echo "make test-wheel      tests of the wheel in an empty environment, with the newest PySpark   (PYSPARK=4.1.0: that one; EXAMPLES=: without examples)"
 	@echo "make test-oldest     the same with PySpark $(OLDEST), the oldest that is supported"
 	@echo "make test-services   tests against an S3 server that it builds (with Go), and in a browser that it installs"
 	@echo "make lint     ruff and mypy --strict"

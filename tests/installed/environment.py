@@ -105,7 +105,7 @@ def main(words: Sequence[str] | None = None) -> int:
         copy([name for name in names if name.split("/")[0] in BESIDE], beside)
         (beside / FILES).write_text("\n".join(in_package(names)), encoding="utf-8")
         found = {**environment(), "PATH": os.pathsep.join([str(programs), os.environ["PATH"]])}
-        return subprocess.run([programs / "pytest", *given.tests, "tests/installed"], cwd=beside, env=found).returncode
+        return subprocess.run([programs / "pytest", *given.tests], cwd=beside, env=found).returncode
 
 
 if __name__ == "__main__":
