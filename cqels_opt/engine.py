@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from cqels_opt.errors import CheckpointError, InputError, LimitError
+from cqels_opt.errors import CheckpointError, InputError
 from cqels_opt.lod.places import state_folder
 from cqels_opt.lod.update import UpdateReport, update
 from cqels_opt.lod.versions import store_of
@@ -21,7 +21,7 @@ from cqels_opt.operators.commit import Identity
 from cqels_opt.operators.driver import Driver, DriverOptions, Sink
 from cqels_opt.operators.explained import Format, explained
 from cqels_opt.operators.forms import answer_variables
-from cqels_opt.operators.limits import NO_LIMITS, LimitedSink, Limits
+from cqels_opt.operators.limits import NO_LIMITS, Limits
 from cqels_opt.operators.machine import Calibration, known
 from cqels_opt.operators.network import network
 from cqels_opt.operators.output import column_names
@@ -224,7 +224,8 @@ class Engine:
         reach; a second start over it continues. Options: ``plan`` (a mode, or ``fixed:`` and plans), ``filters`` (as ``--filters``),
         ``lateness`` (ms), ``order`` (a column that orders elements), ``eager``, ``idle_timeout`` (ms of wall clock after which a
         stream that brings nothing is let go), ``on_error`` ("fail" or "skip"), ``trigger`` ("10 seconds"), ``to_the_end``,
-        ``continue_changed`` (the queries may differ from those of the checkpoint: docs/checkpoints.md).
+        ``continue_changed`` (the queries may differ from those of the checkpoint: docs/checkpoints.md), ``limits`` (of each query: one that
+        takes more is over, see ``StreamRun.failures``, and the others go on; where it is the only one the run ends with LimitError).
         """
         if not self.queries:
             raise InputError("no query is registered")
@@ -249,6 +250,7 @@ class Engine:
         trigger: str | None = None,
         to_the_end: bool = False,
         continue_changed: bool = False,
+        limits: Limits = NO_LIMITS,
     ) -> StreamRun:
         given = {iri.strip("<>"): frame for iri, frame in streams.items()}
         folder = state_folder(checkpoint, "checkpoint").absolute()
@@ -268,6 +270,7 @@ class Engine:
                 plan=replace(plan_mode(plan, filters=filters), machine=machine_of(self.spark)),
                 idle_timeout=idle_timeout,
                 continue_changed=continue_changed,
+                limits=limits,
                 rejects=rejects_of(trace, folder),
             ),
             trace,
@@ -339,13 +342,14 @@ class Engine:
         population = population_of([registered], folder)
         read = Incoming.of(registered.program.streams, stream, payload, order)
         runner = MixedRunner(self.spark)
-        to: Sink = LimitedSink(self._sink(sink, population.programs, with_query=False), limits)
+        to = self._sink(sink, population.programs, with_query=False)
         mode = replace(plan_mode(plan), machine=machine_of(self.spark))
         options = DriverOptions(
             skip_bad=on_error == "skip",
             plan=mode,
             idle_timeout=idle_timeout,
             continue_changed=continue_changed,
+            limits=replace(limits, seconds=None),  # the drop-in itself looks at the clock
             rejects=rejects_of(trace, folder),
         )
         frontier = Frontier(registered.program.streams, lateness, eager)
@@ -371,8 +375,6 @@ class Adaptive(DropIn):
                 f"the job continues at batch {batch_id}, but adaptive() has no state of the batches before: give it state=FOLDER"
             )
         self.run.batch(self._incoming.rows(frame), batch_id)
-        if self.limits.bytes is not None and (why := self.limits.broken(bytes=self.run.driver.bytes)):
-            raise LimitError(why)
 
     def _cancel(self) -> None:
         self.run.runner.cancel()

@@ -19,6 +19,7 @@ from cqels_opt.operators.driver import Driver
 from cqels_opt.operators.explained import Format, explained_now
 from cqels_opt.operators.population import Population
 from cqels_opt.operators.sharing import Member
+from cqels_opt.spark.drop_in import at_most
 from cqels_opt.spark.files import FileBatch, OrderedBatch, Reading
 from cqels_opt.spark.messages import MessageBatch, MessageReading
 from cqels_opt.spark.runner import SparkRunner
@@ -153,7 +154,7 @@ class StreamRun:
         with self._lock:
             try:
                 self.runner.spark = frame.sparkSession
-                with settings(frame.sparkSession, IN_A_BATCH):
+                with settings(frame.sparkSession, IN_A_BATCH), at_most(self._most(), self.runner.cancel):
                     records = self.driver.batch(number, partial(self._rows, frame, number))
                 self.last = records
             except BaseException as failure:
@@ -161,6 +162,11 @@ class StreamRun:
                 raise
         if self._on_batch:
             self._on_batch(records)
+
+    def _most(self) -> float | None:
+        """Seconds that a batch may take where each of its queries is within its limits."""
+        seconds, population = self.driver.options.limits.seconds, self.driver.population
+        return None if seconds is None else seconds * (len(population.names()) if population is not None else 1)
 
     def _rows(self, frame: DataFrame, number: int) -> DataFrame | Path | FileBatch | OrderedBatch | MessageBatch:
         """A batch as the runner takes it."""
@@ -251,6 +257,11 @@ class StreamRun:
                 "queries come and go in runs that Engine.start began: of one query alone the rows do not say whose they are"
             )
         return self.driver.population, self._coming
+
+    @property
+    def failures(self) -> dict[str, str]:
+        """Queries that took more than the limits allow, and why: they are over, and the others go on."""
+        return {name: why for name, (_, why) in self.driver.guard.failures.items()}
 
     @property
     def switches(self) -> int:
