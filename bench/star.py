@@ -139,7 +139,10 @@ def _median(run: Ran) -> dict[str, float]:
 
 # ------------------------------------------------------------------ the e-health query
 def ehealth(folder: Path, minutes: int, checked: int) -> list[dict[str, Any]]:
-    """The paper's query over the recorded streams of its use case, some of the instants held against the independent evaluation."""
+    """The paper's query over the recorded streams of its use case, the first instants held against the independent evaluation.
+
+    That one joins before it filters: each of three sensors with each, 200,000 rows a minute of them, and that for each place and activity.
+    """
     data = real_data("rspqlstar") / "use-case"
     store = load(folder / "ehealth", [StaticSource(data / "base-data.ttl")])
     found, runs = [], []
@@ -157,14 +160,21 @@ def ehealth(folder: Path, minutes: int, checked: int) -> list[dict[str, Any]]:
         options = Options(f"p:{meant.report.default.period}", operator=meant.operator, duplicates=meant.duplicates)
         inputs = read_inputs(list(files.items()), [data / "base-data.ttl"]).inputs
         every = moments(query, inputs, options)
-        only = set(every[:: max(1, len(every) // checked)]) | {time for time, _, _ in list(got)[:checked]}
+        only = set(every[:checked])
         differences = compare(evaluate(query, inputs, options, only), type(got)({k: n for k, n in got.items() if k[0] in only}))
         if differences:
             raise RunError(f"the e-health query, {form}: {report(differences, 2)}")
         runs.append(got)
         took = statistics.median(r.ms.execute + r.ms.ingest + r.ms.optimize + r.ms.statistics for r in records)
         found.append(
-            {"form": form, "instants": len(every), "checked": len(only), "alerts": sum(got.values()), "milliseconds": took}
+            {
+                "form": form,
+                "instants": len(every),
+                "checked": len(only),
+                "alerts": sum(got.values()),
+                "checked alerts": sum(n for (time, *_), n in got.items() if time in only),
+                "milliseconds": took,
+            }
         )
     if runs[0] != runs[1]:
         raise RunError("the e-health query gives other answers over reification than over RDF-star")
@@ -190,7 +200,7 @@ def study(quick: bool) -> dict[str, Any]:
         store = load(folder / "store", [])
         measured = list(times(folder, store, counts, seconds, rate))
         try:
-            alerts: list[dict[str, Any]] | str = ehealth(folder, 12 if quick else 60, 6 if quick else 20)
+            alerts: list[dict[str, Any]] | str = ehealth(folder, 2 if quick else 12, 6)
         except InputError as error:
             alerts = str(error)
     return {"seed": SEED, "elements a batch": rate, "sizes": list(sizes(10)), "results": measured, "ehealth": alerts}
@@ -216,7 +226,11 @@ def show(found: Mapping[str, Any]) -> None:
     if isinstance(found["ehealth"], str):
         print(f"the e-health query did not run: {found['ehealth']}")
         return
-    alerts = table("form", "instants", "of them verified", "alerts", "ms a batch of 10 s", title="The e-health query")
+    alerts = table(
+        "form", "instants", "of them verified", "alerts", "among the verified", "ms a batch of 10 s", title="The e-health query"
+    )
     for row in found["ehealth"]:
-        alerts.add_row(row["form"], *(str(row[k]) for k in ("instants", "checked", "alerts")), f"{row['milliseconds']:.1f}")
+        alerts.add_row(
+            row["form"], *(str(row[k]) for k in ("instants", "checked", "alerts", "checked alerts")), f"{row['milliseconds']:.1f}"
+        )
     console().print(alerts)

@@ -95,7 +95,7 @@ def made_rows(world: Crowd) -> int:
 def study(quick: bool) -> dict[str, Any]:
     """What both modes produce and are estimated to cost, before and after the change; and what was known of the sub-result before."""
     people, friends, share = (5_000, 20, 0.02) if quick else (20_000, 30, 0.02)
-    world = crowd(SEED, people=people, friends=friends, share=share, trickle=(20, 20), crowd=(40 if quick else 120, 2_000))
+    world = crowd(SEED, people=people, friends=friends, share=share, trickle=(20, 20), crowd=(90 if quick else 120, 2_000))
     slow = {f.name: (SLOWER if quick else 1) * getattr(Constants(), f.name) for f in fields(Constants)}
     with tempfile.TemporaryDirectory(prefix="cqels-opt-bench-") as scratch:
         folder = Path(scratch)

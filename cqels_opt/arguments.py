@@ -74,6 +74,11 @@ def make_parser() -> argparse.ArgumentParser:
     explain.add_argument(
         "--to", choices=DIALECTS[1:], metavar="DIALECT", help="the query in another dialect instead of its plans"
     )
+    explain.add_argument(
+        "--void",
+        metavar="FILE",
+        help="a VoID description of the static data: plans without the data, or is it still right about them?",
+    )
     explain.add_argument("--all", action="store_true", help="every retained alternative, not only the cheapest")
 
     verify = _command(commands, "verify", "run, and compare every answer with an independent evaluation")
@@ -92,8 +97,8 @@ def make_parser() -> argparse.ArgumentParser:
     _on_error_argument(load, "what a bad line does (default: fail)")
     _master_argument(load)
 
-    store = _command(commands, "store", "look at a store, or check that it is whole")
-    store.add_argument("action", choices=("info", "check"), metavar="info|check")
+    store = _command(commands, "store", "look at a store, check that it is whole, or describe it in VoID")
+    store.add_argument("action", choices=("info", "check", "void"), metavar="info|check|void")
     store.add_argument("store", metavar="DIR|URI")
 
     trace = _command(commands, "trace", "what a trace file says: plans, switches and why, slow batches")
@@ -414,7 +419,8 @@ def _out(text: str) -> Path | None:
 
 def explain_options(words: argparse.Namespace) -> ExplainOptions:
     """The options of `explain`."""
-    return ExplainOptions(run_options(words), words.format, words.all, words.to)
+    void = existing_file(words.void, "--void") if words.void is not None else None
+    return ExplainOptions(run_options(words), words.format, words.all, words.to, void)
 
 
 def update_options(words: argparse.Namespace) -> UpdateOptions | None:

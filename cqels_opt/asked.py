@@ -9,11 +9,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from cqels_opt import verify as checking
 from cqels_opt.errors import InputError
 from cqels_opt.operators.profile import meaning, with_bounds
+from cqels_opt.operators.subresults import BYTES_BUDGET
 from cqels_opt.options import ExplainOptions, RunOptions
 from cqels_opt.query.algebra import Query
 from cqels_opt.query.printing import to_text
@@ -53,6 +54,22 @@ def asked_for(options: RunOptions) -> list[Asked]:
         t0 = {name: time for name, time in options.t0.items() if one or name in own}
         found.append(Asked(path, text, query, name, report, t0))
     return found
+
+
+def meant(query: Asked, options: RunOptions) -> dict[str, Any]:
+    """What the options say of a query, in the words of :func:`~cqels_opt.operators.registration.record_of`."""
+    return {
+        "id": query.id,
+        "dialect": options.dialect,
+        "profile": options.profile,
+        "report": query.report,
+        "output_operator": options.output_operator,
+        "duplicates": options.duplicates,
+        "bounds": options.bounds,
+        "t0": query.t0,
+        "file": str(query.file),
+        "sub_result_bytes": BYTES_BUDGET if options.sub_result_bytes is None else options.sub_result_bytes,
+    }
 
 
 Texts: TypeAlias = "list[tuple[Path, str, str | None]]"

@@ -78,6 +78,11 @@ def _explain(words: Namespace) -> int:
 
         print(translated(options), end="")
         return DONE
+    if options.void is not None and not options.has_data:
+        from cqels_opt.descriptions import explain as explain_described
+
+        print(explain_described(options))
+        return DONE
     find_java()
     from cqels_opt.commands import explain
 
@@ -111,6 +116,13 @@ def _load(words: Namespace) -> int:
 
 def _store(words: Namespace) -> int:
     folder = arguments.existing_store(words.store, "store")
+    if words.action == "void":
+        from cqels_opt.lod.described import of_store
+        from cqels_opt.lod.store import Store
+        from cqels_opt.rdf.void import turtle
+
+        print(turtle(of_store(Store.open(folder))), end="")
+        return DONE
     from cqels_opt.lod.check import check, info
 
     if words.action == "check":

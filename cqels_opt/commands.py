@@ -19,8 +19,18 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColum
 from rich.text import Text
 
 from cqels_opt import verify as checking
-from cqels_opt.asked import asked_for, judged
-from cqels_opt.engine import CompiledQuery, Engine, check_streams, make_driver, plan_mode, population_of, streams_from_outside
+from cqels_opt.asked import asked_for, judged, meant
+from cqels_opt.descriptions import told
+from cqels_opt.engine import (
+    CompiledQuery,
+    Engine,
+    check_streams,
+    make_driver,
+    plan_mode,
+    population_of,
+    rejects_of,
+    streams_from_outside,
+)
 from cqels_opt.errors import InputError
 from cqels_opt.operators import calibrate as operator_constants
 from cqels_opt.operators import machine
@@ -29,9 +39,10 @@ from cqels_opt.operators.driver import DriverOptions, Sink, check_ended
 from cqels_opt.operators.explained import explained
 from cqels_opt.operators.planner import PlanMode
 from cqels_opt.operators.population import Population
-from cqels_opt.operators.subresults import BYTES_BUDGET
 from cqels_opt.options import CalibrateOptions, ExplainOptions, LoadOptions, RunOptions
 from cqels_opt.outcomes import LoadReport, Summary, VerifyReport
+from cqels_opt.query.never_true import never_true
+from cqels_opt.rdf.void import read_description
 from cqels_opt.spark import calibrate as spark_constants
 from cqels_opt.spark import prepare
 from cqels_opt.spark.files import FilesWaiting, Reading
@@ -135,7 +146,7 @@ def _replay(
         skip_bad=skip,
         plan=_mode(options, spark),
         sources=files,
-        rejects=_rejects(options, folder),
+        rejects=rejects_of(options.trace, folder),
         refused=plan.rejected_file,
         waiting=lambda number, _: (plan.newest, len(plan.chunks) - number - 1),
         continue_changed=options.continue_changed,
@@ -184,7 +195,7 @@ def _follow_topics(
     topics = {iri.strip("<>"): topic for iri, topic in options.topics}
     streams = handle.driver.streams
     messages = {iri: topic_stream(spark, topics[iri.strip("<>")]) for iri in streams}
-    handle.messages = reading_of(messages, handle.driver.frontier, streams)
+    handle.messages = reading_of([messages[iri].payload for iri in streams], handle.driver.frontier)
     return handle, _wait(handle.start(message_stream(messages, streams), folder / "spark"))
 
 
@@ -203,7 +214,7 @@ def _live(
     driver_options = DriverOptions(
         skip_bad=options.on_error != "fail",
         plan=_mode(options, spark),
-        rejects=_rejects(options, folder),
+        rejects=rejects_of(options.trace, folder),
         continue_changed=options.continue_changed,
         named=len(population.started.members) > 1,
         idle_timeout=options.idle_timeout,
@@ -277,11 +288,6 @@ def _mode(options: RunOptions, spark: SparkSession | None = None) -> PlanMode:
     return mode if spark is None else replace(mode, machine=machine_of(spark))
 
 
-def _rejects(options: RunOptions, folder: Path) -> Path:
-    """Where rejected lines are kept with their reason: beside the trace."""
-    return options.trace.with_name(options.trace.name + ".rejected") if options.trace is not None else folder / "rejected.jsonl"
-
-
 def _sink(spark: SparkSession, options: RunOptions, population: Population) -> Sink:
     if options.out_topic is not None:
         return KafkaSink(spark, options.out_topic, population.programs())
@@ -303,7 +309,7 @@ def _summary(handle: StreamRun, options: RunOptions, stopped: bool, unread: int,
         switches=totals.get("switches", 0),
         seconds=seconds,
         trace=options.trace,
-        rejects=rejects if options.trace is not None and (rejects := _rejects(options, Path())).exists() else None,
+        rejects=rejects if options.trace is not None and (rejects := rejects_of(options.trace, Path())).exists() else None,
         stopped=stopped,
     )
 
@@ -313,6 +319,8 @@ def explain(options: ExplainOptions) -> str:
     """The plans of a query, with estimates, before it runs."""
     with _workplace(None) as folder, _session(options.run.master, folder, options.run.debug) as spark:
         queries = _registered(spark, options.run, folder)
+        if options.void is not None:
+            told(queries[0].engine.store, read_description(options.void), str(options.void))
         programs = population_of(queries, folder).programs()
         return explained(programs, _mode(options.run), options.format, 1000 if options.all else 3)
 
@@ -358,6 +366,7 @@ def load(options: LoadOptions) -> LoadReport:
         sources = prepare.static_sources(options.paths, options.graphs)
         with _bytes_progress() as progress:
             report = load_store(spark, sources, options.store, on_error=options.on_error, progress=progress)
+    told(options.store)
     for reason in report.reasons:
         _say(reason)
     return LoadReport(options.store, report.triples, report.skipped, time.monotonic() - began)
@@ -378,22 +387,11 @@ def _registered(spark: SparkSession, options: RunOptions, folder: Path) -> list[
         folder=folder / "registered",
         on_error=options.on_error or "fail",
     )
-    return [
-        engine.register(
-            query.text,
-            id=query.id,
-            dialect=options.dialect,
-            profile=options.profile,
-            report=query.report,
-            output_operator=options.output_operator,
-            duplicates=options.duplicates,
-            bounds=options.bounds,
-            t0=query.t0,
-            file=str(query.file),
-            sub_result_bytes=BYTES_BUDGET if options.sub_result_bytes is None else options.sub_result_bytes,
-        )
-        for query in asked
-    ]
+    told(engine.store)
+    registered = [engine.register(query.text, **meant(query, options)) for query in asked]
+    for sentence in dict.fromkeys(sentence for query in registered for sentence in never_true(query.query)):
+        _say(sentence)
+    return registered
 
 
 @contextmanager

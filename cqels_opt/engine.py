@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from cqels_opt.errors import CheckpointError, InputError, LimitError
+from cqels_opt.errors import CheckpointError, InputError
 from cqels_opt.lod.places import state_folder
 from cqels_opt.lod.update import UpdateReport, update
 from cqels_opt.lod.versions import store_of
@@ -21,7 +21,7 @@ from cqels_opt.operators.commit import Identity
 from cqels_opt.operators.driver import Driver, DriverOptions, Sink
 from cqels_opt.operators.explained import Format, explained
 from cqels_opt.operators.forms import answer_variables
-from cqels_opt.operators.limits import NO_LIMITS, LimitedSink, Limits
+from cqels_opt.operators.limits import NO_LIMITS, Limits
 from cqels_opt.operators.machine import Calibration, known
 from cqels_opt.operators.network import network
 from cqels_opt.operators.output import column_names
@@ -38,6 +38,7 @@ from cqels_opt.plans.physical import CHOSEN_FROM, By
 from cqels_opt.plans.placing import Placing
 from cqels_opt.query.algebra import Operator, Query
 from cqels_opt.query.printing import to_text
+from cqels_opt.rdf.payloads import Payload
 from cqels_opt.spark import prepare
 from cqels_opt.spark.drop_in import DropIn, check_classic
 from cqels_opt.spark.kafka import KafkaSink
@@ -45,8 +46,8 @@ from cqels_opt.spark.messages import Messages, message_stream, reading_of
 from cqels_opt.spark.mixed import MixedRunner, machine_of
 from cqels_opt.spark.runner import SparkRunner
 from cqels_opt.spark.sinks import BatchFunction, FunctionSink
-from cqels_opt.spark.sources import Source, of_messages
-from cqels_opt.spark.stream import DataFrame, SparkSession, StreamRun, as_rows, row_stream
+from cqels_opt.spark.sources import Incoming, Source, of_messages
+from cqels_opt.spark.stream import DataFrame, SparkSession, StreamRun, row_stream
 from cqels_opt.topics import KafkaTopic
 from cqels_opt.trace import display
 from cqels_opt.trace.writer import TraceFile
@@ -223,7 +224,8 @@ class Engine:
         reach; a second start over it continues. Options: ``plan`` (a mode, or ``fixed:`` and plans), ``filters`` (as ``--filters``),
         ``lateness`` (ms), ``order`` (a column that orders elements), ``eager``, ``idle_timeout`` (ms of wall clock after which a
         stream that brings nothing is let go), ``on_error`` ("fail" or "skip"), ``trigger`` ("10 seconds"), ``to_the_end``,
-        ``continue_changed`` (the queries may differ from those of the checkpoint: docs/checkpoints.md).
+        ``continue_changed`` (the queries may differ from those of the checkpoint: docs/checkpoints.md), ``limits`` (of each query: one that
+        takes more is over, see ``StreamRun.failures``, and the others go on; where it is the only one the run ends with LimitError).
         """
         if not self.queries:
             raise InputError("no query is registered")
@@ -248,6 +250,7 @@ class Engine:
         trigger: str | None = None,
         to_the_end: bool = False,
         continue_changed: bool = False,
+        limits: Limits = NO_LIMITS,
     ) -> StreamRun:
         given = {iri.strip("<>"): frame for iri, frame in streams.items()}
         folder = state_folder(checkpoint, "checkpoint").absolute()
@@ -267,6 +270,8 @@ class Engine:
                 plan=replace(plan_mode(plan, filters=filters), machine=machine_of(self.spark)),
                 idle_timeout=idle_timeout,
                 continue_changed=continue_changed,
+                limits=limits,
+                rejects=rejects_of(trace, folder),
             ),
             trace,
         )
@@ -276,7 +281,7 @@ class Engine:
         sources = {iri: given[iri.strip("<>")] for iri in driver.streams}
         if (messages := of_messages(self.spark, sources, driver.streams, order)) is not None:
             frame = message_stream(messages, driver.streams)
-            run.messages = reading_of(messages, driver.frontier, driver.streams)
+            run.messages = reading_of([messages[iri].payload for iri in driver.streams], driver.frontier)
         else:
             frames = {iri: source for iri, source in sources.items() if isinstance(source, DataFrame)}
             frame = row_stream(frames, driver.streams, order)
@@ -307,7 +312,8 @@ class Engine:
         sink: BatchFunction | PathLike | KafkaTopic,
         state: PathLike | None = None,
         *,
-        stream: str | None = None,
+        stream: str | Mapping[str, str] | None = None,
+        payload: str | Payload | Mapping[str, str | Payload] | None = None,
         order: str | None = None,
         plan: str = "adaptive",
         lateness: int = 0,
@@ -319,38 +325,48 @@ class Engine:
         limits: Limits = NO_LIMITS,
         **query: Any,
     ) -> Adaptive:
-        """A function for ``foreachBatch`` of a job that has a streaming DataFrame of triples already.
+        """A function for ``foreachBatch`` of a job that has a streaming DataFrame of triples, or of messages, already.
 
         ``state`` is the folder for slots and commit records; without it the state lives as long as this object, and a first batch id
         other than 0 is an error. ``stream`` names the stream where the query reads several. ``limits`` end the query and not the job.
+
+        With a ``payload`` the DataFrame has messages, as Spark's Kafka source has them, and their ``value`` is read as :class:`Messages`
+        reads it. Of several topics ``stream`` is the stream of each by its topic, and ``payload`` may be one of each by its stream. What
+        cannot be read is kept with its reason in ``Adaptive.rejects``.
+
         Further keywords are those of :meth:`register`.
         """
         registered = self.register(text, **query)
         kept = state_folder(state, "state").absolute() if state is not None else None
         folder = kept or self.folder / "adaptive" / registered.id
         population = population_of([registered], folder)
-        streams = registered.program.streams
-        if len(streams) > 1 and (stream is None or stream.strip("<>") not in [s.strip("<>") for s in streams]):
-            raise InputError(f"the query reads {', '.join(streams)}: say with stream= which of them this DataFrame is")
+        read = Incoming.of(registered.program.streams, stream, payload, order)
         runner = MixedRunner(self.spark)
-        to: Sink = LimitedSink(self._sink(sink, population.programs, with_query=False), limits)
+        to = self._sink(sink, population.programs, with_query=False)
         mode = replace(plan_mode(plan), machine=machine_of(self.spark))
         options = DriverOptions(
-            skip_bad=on_error == "skip", plan=mode, idle_timeout=idle_timeout, continue_changed=continue_changed
+            skip_bad=on_error == "skip",
+            plan=mode,
+            idle_timeout=idle_timeout,
+            continue_changed=continue_changed,
+            limits=replace(limits, seconds=None),  # the drop-in itself looks at the clock
+            rejects=rejects_of(trace, folder),
         )
-        driver = make_driver(population, folder, runner, to, Frontier(streams, lateness, eager), options, trace)
-        number = next((i for i, s in enumerate(driver.streams) if stream and s.strip("<>") == stream.strip("<>")), 0)
-        return Adaptive(registered, StreamRun(driver, runner), number, order, kept, limits)
+        frontier = Frontier(registered.program.streams, lateness, eager)
+        driver = make_driver(population, folder, runner, to, frontier, options, trace)
+        return Adaptive(registered, StreamRun(driver, runner), read, kept, limits)
 
 
 class Adaptive(DropIn):
     """What :meth:`Engine.adaptive` returns: call it with a micro-batch, ask it for plans, switches and statistics."""
 
     def __init__(
-        self, query: CompiledQuery, run: StreamRun, stream: int, order: str | None, kept: Path | None, limits: Limits = NO_LIMITS
+        self, query: CompiledQuery, run: StreamRun, incoming: Incoming, kept: Path | None, limits: Limits = NO_LIMITS
     ) -> None:
-        self.query, self.run, self._stream, self._order, self._kept = query, run, stream, order, kept is not None
-        run.ordered = order is not None
+        self.query, self.run, self._incoming, self._kept = query, run, incoming, kept is not None
+        run.ordered = incoming.order is not None
+        if incoming.payloads:
+            run.messages = reading_of(incoming.payloads, run.driver.frontier)
         super().__init__(query.id, kept, limits)
 
     def _batch(self, frame: DataFrame, batch_id: int) -> None:
@@ -358,15 +374,19 @@ class Adaptive(DropIn):
             raise CheckpointError(
                 f"the job continues at batch {batch_id}, but adaptive() has no state of the batches before: give it state=FOLDER"
             )
-        self.run.batch(as_rows(frame, self._stream, self._order), batch_id)
-        if self.limits.bytes is not None and (why := self.limits.broken(bytes=self.run.driver.bytes)):
-            raise LimitError(why)
+        self.run.batch(self._incoming.rows(frame), batch_id)
 
     def _cancel(self) -> None:
         self.run.runner.cancel()
 
     def _repr_html_(self) -> str:
         return self.run.live(self.query.id, self.failure)
+
+    @property
+    def rejects(self) -> Path | None:
+        """The file of what could not be read, a JSON object a line with its ``reason``; None while there is nothing."""
+        path = self.run.driver.options.rejects
+        return path if path is not None and path.exists() else None
 
     @property
     def switches(self) -> int:
@@ -439,6 +459,11 @@ def plan_mode(
         plan = "heuristic"
     how = PlanMode(plan, plans, cost_model, calibration=calibration, shuffled=shuffled, joins=by)
     return replace(how, placing=_PLACED[filters], graphs=filters != "H1")
+
+
+def rejects_of(trace: PathLike | None, folder: Path) -> Path:
+    """Where rejected elements and messages are kept with their reason: beside the trace, or with the state."""
+    return folder / "rejected.jsonl" if trace is None else Path(f"{trace}.rejected")
 
 
 def check_streams(needed: Sequence[str], given: Mapping[str, object]) -> None:

@@ -107,12 +107,21 @@ class RunOptions:
 
 @dataclass(frozen=True, slots=True)
 class ExplainOptions:
-    """`explain`: the form of its output, whether all retained alternatives are shown, or in which dialect the query itself."""
+    """`explain`: the form of its output, whether all retained alternatives are shown, or in which dialect the query itself.
+
+    ``void`` is a description of the static data, which may not be there yet.
+    """
 
     run: RunOptions
     format: Literal["text", "json", "dot"] = "text"
     all: bool = False
     to: str | None = None
+    void: Path | None = None
+
+    @property
+    def has_data(self) -> bool:
+        """Whether static data are given, whose counts are exact."""
+        return bool(self.run.static or self.run.graphs or self.run.store)
 
 
 @dataclass(frozen=True, slots=True)

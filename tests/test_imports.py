@@ -21,6 +21,7 @@ STOREYS: list[set[str]] = [
     {"spark"},
     {"engine", "adaptive_join"},
     {"asked", "updates"},
+    {"descriptions"},
     {"commands"},
     {"bench"},
     {"demo"},

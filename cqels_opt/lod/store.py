@@ -82,7 +82,12 @@ def graph_name(graph: int) -> str:
 
 
 class Store:
-    """An open store. :meth:`open` maps it; :meth:`match` answers triple patterns."""
+    """An open store. :meth:`open` maps it; :meth:`match` answers triple patterns.
+
+    ``counted``: it has the triples, and so their exact counts; else it is no more than a description (:mod:`cqels_opt.lod.described`).
+    """
+
+    counted = True
 
     def __init__(self, path: Path, header: Mapping[str, Any], source: remote.RemoteStore | None = None) -> None:
         self.path = path
@@ -127,8 +132,13 @@ class Store:
 
     @classmethod
     def _opened(cls, path: Path, header: Mapping[str, Any], source: remote.RemoteStore | None = None) -> Store:
+        kind = cls
+        if "described" in header:
+            from cqels_opt.lod.described import Described
+
+            kind = Described
         try:
-            store = cls(path, header, source)
+            store = kind(path, header, source)
         except (KeyError, TypeError) as error:
             raise StoreError(f"{path / HEADER} is damaged: {error!r}") from error
         if source is None:

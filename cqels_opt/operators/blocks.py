@@ -11,6 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
+from cqels_opt.errors import InputError
+from cqels_opt.lod import described
 from cqels_opt.lod.relation import Relation, restrict
 from cqels_opt.lod.store import StaticPattern, Store
 from cqels_opt.lod.subresult import RELATION, find_or_compute
@@ -205,8 +207,11 @@ class BlockBuilder:
         )
         dynamic = {v for pattern, _ in moving for v in pattern_variables(pattern, a.DefaultGraph())}
         needed = (outside | dynamic).union(*(f.variables for f in filters), *(unit.needs for unit in draft.units))
-        bases = numbered(self._parts(draft), needed)
-        parts = choose_parts(bases, needed, self.budget, self.upkeep)
+        if self.store.counted:
+            bases = numbered(self._parts(draft), needed)
+            parts = choose_parts(bases, needed, self.budget, self.upkeep)
+        else:  # which sub-results are worth it is known once the data are there
+            bases = parts = self._parts(draft)
         self._made_of[number] = bases, needed
         self._blocks.append(p.Block(name, (), (), (), ()))  # takes the number before names are given
         counts = Counter(windows_of(source) for _, source in moving)
@@ -233,7 +238,9 @@ class BlockBuilder:
 
     def _with_parts(self, block: p.Block, parts: list[Part], needed: set[str]) -> p.Block:
         """The block with what its other designs are made of; these are named last, so that the first design's names stay."""
-        if not any(set(x.relation.variables) & set(y.relation.variables) for x, y in combinations(parts, 2)):
+        if not self.store.counted or not any(
+            set(x.relation.variables) & set(y.relation.variables) for x, y in combinations(parts, 2)
+        ):
             return block
         there = {static.of: static for static in block.inner}
         several = {x.name for x, y in combinations(parts, 2) if x.name == y.name}
@@ -284,7 +291,7 @@ class BlockBuilder:
         at: StaticPattern | str
         if part.pattern is not None:
             at = part.pattern
-        elif self.shared is not None:
+        elif self.shared is not None and self.store.counted:
             at = self._of_all(part.relation, self.shared)
         else:
             at = str(self.folder / f"relation{self._made}")
@@ -311,21 +318,30 @@ class BlockBuilder:
         if len(parts) == 1 and not draft.filters:
             return parts[0]
         needed = outside | {v for condition in draft.filters for v in read_by(condition)}
+        patterns = sum(part.patterns for part in parts)
+        if not self.store.counted:
+            return Part("static", described.joined([part.relation for part in parts], outside), None, patterns)
         relation = join_all(choose_parts(parts, needed, upkeep=self.upkeep), needed)
         rows = as_rows(relation, relation.variables)
         for condition in draft.filters:
             rows = rows.take(truth(rows, condition, self.terms))
-        return Part("static", _relation(rows, outside), None, sum(part.patterns for part in parts))
+        return Part("static", _relation(rows, outside), None, patterns)
 
     def _unit_part(self, unit: Unit, needed: set[str]) -> Part:
         """The static side of a unit, with no more variables than are looked at."""
         looked_at = set(unit.on | (read_by(unit.condition) if unit.condition is not None else set()))
         wanted = (looked_at | (needed if unit.kind == "optional" else set())) & unit.right.variables
         names = [*(name_of(pattern.p) for pattern, _ in unit.right.patterns), *(part.name for part in unit.right.statics)]
-        return replace(restricted(self._materialised(unit.right, wanted), wanted), name="_".join(names))
+        part = self._materialised(unit.right, wanted)
+        return replace(restricted(part, wanted) if self.store.counted else part, name="_".join(names))
 
     def evaluated(self, normal: Normal, name: str, needed: set[str]) -> Normal:
         """What is static: evaluated now, for the variables that are ``needed``; a draft where it binds those on every row."""
+        if not self.store.counted:
+            raise InputError(
+                f"the query evaluates a {name} over static data beforehand, whose size no description tells: load the data, and explain it "
+                "over the store"
+            )
         tree = self.finished(normal, needed)
         instants = np.array([NOWHEN, 0], np.int64)
         rows = evaluate(tree, Scope({}, self.store_folder, self.terms, instants, 1, Schema({}), most=PAIRS))

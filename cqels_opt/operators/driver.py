@@ -21,9 +21,11 @@ from cqels_opt.operators.changed import counted_again, is_result, taken_over, un
 from cqels_opt.operators.clock import Clock
 from cqels_opt.operators.commit import ANONYMOUS, Commit, CommitLog, Identity
 from cqels_opt.operators.evaluate import EvaluateReport, EvaluateTask, FinishReport, Format
+from cqels_opt.operators.guard import Guard, Taken
 from cqels_opt.operators.idle import IdleStreams
 from cqels_opt.operators.ingest import COUNT_PARTS, IngestReport, IngestTask, Rejected
 from cqels_opt.operators.knowledge import read_knowledge, write_knowledge
+from cqels_opt.operators.limits import NO_LIMITS, Limits
 from cqels_opt.operators.merging import MERGED, MergeTask, Merging
 from cqels_opt.operators.network import network
 from cqels_opt.operators.planner import PlanMode, Planner
@@ -125,6 +127,7 @@ class DriverOptions:
     waiting: Callable[[int, Sequence[IngestReport]], tuple[int | None, int | None]] | None = None
     """Of a batch's number and what was ingested: the newest time of all input and how much of it waits (:class:`Lag`), if known."""
     idle_timeout: int | None = None  # milliseconds of wall clock after which a stream that brings nothing is let go; None: never
+    limits: Limits = NO_LIMITS  # of each query, see :mod:`cqels_opt.operators.guard`
     continue_changed: bool = False  # another query may go on from the checkpoint, where its windows are the same
 
 
@@ -170,7 +173,9 @@ class Driver:
         self.planners: dict[str, Planner] = {}
         self.times: dict[str, Timeline] = {}
         self.pending: dict[str, list[SlotCounts]] = {}
+        self.guard = Guard(options.limits, folder, population)
         self.restore(None)
+        self.guard.resume(self.state.batch)
         if self._changed and population is not None and population.changed:
             raise CheckpointError(
                 f"{folder}: queries came or went while the run went on: start it with those that it was first started with; "
@@ -293,6 +298,11 @@ class Driver:
         jobs = self.runner.jobs  # before the sink, whose own jobs are the user's
         clock.lap("execute")
         observed = self._observed(done)
+        if self.options.limits != NO_LIMITS:
+            replaced = {path for finished in done.finished.values() for report in finished for path in report.replaced}
+            kept = [f for f in (*files, *done.kept) if f.path not in replaced]
+            taken = Taken(done.shares, done.finished, kept, self.folder)
+            self.guard.within(number, self.programs, taken, self.sink.format, self.network.feeds)
         chunks = [(p, f) for p in self.programs for f in done.finished.get(p.id, []) if f.answers]
         lengths = self.sink.put(number, chunks, self.folder)
         lengths |= self._put_rejects(rejected)
@@ -371,11 +381,6 @@ class Driver:
         seconds = sum(planner.seconds for planner in self.planners.values())
         by_cost = self.options.plan.calibration.constants.shares(seconds, slots)
         return max(1, min(slots, -(-rows // self.options.large)), by_cost)
-
-    @property
-    def bytes(self) -> int:
-        """What the files of the state that count take on the disk."""
-        return sum((self.folder / file.path).stat().st_size for file in self.state.files)
 
     def _said(self, bad: Rejected) -> str:
         return f"{self.options.sources.get(bad.partition, bad.stream)}:{bad.line}: {bad.reason}"

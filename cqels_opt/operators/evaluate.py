@@ -9,8 +9,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
-from typing import Any, Literal
+from functools import cached_property, partial, wraps
+from time import perf_counter
+from typing import Any, Literal, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -99,6 +100,7 @@ class EvaluateReport:
     probed: int = 0  # rows that the operators put out
     worker: str = ""  # the executor's Python that did it
     calls: dict[Call, Account] = field(default_factory=dict)  # of extension functions
+    seconds: float = 0.0
 
 
 @dataclass(slots=True)
@@ -113,6 +115,24 @@ class FinishReport:
     fed: str = ""  # the file of the answers as elements
     read: int = 0  # rows of blocks that the operators above them were given
     calls: dict[Call, Account] = field(default_factory=dict)  # of extension functions
+    seconds: float = 0.0
+
+
+Reporting = TypeVar("Reporting", EvaluateReport, FinishReport)
+P = ParamSpec("P")
+
+
+def timed(work: Callable[P, Reporting]) -> Callable[P, Reporting]:
+    """Work whose report says how many seconds it took."""
+
+    @wraps(work)
+    def measured(*args: P.args, **keywords: P.kwargs) -> Reporting:
+        began = perf_counter()
+        report = work(*args, **keywords)
+        report.seconds = perf_counter() - began
+        return report
+
+    return measured
 
 
 def label(program: Program, block: str) -> str:
@@ -133,6 +153,7 @@ def ranked(program: Program) -> bool:
     return any(w.kind == "last" for w in program.windows)
 
 
+@timed
 def evaluate(task: EvaluateTask, name: str, part: int, parts: int, fresh: dict[str, Rows] | None) -> EvaluateReport:
     """One share of the deltas. With ``fresh`` the rows go there (one task does all), else to files for :func:`finish`."""
     program, step = task.program, task.step
@@ -181,6 +202,7 @@ def keep(task: EvaluateTask, name: str, block: str, rows: Rows, report: Evaluate
         report.kept += files.write(step, rows, f"result-{name}")
 
 
+@timed
 def finish(task: EvaluateTask, name: str, fresh: Mapping[str, Rows] | Sequence[SlotFile], part: int, parts: int) -> FinishReport:
     """The answers of the step at its instants, as far as they belong to this part."""
     if task.leaving:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal, TypeAlias
 
-from cqels_opt.operators import design_report, filter_report, maintained, row_by_row, shared_report
+from cqels_opt.operators import cache, design_report, filter_report, maintained, row_by_row, shared_report
 from cqels_opt.operators.planner import BlockPlanner, PlanMode, Planner
 from cqels_opt.operators.program import Program
 from cqels_opt.operators.splitting import SplitChoice
@@ -31,11 +31,13 @@ def explained_now(planners: Sequence[Planner], mode: PlanMode, format: Format, a
     if format == "dot":  # draws the chosen plans alone
         return "\n\n".join(explaining.dot(block.choices) for _, block in blocks)
     designs = [design_report.described(block, alternatives) for _, block in blocks]
+    store = cache.store(planners[0].program.store)
     deltas = [list(_deltas(block, alternatives)) for _, block in blocks]
     if format == "json":
         found: dict[str, Any] = {
             "query": planners[0].program.id,
             "constants": mode.calibration.as_json() if seconds else None,
+            "static": {"triples": store.triples, "counted": store.counted},
             "deltas": [delta for described in deltas for delta in described],
             "sub_results": [design for design in designs if design is not None],
         }
@@ -50,6 +52,11 @@ def explained_now(planners: Sequence[Planner], mode: PlanMode, format: Format, a
             found["row_by_row"] = slow
         return json.dumps(found, indent=2, ensure_ascii=False)
     parts = [mode.calibration.text()] if seconds else []
+    if not store.counted:
+        parts.append(
+            f"static data: {store.triples:,} triples, not loaded; rows and distinct values are what their VoID description says\n"
+            "  (a constant has its even share of them), and sub-results are chosen after the load"
+        )
     if share_text := shared_report.text([planner.program for planner in planners]):
         parts.append(share_text)
     said = ""

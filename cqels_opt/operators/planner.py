@@ -13,7 +13,6 @@ from cqels_opt.operators import cache
 from cqels_opt.operators.block import Observed
 from cqels_opt.operators.costs import MeasuredCosts
 from cqels_opt.operators.decision import Decision, Ran
-from cqels_opt.operators.designs import FILES
 from cqels_opt.operators.heuristics import ranks
 from cqels_opt.operators.machine import Calibration
 from cqels_opt.operators.program import Block, Occurrence, Program, Static
@@ -206,7 +205,7 @@ class BlockPlanner:
             self.review.taken(design)
 
     def consider(self) -> None:
-        """Weighs other designs, once the run has cost anything to speak of."""
+        """Weighs other designs, each time that batches have cost anything to speak of."""
         if (
             self.review is None
             or not self.statistics.epoch
@@ -214,8 +213,7 @@ class BlockPlanner:
         ):
             return
         cost = sum(decision.cost for decision in self.decisions.values())
-        if self.review.spent < FILES:
-            self.review.spent += cost
+        if not self.review.turn(cost):
             return
         for static in self.designs.statics.values():
             self.declare(static)
@@ -393,14 +391,14 @@ def _occurrence(o: Occurrence, elements: Mapping[str, Ints]) -> StatisticsOccurr
 
 
 def _static(s: Static, store: str) -> StaticRelation:
-    relation = cache.relation(store, s.at)
+    relation, counted = cache.relation(store, s.at), cache.store(store).counted
     variables = s.variables if s.kind == "inner" else s.on
     return StaticRelation(
         s.name,
         variables,
         relation.rows,
         {v: relation.distinct(v) for v in variables},
-        {v: rows_of_each(s.kind, relation.index((v,)).fanout) for v in variables},
+        {} if not counted else {v: rows_of_each(s.kind, relation.index((v,)).fanout) for v in variables},
     )
 
 
@@ -411,8 +409,13 @@ def _relation(s: Static) -> Relation:
 
 
 def _static_joins(statics: Sequence[Static], store: str) -> dict[tuple[str, str, str], float]:
-    """The rows that two static relations join to on each variable of both, or one with a unit: exact, and the same in every batch."""
-    found = {}
+    """The rows that two static relations join to on each variable of both, or one with a unit: exact, and the same in every batch.
+
+    Of data that are described and not there nobody has counted them.
+    """
+    found: dict[tuple[str, str, str], float] = {}
+    if len(statics) < 2 or not cache.store(store).counted:
+        return found
     for left, right in combinations(statics, 2):  # units come last
         if left.kind != "inner":
             break

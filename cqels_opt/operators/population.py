@@ -119,6 +119,10 @@ class Population:
         self._compiled.earlier = None  # what comes later was not there before
         return programs
 
+    def decided(self, batch: int) -> bool:
+        """Whether it is on disk what comes and goes with a batch."""
+        return self._path(batch).exists()
+
     def programs(self) -> list[Program]:
         """The programs of now."""
         return self._programs

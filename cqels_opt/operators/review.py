@@ -1,8 +1,9 @@
 """Other designs of a block are weighed while it runs, and one that has paid for itself is taken (CQELS report, §4.2).
 
-With every batch the best plans of a few neighbouring designs are priced from the statistics of that batch. What they would have saved
-adds up (``plans/designs.py``); when it exceeds what building takes, the missing sub-results are built beside the batches, and the next
-batch after they are there runs under the new design. Nothing here changes an answer.
+Each time that batches have cost as much as a few looks take, the best plans of neighbouring designs are priced from the statistics of that
+batch, which stands for those since the last look. What they would have saved adds up (``plans/designs.py``); when it exceeds what building
+takes, the missing sub-results are built beside the batches, and the next batch after they are there runs under the new design. Nothing
+here changes an answer.
 """
 
 from __future__ import annotations
@@ -25,7 +26,10 @@ from cqels_opt.plans.designs import Design, Ledger, design_of, neighbours, sugge
 from cqels_opt.plans.relation_set import RelationSet, size
 from cqels_opt.trace.records import SubResults
 
-PRICED = 4  # other designs that are priced with a batch, one of them for the first time; more take turns
+PRICED = 4  # other designs that are priced with a look, one of them for the first time; more take turns
+
+PACE = 0.1
+"""Estimated seconds of batches between two looks, each of which takes a few milliseconds: thinking about designs stays a small share."""
 
 
 class Catalogue:
@@ -122,7 +126,7 @@ class Review:
         self.constants = constants
         self.current = catalogue.default
         self.ledger = Ledger()
-        self.spent = 0.0  # estimated seconds of all batches
+        self.unseen = 0.0  # estimated seconds of the batches since the last look
         self.failed: set[RelationSet] = set()
         self.events: list[SubResults] = []
         self._target: Design | None = None
@@ -159,6 +163,16 @@ class Review:
         self.ledger.take(design)
         self._priced, self._optimizers, self._costs = {}, {}, {}
 
+    def turn(self, cost: float) -> bool:
+        """A batch has been planned at this cost; whether it is time for a look, :meth:`weigh`."""
+        self._batch += 1
+        self._cost = cost
+        self.unseen += cost
+        if self.unseen < PACE:
+            return False
+        self.unseen = 0.0
+        return True
+
     def weigh(
         self,
         views: Mapping[str, Statistics],
@@ -167,10 +181,7 @@ class Review:
         block: Block,
         plans: Iterable[Plan],
     ) -> None:
-        """A batch has been planned at this cost: what would neighbours cost, and does one of them pay?"""
-        self.spent += cost
-        self._batch += 1
-        self._cost = cost
+        """What would neighbours have cost in a batch that was planned at this cost, and does one of them pay?"""
         found = self._others(block, plans)
         self._optimizers = {design: optimizer for design, optimizer in self._optimizers.items() if design in found}
         fresh = False
@@ -252,7 +263,7 @@ class Review:
             "design": list(self.current),
             "saved": [[list(design), seconds] for design, seconds in self.ledger.saved.items()],
             "taken": [[list(design), times] for design, times in self.ledger.taken.items()],
-            "spent": self.spent,
+            "unseen": self.unseen,
             "target": self._target,
             "turn": [self._turn, self._batch, self._cost],
             "priced": [[list(design), batch, self._costs[design]] for design, batch in self._priced.items()],
@@ -261,9 +272,9 @@ class Review:
     def resume(self, state: Mapping[str, Any]) -> bool:
         """Goes on from :meth:`state`; False where a sub-result of its design is gone: then the compiled design runs."""
         design = design_of(state["design"])
-        if "spent" not in state:  # it was not reviewed
+        if "saved" not in state:  # it was not reviewed
             return design == self.current
-        self.spent = float(state["spent"])
+        self.unseen = float(state.get("unseen", 0.0))
         if not self.catalogue.find(design) or self.catalogue.bytes(design) > self.catalogue.block.budget:
             return False
         self.current = design

@@ -27,7 +27,7 @@ from cqels_opt.windows.intervals import BEFORE_TIME, FOREVER
 Sample: TypeAlias = "tuple[Rows, float]"
 """Rows, and how many rows of the whole each of them stands for."""
 
-SAMPLE = 4096
+SAMPLE = 1024
 """Rows that go on from an operator to the next."""
 
 FILTERED = 512

@@ -33,6 +33,8 @@ KIND_DECIMAL: Final = 5
 KIND_BOOLEAN: Final = 6
 KIND_QUOTED: Final = 7
 KIND_SHIFT: Final = 60
+INLINE: Final = (KIND_INTEGER, KIND_DECIMAL, KIND_BOOLEAN)
+"""The kinds of ids that hold their value; the others are hashes, spread evenly over their 60 bits."""
 
 _PAYLOAD: Final = (1 << 60) - 1
 _INTEGER_ZERO: Final = 1 << 59

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 from pyspark.sql import types as t
 
@@ -41,7 +41,19 @@ class Messages:
                 "its columns the record"
             )
 
-    def rows(self, number: int) -> DataFrame:
+    def of_topics(self, numbers: Mapping[str, int]) -> DataFrame:
+        """The messages of some topics in the form of ``MESSAGE_SCHEMA``, each as the stream of a number; others are passed by."""
+        if "topic" not in self.frame.columns:
+            raise InputError(
+                f"the column topic, which tells messages of {', '.join(numbers)} apart, is missing (found: {', '.join(self.frame.columns)})"
+            )
+        topic, (first, *others) = f.col("topic"), numbers
+        number = f.when(topic == first, numbers[first])
+        for name in others:
+            number = number.when(topic == name, numbers[name])
+        return Messages(self.frame.where(topic.isin(*numbers)), self.payload).rows(number)
+
+    def rows(self, number: int | Column) -> DataFrame:
         """The messages in the form of ``MESSAGE_SCHEMA``, as the stream of that number."""
         frame, columns = self.frame, self.frame.columns
         numbered = {"partition", "offset"} <= set(columns) and "value" in columns
@@ -51,11 +63,11 @@ class Messages:
             raise InputError(
                 f"the column timestamp is {frame.schema['timestamp'].dataType.simpleString()}: it must be a timestamp"
             )
+        stream = f.lit(number) if isinstance(number, int) else number
+        partition = f.shiftleft(stream, PARTITION_BITS)
         return frame.select(
-            f.lit(number).alias("stream"),
-            (f.lit(number << PARTITION_BITS) + f.col("partition") if numbered else f.lit(number << PARTITION_BITS))
-            .cast("int")
-            .alias("partition"),
+            stream.cast("int").alias("stream"),
+            (partition + f.col("partition") if numbered else partition).cast("int").alias("partition"),
             (f.col("offset") if numbered else f.lit(None)).cast("long").alias("offset"),
             (f.unix_millis("timestamp") if timed else f.lit(None)).cast("long").alias("t"),
             value.cast("binary").alias("value"),
@@ -82,9 +94,9 @@ class MessageReading:
     lateness: int
 
 
-def reading_of(given: Mapping[str, Messages], frontier: Frontier, streams: Sequence[str]) -> Callable[[int], MessageReading]:
-    """How the messages of a batch are read, by its number: the frontier has moved on since the last one."""
-    payloads = tuple(given[iri].payload for iri in streams)
+def reading_of(payloads: Sequence[Payload], frontier: Frontier) -> Callable[[int], MessageReading]:
+    """How the messages of a batch are read, by its number: the payload of each stream; the frontier has moved on since the last batch."""
+    payloads = tuple(payloads)
     return lambda batch: MessageReading(payloads, batch, frontier.greatest_times(), frontier.lateness)
 
 

@@ -1,12 +1,15 @@
 """``--joins partitioned``: each probe goes to the task that owns its part of the index (DESIGN §8).
 
 Before a probe the rows are shuffled by the join key, so that all rows of a key meet in one task, and of the memory-mapped index a task
-touches the pages of its keys alone: for an index that is too large for each executor to hold. The plan and the one job stay as they are.
+touches the pages of its keys alone: for an index that is too large for each executor to hold. Indexes are sorted by id, so what is hashed
+is not the id but its *granule*, the ids that share their upper bits: a task's keys lie side by side, on pages that no other task needs. The
+plan and the one job stay as they are.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -14,10 +17,25 @@ import pyarrow as pa
 from cqels_opt.operators.block import indexed_sides
 from cqels_opt.operators.rows import RANK, Rows
 from cqels_opt.plans import Plan, Probe
+from cqels_opt.rdf.ids import INLINE, KIND_SHIFT
 from cqels_opt.spark.fixed_order import FixedOrder
 from cqels_opt.spark.relations import Side
 from cqels_opt.spark.runner import Batches
 from cqels_opt.windows.intervals import BEFORE_TIME, FOREVER
+
+GRANULES: Final = 64
+"""Granules a task, at least, of the ids of each kind that are hashes: enough for tasks to be even, few enough to be many pages each."""
+
+
+def granule_bits(parts: int) -> int:
+    """How many bits of an id lie below its granule."""
+    return KIND_SHIFT - (GRANULES * parts - 1).bit_length()
+
+
+def granule(column: str, parts: int) -> str:
+    """The granule of the id in a column, in Spark's SQL; ids that hold a value themselves are not spread, so each is its own."""
+    inline = ", ".join(str(kind) for kind in INLINE)
+    return f"IF(shiftright({column}, {KIND_SHIFT}) IN ({inline}), {column}, shiftright({column}, {granule_bits(parts)}))"
 
 
 class PartitionedOrder(FixedOrder):
@@ -53,6 +71,10 @@ class PartitionedOrder(FixedOrder):
                         arrays = [*joined.values(names), joined.start, joined.end, joined.n]
                         yield pa.RecordBatch.from_arrays([pa.array(a, pa.int64()) for a in arrays], names=schema)
 
-        shuffled = left.frame.repartition(relations.parts, *(of[v] for v in on))
+        if len(on) == 1:
+            with_granule = left.frame.selectExpr("*", f"{granule(of[on[0]], relations.parts)} AS granule")
+            shuffled = with_granule.repartition(relations.parts, "granule")
+        else:  # an index on several variables may be sorted by any of them, or by a mix
+            shuffled = left.frame.repartition(relations.parts, *(of[v] for v in on))
         frame = shuffled.mapInArrow(run, ", ".join(f"{c} long" for c in schema))
         return Side(frame, left.variables | own, frozenset(ranks), timed=True, counted=True, rows=left.rows)

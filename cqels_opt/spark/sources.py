@@ -1,14 +1,16 @@
-"""What a user may give as a stream of a query: a DataFrame of triples, messages, or a topic of Kafka."""
+"""What a user may give as a stream of a query: a DataFrame of triples, messages, or a topic of Kafka; and what micro-batches hold."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from cqels_opt.rdf.payloads import Payload
+from cqels_opt.errors import InputError
+from cqels_opt.rdf.payloads import Payload, payload_of
 from cqels_opt.spark.kafka import topic_stream
 from cqels_opt.spark.messages import Messages
 from cqels_opt.spark.stream import as_rows
@@ -37,3 +39,64 @@ def _as_messages(spark: SparkSession, source: Source, order: str | None) -> Mess
     rows = as_rows(source, 0, order)
     value = f.to_json(f.struct("s", "p", "o", "g", "t")).alias("value")
     return Messages(rows.select("partition", "offset", value) if order else rows.select(value), Payload())
+
+
+@dataclass(frozen=True, slots=True)
+class Incoming:
+    """What the micro-batches of a ``foreachBatch`` hold: rows of triples of one stream, or messages of one (or of several topics).
+
+    ``payloads`` has one for each stream of the query; none: rows of triples. ``topics`` are numbers of streams.
+    """
+
+    stream: int = 0
+    order: str | None = None
+    payloads: tuple[Payload, ...] = ()
+    topics: Mapping[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls,
+        streams: Sequence[str],
+        stream: str | Mapping[str, str] | None,
+        payload: str | Payload | Mapping[str, str | Payload] | None,
+        order: str | None,
+    ) -> Incoming:
+        """From what a user says of them; InputError where that does not say it, or not of the streams that the query reads."""
+        numbers = {iri.strip("<>"): number for number, iri in enumerate(streams)}
+
+        def number_of(iri: str) -> int:
+            if iri.strip("<>") not in numbers:
+                raise InputError(f"the query does not read {iri}; it reads {', '.join(streams)}")
+            return numbers[iri.strip("<>")]
+
+        if payload is None:
+            if isinstance(stream, Mapping):
+                raise InputError("stream= names topics, which are of messages: say with payload= how these are read")
+            if len(streams) > 1 and (stream is None or stream.strip("<>") not in numbers):
+                raise InputError(f"the query reads {', '.join(streams)}: say with stream= which of them this DataFrame is")
+            return cls(numbers.get((stream or "").strip("<>"), 0), order)
+        if order is not None:
+            raise InputError("messages come in the order of their partition and offset: leave order= out")
+        given = (
+            {iri.strip("<>"): p for iri, p in payload.items()}
+            if isinstance(payload, Mapping)
+            else dict.fromkeys(numbers, payload)
+        )
+        read = {number_of(iri): p if isinstance(p, Payload) else payload_of(p) for iri, p in given.items()}
+        payloads = tuple(read.get(number, Payload()) for number in numbers.values())
+        if not isinstance(stream, Mapping):
+            if len(streams) > 1 and stream is None:
+                topics = "{" + ", ".join(f"TOPIC: {iri!r}" for iri in numbers) + "}"
+                raise InputError(f"the query reads {', '.join(streams)}: say with stream={topics} which topic is which")
+            return cls(0 if stream is None else number_of(stream), None, payloads)
+        topics_of = {topic: number_of(iri) for topic, iri in stream.items()}
+        if not topics_of or len(set(topics_of.values())) < len(topics_of):
+            raise InputError("stream=: name a topic for each stream; two topics are in no common order, and cannot be one stream")
+        return cls(0, None, payloads, topics_of)
+
+    def rows(self, frame: DataFrame) -> DataFrame:
+        """A micro-batch in the form that the first stage reads."""
+        if not self.payloads:
+            return as_rows(frame, self.stream, self.order)
+        messages = Messages(frame, self.payloads[self.stream])
+        return messages.of_topics(self.topics) if self.topics else messages.rows(self.stream)

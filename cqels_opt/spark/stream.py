@@ -19,6 +19,7 @@ from cqels_opt.operators.driver import Driver
 from cqels_opt.operators.explained import Format, explained_now
 from cqels_opt.operators.population import Population
 from cqels_opt.operators.sharing import Member
+from cqels_opt.spark.drop_in import at_most
 from cqels_opt.spark.files import FileBatch, OrderedBatch, Reading
 from cqels_opt.spark.messages import MessageBatch, MessageReading
 from cqels_opt.spark.runner import SparkRunner
@@ -153,7 +154,7 @@ class StreamRun:
         with self._lock:
             try:
                 self.runner.spark = frame.sparkSession
-                with settings(frame.sparkSession, IN_A_BATCH):
+                with settings(frame.sparkSession, IN_A_BATCH), at_most(self._most(), self.runner.cancel):
                     records = self.driver.batch(number, partial(self._rows, frame, number))
                 self.last = records
             except BaseException as failure:
@@ -161,6 +162,11 @@ class StreamRun:
                 raise
         if self._on_batch:
             self._on_batch(records)
+
+    def _most(self) -> float | None:
+        """Seconds that a batch may take where each of its queries is within its limits."""
+        seconds, population = self.driver.options.limits.seconds, self.driver.population
+        return None if seconds is None else seconds * (len(population.names()) if population is not None else 1)
 
     def _rows(self, frame: DataFrame, number: int) -> DataFrame | Path | FileBatch | OrderedBatch | MessageBatch:
         """A batch as the runner takes it."""
@@ -174,13 +180,13 @@ class StreamRun:
             return OrderedBatch(frame.coalesce(1), self.driver.frontier.greatest_times(), self.driver.frontier.lateness)
         return frame if "offset" in frame.columns else numbered(frame, number)
 
-    def await_termination(self, timeout: int | None = None) -> bool:
+    def await_termination(self, timeout: float | None = None) -> bool:
         """Waits until the run has ended (True) or ``timeout`` seconds have passed. Its failure is raised here, in our own words."""
         if self._done:
             return True
         assert self._query is not None
         try:
-            ended = self._query.awaitTermination(timeout) if timeout is not None else self._query.awaitTermination()
+            ended = self._query.awaitTermination(timeout)  # type: ignore[arg-type]  # which takes fractions of a second
             if ended is None or ended:
                 self.driver.merging.wait(MERGES)
             return True if ended is None else bool(ended)
@@ -253,6 +259,11 @@ class StreamRun:
         return self.driver.population, self._coming
 
     @property
+    def failures(self) -> dict[str, str]:
+        """Queries that took more than the limits allow, and why: they are over, and the others go on."""
+        return {name: why for name, (_, why) in self.driver.guard.failures.items()}
+
+    @property
     def switches(self) -> int:
         """How often a delta source has changed its plan."""
         return self.driver.state.totals.get("switches", 0)
@@ -283,6 +294,13 @@ class StreamRun:
         with self._lock:
             last = next((record for record in self.last if record.query == query), None)
             return display.live(query, last, self.switches, self.driver.state.totals, failure, self.explain(query, "json"))
+
+    def watch(self, every: float = 1.0) -> None:
+        """In a notebook, shows where the run stands, anew every so many seconds, until it ends or the cell is interrupted.
+
+        An interrupted cell leaves the run as it is. A failure of the run is raised, after what it came to is shown.
+        """
+        display.watch(self, every)
 
     def _repr_html_(self) -> str:
         return "".join(self.live(query) for query in self.driver.planners)

@@ -138,6 +138,9 @@ def query_json(history: QueryHistory, charts: Charts, merged: int = 1) -> dict[s
         "lag": history.lag,
         "fallbacks": list(history.fallbacks),
         "sub_results": list(history.sub_results),
+        "versions": [
+            {"record": v.record, "batch": v.batch, "time": v.time, "was": v.was, "now": v.now} for v in history.versions
+        ],
         "calls": [called.to_json() for called in history.calls],
         "points": charts.points.to_json(merged),
         "batch": drawn(charts.batch),

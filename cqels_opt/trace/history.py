@@ -102,6 +102,20 @@ class SlowBatch:
 
 
 @dataclass(frozen=True, slots=True)
+class NewVersion:
+    """A batch that was the first with another version of the static store: ``record`` is its place among the query's records."""
+
+    record: int
+    batch: int
+    time: int | None
+    was: int
+    now: int
+
+    def __str__(self) -> str:
+        return f"batch {self.batch}, {clock(self.time)}: version {self.now} in the place of version {self.was}"
+
+
+@dataclass(frozen=True, slots=True)
 class QueryHistory:
     """Everything that the views show of one query. ``instances`` queries share its plans."""
 
@@ -123,7 +137,7 @@ class QueryHistory:
     fallbacks: tuple[str, ...]
     sub_results: tuple[str, ...] = ()
     lag: str = ""
-    versions: tuple[str, ...] = ()
+    versions: tuple[NewVersion, ...] = ()
     calls: tuple[Called, ...] = ()
 
     @property
@@ -234,7 +248,7 @@ class _Query:
         self._slowest: list[tuple[float, int, SlowBatch]] = []
         self._fallbacks: dict[str, None] = {}
         self._sub_results = deque[str](maxlen=newest)
-        self._versions = deque[str](maxlen=newest)
+        self._versions = deque[NewVersion](maxlen=newest)
         self._calls: dict[str, Called] = {}
         self._lag: dict[str, _Lag] = {"time": _Lag(), "waiting": _Lag()}
 
@@ -262,7 +276,7 @@ class _Query:
         self._sub_results.extend(_sub_results(record, change) for change in record.sub_results)
         if record.static is not None:
             now, was = record.static
-            self._versions.append(f"batch {record.batch}, {clock(_time(record))}: version {now} in the place of version {was}")
+            self._versions.append(NewVersion(index, record.batch, _time(record), was, now))
         for called in record.calls:
             before = self._calls.get(called.call)
             self._calls[called.call] = before + called if before else called

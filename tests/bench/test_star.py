@@ -7,6 +7,7 @@ from collections import Counter
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from cqels_opt.bench import star
 from cqels_opt.bench.local import load
@@ -48,3 +49,12 @@ def test_all_contenders_answer_the_same(tmp_path: Path) -> None:
     assert found["answers"] == sum(
         int(sure[4 * second : 4 * second + 40].sum()) for second in (0, 1)
     )  # whose windows have closed
+
+
+@pytest.mark.needs_shared_data
+def test_the_ehealth_query_raises_the_alert_of_its_story(tmp_path: Path) -> None:
+    """Her heart is fast and her breath slow all along; her partner has left after forty seconds."""
+    over = {row["form"]: row for row in star.ehealth(tmp_path, minutes=1, checked=6)}
+    assert set(over) == {"rdf-star", "reification"}
+    for row in over.values():
+        assert (row["instants"], row["checked"], row["alerts"], row["checked alerts"]) == (6, 6, 1, 1)

@@ -54,6 +54,20 @@ def q2(written: Callable[[list[TraceRecord]], str]) -> str:
     return written(list(read_trace(FIXTURE)))
 
 
+def test_versions_of_the_static_data_are_drawn(browser: Browser, written: Callable[[list[TraceRecord]], str]) -> None:
+    """A mark where a version began, below the bands, and a row of the table; a trace without any has neither."""
+    records = flapping(10)
+    with opened(browser, written(records)) as page:
+        assert page.locator(".versions").count() == 0 and "Static data" not in page.locator("main").inner_text()
+    records[5] = replace(records[5], static=(4, 2))
+    with opened(browser, written(records)) as page:
+        mark = page.locator(".versions .mark")
+        assert mark.inner_text() == "◆" and mark.get_attribute("style") == "left: 50%;"
+        assert "batch 5, " in (mark.get_attribute("title") or "")
+        rows = page.get_by_role("region", name="versions of the static data").locator("tbody tr").all_inner_texts()
+        assert [row.split("\t")[0] + row.split("\t", 2)[2] for row in rows] == ["54\t2"]
+
+
 def test_everything_is_drawn(browser: Browser, q2: str) -> None:
     with opened(browser, q2) as page:
         assert page.title() == "q2.jsonl"

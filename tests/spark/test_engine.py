@@ -14,7 +14,7 @@ import pyarrow.parquet as pa_parquet
 import pytest
 
 import cqels_opt as cq
-from cqels_opt.errors import CheckpointError, DataError, InputError
+from cqels_opt.errors import CheckpointError, DataError, InputError, LimitError
 from cqels_opt.query.parser import parse
 from cqels_opt.trace.records import read_trace
 from cqels_opt.verify import Answers, Element, Inputs, Options, evaluate
@@ -199,6 +199,22 @@ def test_several_queries_in_one_job(spark: SparkSession, engine: cq.Engine, file
     records = list(read_trace(tmp_path / "t.jsonl"))
     assert [(r.batch, r.query) for r in records] == [(b, q) for b in range(3) for q in ("met", "crowds")]
     assert all(r.jobs <= 3 for r in records)
+
+
+def test_limits_of_a_run(spark: SparkSession, engine: cq.Engine, files: Files, tmp_path: Path) -> None:
+    """A query that takes too much goes and the other has its answers; where it is the only one, the run ends and the session does not."""
+    put(tmp_path / "in", parts())
+    met, crowds = engine.register(MET, id="met"), engine.register(CROWDS, id="crowds")
+    streams, limits = {STREAM: reading(spark, tmp_path / "in")}, cq.Limits(rows=60, seconds=600)
+    alone = met.start(streams, Collected(), tmp_path / "alone", to_the_end=True, limits=limits)
+    with pytest.raises(LimitError, match="rows of answers in a micro-batch, more than the limit of 60"):
+        alone.await_termination()
+    sink = Collected()
+    run = engine.start(streams, sink, tmp_path / "both", to_the_end=True, limits=limits)
+    run.await_termination()
+    assert set(run.failures) == {"met"} and run.queries == ("crowds",)
+    assert sink.answers(crowds.columns, "crowds") == expected(CROWDS, files)
+    assert {batch for batch, rows in sink.batches.items() if any(row["query"] == "met" for row in rows)} == {0}
 
 
 def test_names_that_clash(spark: SparkSession, engine: cq.Engine, tmp_path: Path) -> None:

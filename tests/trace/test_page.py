@@ -67,6 +67,17 @@ def test_the_data_are_in_the_page() -> None:
     assert data_of(trace_page(records, "q2.jsonl")) == picture.to_json("q2.jsonl")
 
 
+def test_versions_of_the_static_data_are_in_the_page() -> None:
+    """Where they began, so that they can be drawn beside the plans."""
+    records = flapping(6)
+    records[2], records[4] = replace(records[2], static=(5, 3)), replace(records[4], static=(6, 5))
+    (query,) = data_of(trace_page(records, "t"))["queries"]
+    assert query["versions"] == [
+        {"record": 2, "batch": 2, "time": 2, "was": 3, "now": 5},
+        {"record": 4, "batch": 4, "time": 4, "was": 5, "now": 6},
+    ]
+
+
 def test_an_empty_trace_has_a_page() -> None:
     assert data_of(trace_page([], "none"))["queries"] == []
 

@@ -123,6 +123,22 @@ function placeOf(query, record) {
   return `${batchOf(query, record)} · ${timeOfDay(times[point])}`;
 }
 
+/** One line on a batch that was the first with another version of the static data. */
+function versionLine(one) {
+  return `batch ${one.batch}, ${clock(one.time)}: version ${one.now} of the static data in the place of version ${one.was}`;
+}
+
+/** The batches from which on the static data were others, as marks; those that would overlap are one mark. */
+function drawVersions(query, view, pixels) {
+  const marks = clusters(query.versions, view, pixels).map(({ at, switches }) => {
+    const made = element("span", { class: "mark", title: switches.map(versionLine).join("\n") }, "◆");
+    made.style.left = `${at}%`;
+    return made;
+  });
+  return element("div", { class: "versions" }, element("h3", {}, "static data ", element("span", { class: "dim" }, plural(query.versions.length, "new version"))),
+    element("div", { class: "marks", role: "img", "aria-label": query.versions.slice(0, 12).map(versionLine).join("; ") }, marks));
+}
+
 /** All bands of a query, so many pixels wide; `choose` is called with the switch that was clicked. */
 function drawBands(host, query, view, pixels, picked, choose) {
   host.replaceChildren(
@@ -131,6 +147,7 @@ function drawBands(host, query, view, pixels, picked, choose) {
       element("div", { class: "band", role: "img", "aria-label": `plans of ${source.source} over time: ${bandInWords(query, source)}` },
         element("div", { class: "reigns" }, drawReigns(source, view, pixels))),
       source.switches.length ? drawMarks(query, source, view, pixels, picked, choose) : null)),
+    ...(query.versions.length ? [drawVersions(query, view, pixels)] : []),
     drawAxis(query, view, pixels),
   );
 }

@@ -13,7 +13,7 @@ function lay() {
     number("from", "records from"), number("to", "to"), element("button", {}, "look"),
     element("button", { type: "button", id: "all", onclick: () => look(0, page.query.batches) }, "all"));
   main.replaceChildren(parts.head, element("h2", {}, "Plans over time"),
-    element("p", { class: "dim" }, "Each band is a delta source, coloured by the plan that ruled. ▽ is a switch: rest or tab on it for the reason, press it for the plans as trees. Drag over a chart to look closer."),
+    element("p", { class: "dim" }, "Each band is a delta source, coloured by the plan that ruled. ▽ is a switch: rest or tab on it for the reason, press it for the plans as trees. ◆ is a batch that was the first with another version of the static data. Drag over a chart to look closer."),
     range, parts.bands, parts.panel, parts.switches, element("h2", {}, "What the plans cost"), parts.costs, parts.plans,
     element("h2", {}, "Batches"), parts.time, element("h2", {}, "Estimated and observed rows"), parts.rows, parts.tables,
     element("div", { id: "tip", role: "tooltip", hidden: true }));
@@ -29,7 +29,7 @@ function drawAll() {
   parts.head.replaceChildren(tiles(query), ...notes(query).filter(Boolean));
   drawSwitches();
   parts.plans.replaceChildren(...query.sources.flatMap((source) => [element("h3", {}, `Plans of ${source.source}`), ...planTable(source).filter(Boolean)]));
-  parts.tables.replaceChildren(...estimateTable(query), ...slowTable(query), ...subResults(query), ...callTable(query));
+  parts.tables.replaceChildren(...estimateTable(query), ...slowTable(query), ...versionTable(query), ...subResults(query), ...callTable(query));
   drawTime();
   drawCharts();
   if (focused) document.querySelector(`[data-key="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });

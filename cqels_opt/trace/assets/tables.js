@@ -88,6 +88,13 @@ function subResults(query) {
   return [element("h2", {}, "Sub-results"), element("ul", {}, query.sub_results.slice(-AT_ONCE).map((line) => element("li", {}, line)))];
 }
 
+function versionTable(query) {
+  if (!query.versions.length) return [];
+  const rows = query.versions.slice(-AT_ONCE).map((one) => [WHOLE.format(one.batch), clock(one.time), WHOLE.format(one.now), WHOLE.format(one.was)]);
+  return [element("h2", {}, "Static data"),
+    table([["first batch", "n"], ["stream time", "t"], ["version", "n"], ["in the place of", "n"]], rows, "versions of the static data")];
+}
+
 /** What became of calls of extension functions; of distinct arguments only those that no cache had were computed. */
 function callTable(query) {
   if (!query.calls.length) return [];

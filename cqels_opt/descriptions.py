@@ -1,0 +1,46 @@
+"""What the commands do with VoID descriptions of static data. Plans over a description need neither Java nor Spark, nor the data."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from rich.console import Console
+
+from cqels_opt.asked import asked_for, meant
+from cqels_opt.engine import plan_mode
+from cqels_opt.lod.described import describe, disagreement, in_store
+from cqels_opt.lod.store import Store
+from cqels_opt.operators.explained import explained
+from cqels_opt.operators.population import Population
+from cqels_opt.operators.registration import Programs, member_of, record_of
+from cqels_opt.options import ExplainOptions
+from cqels_opt.rdf.void import Description, read_description
+
+
+def explain(options: ExplainOptions) -> str:
+    """The plans of queries over data that only their description is there of, with estimates after it."""
+    assert options.void is not None
+    said, run = read_description(options.void), options.run
+    if warning := said.warning(str(options.void)):
+        _say(warning)
+    mode = plan_mode(run.plan, run.fixed, run.cost_model, run.constants, run.joins, run.filters)
+    with tempfile.TemporaryDirectory(prefix="cqels-opt-") as scratch:
+        folder = Path(scratch)
+        programs = Programs(describe(folder / "described", said), folder / "queries")
+        queries = [meant(query, run) | {"text": query.text} for query in asked_for(run)]
+        members = [member_of(record_of(**{**q, "id": q["id"] or f"q{number}"})) for number, q in enumerate(queries, 1)]
+        found = Population(members, folder / "state", programs).programs()
+        return explained(found, mode, options.format, 1000 if options.all else 3)
+
+
+def told(place: Path | str, said: Description | None = None, where: str | None = None) -> None:
+    """Warns, once, of a description that says otherwise than a store has it: by default of the one that stands in its data."""
+    store = Store.open(place)
+    said = in_store(store) if said is None else said
+    if warning := disagreement(store, said, where or "the static data describe themselves"):
+        _say(warning)
+
+
+def _say(message: str) -> None:
+    Console(stderr=True, soft_wrap=True, highlight=False, markup=False).print(f"warning: {message}")

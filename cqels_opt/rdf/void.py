@@ -1,0 +1,250 @@
+"""VoID: what does a description say of the sizes of a dataset? (W3C Interest Group Note "Describing Linked Datasets with the VoID
+Vocabulary", 2011, §4.)
+
+Of a ``void:Dataset`` these are read: ``void:triples``, ``void:distinctSubjects``, ``void:distinctObjects``, ``void:propertyPartition``
+with ``void:property``, and ``void:classPartition`` with ``void:class`` and ``void:entities``. A dataset that describes no partitions of its
+own is the sum of its ``void:subset``. Named graphs are described as in SPARQL 1.1 Service Description: ``sd:namedGraph`` with ``sd:name``
+and ``sd:graph``, beside ``sd:defaultGraph``. Several datasets in one file add up.
+
+A count that cannot be one is left out and named in :attr:`Description.faults`. Nothing here is ever needed for an answer.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import reduce
+from operator import add
+from pathlib import Path
+from typing import Final
+
+import pyoxigraph as ox
+
+from cqels_opt.errors import DataError
+from cqels_opt.rdf.static import Failures, StaticSource, read_all
+from cqels_opt.rdf.terms import RDF_TYPE
+
+VOID: Final = "http://rdfs.org/ns/void#"
+SD: Final = "http://www.w3.org/ns/sparql-service-description#"
+
+_COUNT = re.compile(r'"\+?(\d{1,18})"(?:\^\^<[^>]*>)?')
+_TYPE: Final = f"<{RDF_TYPE}>"
+
+
+def _void(name: str) -> str:
+    return f"<{VOID}{name}>"
+
+
+def _sd(name: str) -> str:
+    return f"<{SD}{name}>"
+
+
+TRIPLES, SUBJECTS, OBJECTS = _void("triples"), _void("distinctSubjects"), _void("distinctObjects")
+PROPERTY_PARTITION, PROPERTY, CLASS_PARTITION = _void("propertyPartition"), _void("property"), _void("classPartition")
+CLASS, ENTITIES, SUBSET, DATASET = _void("class"), _void("entities"), _void("subset"), _void("Dataset")
+DEFAULT_GRAPH, NAMED_GRAPH, NAME, GRAPH = _sd("defaultGraph"), _sd("namedGraph"), _sd("name"), _sd("graph")
+
+#: The predicates of a description: data that have none of them describe nothing.
+PREDICATES: Final = (
+    *(TRIPLES, SUBJECTS, OBJECTS, PROPERTY_PARTITION, PROPERTY, CLASS_PARTITION, CLASS, ENTITIES, SUBSET),
+    *(DEFAULT_GRAPH, NAMED_GRAPH, NAME, GRAPH),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """Triples, and how many different subjects and objects they have; None: not said."""
+
+    triples: int | None = None
+    subjects: int | None = None
+    objects: int | None = None
+
+    def __add__(self, other: Counts) -> Counts:
+        """Of both together, where nothing is in both."""
+        return Counts(*(_sum(a, b) for a, b in zip(self, other)))
+
+    def __iter__(self) -> Iterator[int | None]:
+        return iter((self.triples, self.subjects, self.objects))
+
+
+@dataclass(frozen=True, slots=True)
+class GraphCounts:
+    """A graph: all of it, its ``properties``, and the entities of its ``classes``, by the canonical text of their IRIs."""
+
+    whole: Counts = Counts()
+    properties: Mapping[str, Counts] = field(default_factory=dict)
+    classes: Mapping[str, int] = field(default_factory=dict)
+
+    def __add__(self, other: GraphCounts) -> GraphCounts:
+        """Of both together, where nothing is in both."""
+        properties, classes = dict(self.properties), dict(self.classes)
+        for name, counts in other.properties.items():
+            properties[name] = properties[name] + counts if name in properties else counts
+        for name, entities in other.classes.items():
+            classes[name] = classes.get(name, 0) + entities
+        return GraphCounts(self.whole + other.whole, properties, classes)
+
+    def __bool__(self) -> bool:
+        return bool(self.properties or self.classes or self.whole.triples is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """What a VoID description says of the default graph and of named graphs. ``faults`` say what in it was no use."""
+
+    default: GraphCounts = field(default_factory=GraphCounts)
+    named: Mapping[str, GraphCounts] = field(default_factory=dict)
+    faults: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.default) or any(self.named.values())
+
+    def warning(self, where: str) -> str | None:
+        """All faults in one sentence."""
+        if not self.faults:
+            return None
+        more = f" (and {len(self.faults) - 1} more)" if len(self.faults) > 1 else ""
+        return f"{where}: {self.faults[0]}{more}: left out of the VoID description"
+
+
+def read_description(path: Path) -> Description:
+    """The description in a file of RDF; DataError where it cannot be read, or says nothing of sizes."""
+    found = described(t for quads in read_all([StaticSource(path)], Failures(skip=False)) for t in zip(quads.s, quads.p, quads.o))
+    if not found:
+        because = f": {found.faults[0]}" if found.faults else ""
+        raise DataError(
+            f"{path}: no VoID description in it (a void:Dataset with void:triples or void:propertyPartition){because}"
+        )
+    return found
+
+
+def described(triples: Iterable[tuple[str, str, str]]) -> Description:
+    """The description that triples of canonical terms hold; an empty one where there is none."""
+    return _Reader(triples).description()
+
+
+class _Reader:
+    def __init__(self, triples: Iterable[tuple[str, str, str]]) -> None:
+        self.values: dict[str, dict[str, list[str]]] = {}
+        for s, p, o in triples:
+            if p in _READ:
+                self.values.setdefault(s, {}).setdefault(p, []).append(o)
+        self.faults: list[str] = []
+
+    def description(self) -> Description:
+        inside = {o for of in self.values.values() for p in _INSIDE for o in of.get(p, ())}
+        default: list[GraphCounts] = []
+        named: dict[str, list[GraphCounts]] = {}
+        for node in sorted(set(self.values) - inside):
+            default += [self._graph(part) for part in self._all(node, DEFAULT_GRAPH) or [node]]
+            for entry in self._all(node, NAMED_GRAPH):
+                for name in self._all(entry, NAME):
+                    named.setdefault(name, []).extend(self._graph(graph) for graph in self._all(entry, GRAPH))
+        return Description(_total(default), {name: _total(graphs) for name, graphs in named.items()}, tuple(self.faults))
+
+    def _all(self, node: str, predicate: str) -> list[str]:
+        return sorted(self.values.get(node, {}).get(predicate, ()))
+
+    def _graph(self, node: str, within: frozenset[str] = frozenset()) -> GraphCounts:
+        """A dataset; one that is a part of itself ends there."""
+        properties: dict[str, Counts] = {}
+        for part in self._all(node, PROPERTY_PARTITION):
+            for name in self._all(part, PROPERTY):
+                counts = self._counts(part, f"of property {name}")
+                properties[name] = properties[name] + counts if name in properties else counts
+        classes: dict[str, int] = {}
+        for part in self._all(node, CLASS_PARTITION):
+            for name in self._all(part, CLASS):
+                if (entities := self._count(part, ENTITIES, f"of class {name}")) is not None:
+                    classes[name] = classes.get(name, 0) + entities
+        whole = self._counts(node, f"of {node}")
+        subsets = [] if properties else [part for part in self._all(node, SUBSET) if part not in within | {node}]
+        below = _total([self._graph(part, within | {node}) for part in subsets])
+        return GraphCounts(
+            whole if whole.triples is not None else below.whole, properties or below.properties, classes or below.classes
+        )
+
+    def _counts(self, node: str, what: str) -> Counts:
+        triples = self._count(node, TRIPLES, what)
+        ends = [self._count(node, of, what, triples) for of in (SUBJECTS, OBJECTS)]
+        return Counts(triples, *ends)
+
+    def _count(self, node: str, predicate: str, what: str, most: int | None = None) -> int | None:
+        values = self._all(node, predicate)
+        name = f"void:{predicate[len(VOID) + 1 : -1]}"
+        if len(values) > 1:
+            self.faults.append(f"{name} {what} is said {len(values)} times: {', '.join(values[:3])}")
+            return None
+        for text in values:
+            found = _COUNT.fullmatch(text)
+            if found is None:
+                self.faults.append(f"{name} {what} is {text}, which is no count")
+                return None
+            if most is not None and int(found[1]) > most:
+                self.faults.append(f"{name} {what} is {int(found[1])}, of {most} triples")
+                return None
+            return int(found[1])
+        return None
+
+
+_INSIDE = (PROPERTY_PARTITION, CLASS_PARTITION, SUBSET, DEFAULT_GRAPH, NAMED_GRAPH, GRAPH)
+_READ = frozenset(PREDICATES)
+
+
+def _total(graphs: Iterable[GraphCounts]) -> GraphCounts:
+    """Those that say anything, together."""
+    saying = [graph for graph in graphs if graph]
+    return reduce(add, saying) if saying else GraphCounts()
+
+
+def _sum(one: int | None, other: int | None) -> int | None:
+    return None if one is None or other is None else one + other
+
+
+# ------------------------------------------------------------------ writing
+def turtle(description: Description) -> str:
+    """A description in Turtle, which :func:`read_description` reads back. Partitions come the largest first."""
+    triples = list(_dataset(description))
+    text = ox.serialize(triples, format=ox.RdfFormat.TURTLE, prefixes={"void": VOID, "sd": SD})
+    assert text is not None  # no file was given to write to
+    return text.decode()
+
+
+def _dataset(description: Description) -> Iterator[ox.Triple]:
+    root = ox.BlankNode("dataset")
+    yield _triple(root, _TYPE, DATASET)
+    yield _triple(root, _TYPE, _sd("Dataset"))
+    if description.named:
+        default = ox.BlankNode("default")
+        yield _triple(root, DEFAULT_GRAPH, default)
+        yield from _described_graph(default, description.default)
+    else:
+        yield from _described_graph(root, description.default)
+    for number, (name, counts) in enumerate(sorted(description.named.items())):
+        entry, graph = ox.BlankNode(f"named{number}"), ox.BlankNode(f"graph{number}")
+        yield from (_triple(root, NAMED_GRAPH, entry), _triple(entry, NAME, name), _triple(entry, GRAPH, graph))
+        yield from _described_graph(graph, counts)
+
+
+def _described_graph(node: ox.BlankNode, graph: GraphCounts) -> Iterator[ox.Triple]:
+    yield from _counted(node, graph.whole)
+    largest = sorted(graph.properties.items(), key=lambda item: (-(item[1].triples or 0), item[0]))
+    for number, (name, counts) in enumerate(largest):
+        part = ox.BlankNode(f"{node.value}p{number}")
+        yield from (_triple(node, PROPERTY_PARTITION, part), _triple(part, PROPERTY, name))
+        yield from _counted(part, counts)
+    for number, (name, entities) in enumerate(sorted(graph.classes.items(), key=lambda item: (-item[1], item[0]))):
+        part = ox.BlankNode(f"{node.value}c{number}")
+        yield from (_triple(node, CLASS_PARTITION, part), _triple(part, CLASS, name), _triple(part, ENTITIES, entities))
+
+
+def _counted(node: ox.BlankNode, counts: Counts) -> Iterator[ox.Triple]:
+    for predicate, count in zip((TRIPLES, SUBJECTS, OBJECTS), counts):
+        if count is not None:
+            yield _triple(node, predicate, count)
+
+
+def _triple(s: ox.BlankNode, p: str, o: ox.BlankNode | str | int) -> ox.Triple:
+    value = ox.Literal(o) if isinstance(o, int) else ox.NamedNode(o[1:-1]) if isinstance(o, str) else o
+    return ox.Triple(s, ox.NamedNode(p[1:-1]), value)
