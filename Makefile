@@ -1,4 +1,4 @@
-# make setup | demo | test | test-services | lint | docs | bench | micro.  Each makes .venv where it is missing.
+# make setup | demo | test | test-wheel | test-oldest | test-services | lint | docs | bench | micro.  Each makes .venv where it is missing.
 VENV    := .venv
 PY      := $(VENV)/bin/python
 STAMP   := $(VENV)/.installed
@@ -12,15 +12,22 @@ CONNECTOR := $(SERVED)/spark-kafka-$(KAFKA_SPARK)
 DEMO    ?=
 TESTS   ?= tests bench/micro
 SERVICES ?= tests/services
+IN_WHEEL := tests/plans/test_plan.py tests/stats/test_counts.py tests/relational tests/trace tests/rdf tests/windows tests/query/test_dialects.py \
+  tests/operators/test_driver.py tests/bench/test_generators.py tests/test_documentation.py tests/test_explain.py tests/spark/test_standard_output.py
+EXAMPLES := tests/installed/test_examples.py
+INSTALLED ?= $(IN_WHEEL) $(EXAMPLES) tests/installed/test_package.py
+OLDEST  := 4.0.0
 BENCH   ?= evaluation --quick --html evaluation.html --json evaluation.json
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java demo test test-services mosquitto lint docs bench micro clean
+.PHONY: help setup java demo test test-wheel test-oldest test-services mosquitto lint docs bench micro clean
 
 help:
 	@echo "make setup    .venv with everything, and a check that Java >= 17 is there"
 	@echo "make demo     continuous queries over real departures and weather  (DEMO='--all': the whole year)"
 	@echo "make test     every test that needs no service beside Spark         (TESTS=tests/plans: a part)"
+	@echo "make test-wheel      tests of the wheel in an empty environment, with the newest PySpark   (PYSPARK=4.1.0: that one; EXAMPLES=: without examples)"
+	@echo "make test-oldest     the same with PySpark $(OLDEST), the oldest that is supported"
 	@echo "make test-services   tests against an S3 server that it builds (with Go), and in a browser that it installs"
 	@echo "make lint     ruff and mypy --strict"
 	@echo "make docs     the documentation as a site that needs no network, in site/"
@@ -56,7 +63,14 @@ demo: setup
 	@$(VENV)/bin/cqels-opt demo $(DEMO)
 
 test: setup
-	@$(PY) -m pytest -n 2 --dist loadgroup --ignore=tests/services $(TESTS)
+	@$(PY) -m pytest -n 2 --dist loadgroup --ignore=tests/services --ignore=tests/installed $(TESTS)
+
+# What pip makes of the package, outside of this folder: tests/installed/environment.py.
+test-wheel: setup
+	@$(PY) tests/installed/environment.py $(if $(PYSPARK),--pyspark $(PYSPARK)) $(INSTALLED)
+
+test-oldest: PYSPARK = $(OLDEST)
+test-oldest: test-wheel
 
 # An S3-compatible server, built once: https://github.com/versity/versitygw (two minutes of one core).
 $(S3):

@@ -2,19 +2,21 @@
 
 Page views are joined with who follows the viewer and with what is on offer for the item. In one phase the viewers are famous and few of
 the items are on offer, in the next it is the other way round: what is joined first decides whether millions of rows are made that the
-second join throws away. Every contender has a JVM of its own, the same cached tables and the same micro-batches, and its answers are
-compared batch by batch before a time is shown.
+second join throws away. The contenders take turns with every micro-batch of one streaming job, over the same cached tables, so that what
+else the machine does meets all of them; their answers are compared batch by batch before a time is shown.
 """
 
 from __future__ import annotations
 
+import os
 import pickle
 import tempfile
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
-from typing import Any
+from time import perf_counter
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -23,21 +25,20 @@ from rich.console import Console
 
 from cqels_opt.adaptive_join import AdaptiveJoin, JoinRun
 from cqels_opt.bench import apart
-from cqels_opt.bench.apart import empty_folder
 from cqels_opt.bench.rivals.jobs import PLANNER
 from cqels_opt.bench.screen import console, table
 from cqels_opt.errors import RunError
-from cqels_opt.spark.session import SETTINGS, SparkSession, make_session
-from cqels_opt.spark.stream import DataFrame, trigger_milliseconds
+from cqels_opt.spark.session import SETTINGS, SparkSession, make_session, settings
+from cqels_opt.spark.stream import DataFrame
 
 SEED = 9
 PHASES = 4
 WARM_UP = 2
-AQE = PLANNER[:1]
 CHECK = ("count(*) AS n", "sum(CAST(hash(item, follower, offer) AS LONG)) AS h")
 """A digest of a batch's rows, in any order; computing it is every contender's sink."""
 
-Batch = Callable[[DataFrame, int], object]
+Batch: TypeAlias = Callable[[DataFrame, int], object]
+Digest: TypeAlias = "tuple[int, int | None]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,17 +53,25 @@ class Size:
     matching: float = 0.02  # of the ordinary side: how many views have a partner at all
 
 
-FULL, QUICK = Size(200, 2_000, 600_000, 4, 2_000), Size(50, 400, 20_000, 2, 500)
+FULL, QUICK = Size(200, 2_000, 600_000, 4, 2_000), Size(100, 1_000, 100_000, 2, 1_000)
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Milliseconds and digests of the batches in order; of an adaptive one its plans by batch, and how often these changed."""
+    """Milliseconds and digests of the batches in order; the plans of ``adaptive`` by batch; how often a plan of its own changed."""
 
     milliseconds: tuple[float, ...]
-    digests: tuple[tuple[int, int | None], ...]
-    plans: tuple[str, ...] = ()
-    switches: int | None = None
+    digests: tuple[Digest, ...]
+    plans: tuple[str, ...]
+    switches: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """The static tables."""
+
+    follows: DataFrame
+    offers: DataFrame
 
 
 # ------------------------------------------------------------------ data
@@ -76,7 +85,9 @@ def make(folder: Path, size: Size) -> None:
         famous = random.integers(0, size.famous, size.views)
         ordinary = size.famous + random.integers(0, int(size.ordinary / size.matching), size.views)
         who, item = (famous, ordinary) if phase(number, size) == 0 else (ordinary, famous)
-        _write(folder / "views" / f"{number:04d}.parquet", {"who": who, "item": item})
+        path = folder / "views" / f"{number:04d}.parquet"
+        _write(path, {"who": who, "item": item})
+        os.utime(path, (number, number))  # Spark takes files in the order of their times, which would be one and the same
 
 
 def phase(number: int, size: Size) -> int:
@@ -94,26 +105,25 @@ def _write(path: Path, columns: Mapping[str, np.ndarray]) -> None:
 class Sink:
     """Takes the digest of each batch."""
 
-    digests: dict[int, tuple[int, int | None]]
+    digests: list[Digest] = field(default_factory=list)
 
     def __call__(self, rows: DataFrame, number: int) -> None:
         """Computes the rows of a batch."""
         found = rows.selectExpr(*CHECK).collect()[0]
-        self.digests[number] = (found["n"], found["h"])
+        self.digests.append((found["n"], found["h"]))
 
 
-def _plain(
-    follows: DataFrame, offers: DataFrame, sink: Sink, settings: tuple[str, ...], counted: bool, size: Size | None
-) -> Batch:
-    """The job as it is written; with a ``size`` in the order that is the right one for each phase."""
+def _plain(tables: Tables, sink: Sink, counted: bool = False, size: Size | None = None) -> Batch:
+    """The job as it is written; with a ``size`` in the order that is the right one for each phase.
+
+    ``counted``: the views are kept and counted beforehand, without which the cost-based optimizer knows nothing of them.
+    """
 
     def batch(views: DataFrame, number: int) -> None:
-        for name in settings:
-            views.sparkSession.conf.set(name, "true")
         kept = views.persist() if counted else views
         if counted:
             kept.count()
-        sides = [(follows, "who"), (offers, "item")]
+        sides = [(tables.follows, "who"), (tables.offers, "item")]
         for other, key in reversed(sides) if size is not None and phase(number, size) == 0 else sides:
             views = views.join(other, key)
         sink(views, number)
@@ -123,51 +133,79 @@ def _plain(
     return batch
 
 
-def _adaptive(spark: SparkSession, follows: DataFrame, offers: DataFrame, sink: Sink, plan: str) -> JoinRun:
-    join = AdaptiveJoin(spark).relation("views").relation("follows", follows).relation("offers", offers)
+def _adaptive(tables: Tables, sink: Sink, plan: str) -> JoinRun:
+    join = AdaptiveJoin(tables.follows.sparkSession).relation("views")
+    join = join.relation("follows", tables.follows).relation("offers", tables.offers)
     join = join.on("views.who = follows.who AND views.item = offers.item")
     return join.select("views.item", "follows.follower", "offers.offer").batch(then=sink, plan=plan)
 
 
-CONTENDERS: Mapping[str, Callable[[SparkSession, DataFrame, DataFrame, Sink, Size], Batch]] = {
-    "adaptive": lambda spark, follows, offers, sink, size: _adaptive(spark, follows, offers, sink, "adaptive"),
-    "static": lambda spark, follows, offers, sink, size: _adaptive(spark, follows, offers, sink, "static"),
-    "as written": lambda spark, follows, offers, sink, size: _plain(follows, offers, sink, (), False, None),
-    "AQE": lambda spark, follows, offers, sink, size: _plain(follows, offers, sink, AQE, False, None),
-    "AQE and CBO": lambda spark, follows, offers, sink, size: _plain(follows, offers, sink, PLANNER, True, None),
-    "hindsight": lambda spark, follows, offers, sink, size: _plain(follows, offers, sink, AQE, False, size),
+@dataclass(frozen=True, slots=True)
+class Contender:
+    """A job, and how many of the settings of :data:`PLANNER`, adaptive execution first, it has on."""
+
+    job: Callable[[Tables, Sink, Size], Batch]
+    planner: int
+
+
+CONTENDERS: Mapping[str, Contender] = {
+    "adaptive": Contender(lambda tables, sink, size: _adaptive(tables, sink, "adaptive"), 1),
+    "static": Contender(lambda tables, sink, size: _adaptive(tables, sink, "static"), 1),
+    "as written": Contender(lambda tables, sink, size: _plain(tables, sink), 0),
+    "AQE": Contender(lambda tables, sink, size: _plain(tables, sink), 1),
+    "AQE and CBO": Contender(lambda tables, sink, size: _plain(tables, sink, counted=True), len(PLANNER)),
+    "hindsight": Contender(lambda tables, sink, size: _plain(tables, sink, size=size), 1),
 }
 """``hindsight`` is the plain job with adaptive execution and, in each phase, the order that is the right one."""
 
 
-def _contend(folder: Path, contender: str, size: Size) -> None:
-    """One contender, in a JVM of its own; leaves what it took."""
-    SETTINGS["spark.driver.memory"] = "3g"  # before the JVM starts
+@dataclass(slots=True)
+class Turns:
+    """A job for ``foreachBatch`` in which the contenders take turns with every micro-batch, each time another one first."""
+
+    jobs: Mapping[str, Batch]
+    batches: int
+    milliseconds: dict[str, list[float]]
+    plans: list[str] = field(default_factory=list)
+    progress: Console = field(default_factory=lambda: Console(stderr=True, highlight=False))
+
+    def __call__(self, views: DataFrame, number: int) -> None:
+        """Each contender's time of a batch."""
+        names = [*self.jobs]
+        for name in names[number % len(names) :] + names[: number % len(names)]:
+            on = PLANNER[: CONTENDERS[name].planner]
+            with settings(views.sparkSession, {setting: str(setting in on).lower() for setting in PLANNER}):
+                begun = perf_counter()
+                self.jobs[name](views, number)
+                self.milliseconds[name].append(1000 * (perf_counter() - begun))
+        adaptive = self.jobs["adaptive"]
+        assert isinstance(adaptive, JoinRun)
+        self.plans.append(adaptive.plans()["views"])
+        taken = ", ".join(f"{name} {times[-1]:,.0f} ms" for name, times in self.milliseconds.items())
+        self.progress.print(f"micro-batch {number + 1} of {self.batches}: {taken}", soft_wrap=True)
+
+
+def _take_turns(folder: Path, size: Size) -> None:
+    """All contenders in one JVM, which is this process's own; leaves what it took."""
+    SETTINGS["spark.driver.memory"] = "4g"  # before the JVM starts
     spark = make_session(None, folder)
-    for name in PLANNER if contender == "AQE and CBO" else ():
-        spark.conf.set(name, "true")
-    follows, offers = (_table(spark, folder / "data", name) for name in ("follows", "offers"))
-    run, sink = empty_folder(folder / "run"), Sink({})
-    batch = CONTENDERS[contender](spark, follows, offers, sink, size)
-    plans: list[str] = []
-
-    def each(views: DataFrame, number: int) -> None:
-        batch(views, number)
-        if isinstance(batch, JoinRun):
-            plans.append(batch.plans()["views"])
-
+    tables = Tables(*(_table(spark, folder / "data", name) for name in ("follows", "offers")))
+    sinks = {name: Sink() for name in CONTENDERS}
+    jobs = {name: contender.job(tables, sinks[name], size) for name, contender in CONTENDERS.items()}
+    turns = Turns(jobs, PHASES * size.batches, {name: [] for name in CONTENDERS})
     views = spark.readStream.schema("who long, item long").option("maxFilesPerTrigger", 1)
-    stream = views.parquet(str(folder / "data" / "views")).writeStream.foreachBatch(each)
-    query = stream.option("checkpointLocation", str(run / "checkpoint")).trigger(availableNow=True).start()
-    query.awaitTermination()
-    switches = batch.switches if isinstance(batch, JoinRun) else None
-    digests = tuple(sink.digests[number] for number in sorted(sink.digests))
-    (folder / "found").write_bytes(pickle.dumps(Run(trigger_milliseconds(query), digests, tuple(plans), switches)))
+    stream = views.parquet(str(folder / "data" / "views")).writeStream.foreachBatch(turns)
+    stream.option("checkpointLocation", str(folder / "checkpoint")).trigger(availableNow=True).start().awaitTermination()
+    runs = {}
+    for name, job in jobs.items():
+        switches = job.switches if isinstance(job, JoinRun) else None
+        runs[name] = Run(tuple(turns.milliseconds[name]), tuple(sinks[name].digests), tuple(turns.plans), switches)
+    (folder / "found").write_bytes(pickle.dumps(runs))
     spark.stop()
 
 
 def _table(spark: SparkSession, data: Path, name: str) -> DataFrame:
-    """A static table, analysed and cached, for all contenders alike."""
+    """A static table, analysed and cached, the same for all contenders."""
     first = "who long, follower long" if name == "follows" else "item long, offer long"
     spark.sql(f"CREATE TABLE {name} ({first}) USING parquet LOCATION '{data / name}'")
     spark.sql(f"ANALYZE TABLE {name} COMPUTE STATISTICS FOR ALL COLUMNS")
@@ -178,15 +216,12 @@ def _table(spark: SparkSession, data: Path, name: str) -> DataFrame:
 # ------------------------------------------------------------------ the study
 def study(quick: bool) -> dict[str, Any]:
     """Milliseconds a batch of each contender, the answers compared."""
-    size, progress = QUICK if quick else FULL, Console(stderr=True)
-    runs: dict[str, Run] = {}
+    size = QUICK if quick else FULL
     with tempfile.TemporaryDirectory(prefix="cqels-opt-bench-") as scratch:
         folder = Path(scratch)
         make(folder / "data", size)
-        for contender in CONTENDERS:
-            progress.print(f"adaptive-join: {contender}")
-            apart.wait(apart.start(_contend, folder, contender, size))
-            runs[contender] = pickle.loads((folder / "found").read_bytes())
+        apart.wait(apart.start(_take_turns, folder, size))
+        runs: dict[str, Run] = pickle.loads((folder / "found").read_bytes())
     for contender, run in runs.items():
         if run.digests != runs["adaptive"].digests:
             raise RunError(f"{contender} gives other answers than adaptive; this is a bug")
@@ -201,12 +236,11 @@ def study(quick: bool) -> dict[str, Any]:
             {
                 "contender": name,
                 "milliseconds": {"median": median(ms), "total": sum(ms), "least": min(ms), "most": max(ms), "batches": len(ms)},
-                "phases": [median(_of_phase(run.milliseconds, which, size)) for which in (0, 1)],
+                "phases": [median(_of_phase(runs[name].milliseconds, which, size)) for which in (0, 1)],
                 "over adaptive": sum(ms) / base,
                 "verified": True,
             }
             for name, ms in counted.items()
-            for run in [runs[name]]
         ],
     }
 

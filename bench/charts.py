@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from html import escape
 
 WIDTH, HEIGHT = 640, 300
-LEFT, RIGHT, TOP, BOTTOM = 56, 12, 14, 44
+LEFT, RIGHT, TOP, BOTTOM = 56, 12, 26, 44
 COLOURS = 10
 """Classes ``c0`` to ``c9`` of the style sheet."""
 
@@ -91,7 +91,7 @@ def lines(series: Mapping[str, Mapping[float, float]], unit: str, title: str, be
     for tick in across.ticks:
         at = f"{across(tick):.1f}"
         parts.append(f'<line class="grid" x1="{at}" x2="{at}" y1="{TOP}" y2="{HEIGHT - BOTTOM}"/>')
-        parts.append(_tick(across(tick), HEIGHT - BOTTOM + 16, f"{tick:,g}"))
+        parts.append(_tick(across(tick), HEIGHT - BOTTOM + 16, short(tick)))
     parts.append(_tick((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 8, below))
     for colour, (name, line) in enumerate(series.items()):
         shown = [(across(x), up(y), x, y) for x, y in sorted(line.items()) if x > 0 and y > 0]
@@ -108,6 +108,14 @@ def _tick(x: float, y: float, text: str) -> str:
     return f'<text class="tick" x="{x:.1f}" y="{y:.1f}" text-anchor="middle">{escape(text)}</text>'
 
 
+def short(value: float) -> str:
+    """A number on a scale, of few characters."""
+    for size, letter in ((1e9, "G"), (1e6, "M")):
+        if value >= size:
+            return f"{value / size:g}{letter}"
+    return f"{value:,g}"
+
+
 def legend(names: Sequence[str]) -> str:
     """The names with their colours."""
     entries = (
@@ -122,9 +130,9 @@ def _opened(title: str) -> str:
 
 
 def _grid(scale: Scale, unit: str) -> list[str]:
-    found = [f'<text class="tick" x="4" y="{TOP - 3}">{escape(unit)}</text>']
+    found = [f'<text class="tick" x="4" y="{TOP - 13}">{escape(unit)}</text>']
     for tick in scale.ticks:
         y = scale(tick)
         found.append(f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>')
-        found.append(f'<text class="tick" x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{tick:,g}</text>')
+        found.append(f'<text class="tick" x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{short(tick)}</text>')
     return found

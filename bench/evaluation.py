@@ -15,6 +15,7 @@ from cqels_opt.bench.claims import FIGURE_5, PHASES, claims
 from cqels_opt.bench.comparing import compare
 from cqels_opt.bench.concurrent_tables import beside
 from cqels_opt.bench.declared import read, shipped
+from cqels_opt.bench.drift_tables import rows_of
 from cqels_opt.bench.screen import console, table
 from cqels_opt.bench.study import Study
 
@@ -137,20 +138,8 @@ def _scenario(section: Mapping[str, Any]) -> list[str]:
 
 def _rows(section: Mapping[str, Any]) -> list[str]:
     """The study of drift in rows."""
-    kinds = list(section["results"][0]["rows"])
-    rows = [
-        [
-            one["query"],
-            one["workload"],
-            *(f"{one['rows'][kind]:,}" for kind in kinds),
-            *(f"{r:.2f}×" for r in one["ratios"].values()),
-        ]
-        for one in section["results"]
-    ]
-    heads = ["query", "workload", *kinds, *section["results"][0]["ratios"]]
-    size = f"{section['elements']:,} elements in batches of {section['batch']:,}"
-    text = f"Rows that all operators make, {size}: they do not hang on the machine."
-    return [f"## {section['title']}", text, _table(heads, rows)]
+    text, heads, lines = rows_of(section)
+    return [f"## {section['title']}", text, _table(heads, lines)]
 
 
 def _concurrent(section: Mapping[str, Any]) -> list[str]:

@@ -11,6 +11,7 @@ from typing import Any
 from cqels_opt.bench import charts
 from cqels_opt.bench.claims import Claim, claims
 from cqels_opt.bench.concurrent_tables import beside
+from cqels_opt.bench.drift_tables import rows_of
 from cqels_opt.bench.tables import by_line, cell, names, number, share
 
 STYLE = Path(__file__).with_name("page.css")
@@ -41,6 +42,8 @@ def _section(report: Mapping[str, Any], titled: bool = True) -> str:
     title = f"<h2>{escape(str(report['title']))}</h2>" if titled else ""
     if "concurrent" in report:
         return title + _concurrent(report["concurrent"])
+    if "contenders" not in report and all("ratios" in result for result in report.get("results", [{}])):
+        return title + _drift(report)
     if "contenders" not in report:
         found = {
             key: value for key, value in report.items() if key not in ("machine", "versions", "scenario", "title", "parameters")
@@ -109,6 +112,21 @@ def _concurrent(rows: Sequence[Mapping[str, Any]]) -> str:
         chart = charts.lines(series, "times 10 instances", f"{query}: milliseconds, over those of 10 instances", "instances")
         parts.append(f"<h3>{escape(query)}</h3>{charts.legend(list(series))}<figure>{chart}</figure>{table(heads, lines)}")
     return "".join(parts)
+
+
+def _drift(report: Mapping[str, Any]) -> str:
+    """Rows under drift, a group of bars for each query and workload."""
+    text, heads, lines = rows_of(report)
+    who = list(report["results"][0]["rows"])
+    groups = {
+        f"{one['query']}, {one['workload']}": {
+            name: charts.Bar(rows, None, f"{one['query']}, {one['workload']}, {name}: {rows:,} rows")
+            for name, rows in one["rows"].items()
+        }
+        for one in report["results"]
+    }
+    chart = charts.bars(groups, who, "rows", "Rows that all operators make")
+    return f'<p>{escape(text)}</p>{charts.legend(who)}<div class="figures"><figure>{chart}</figure></div>{table(heads, lines, 2)}'
 
 
 def _failed(report: Mapping[str, Any]) -> str:

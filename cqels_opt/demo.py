@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 import shlex
+import shutil
 import sys
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from itertools import islice
 from pathlib import Path
@@ -88,12 +89,14 @@ def play(
     *,
     debug: bool = False,
 ) -> list[Summary]:
-    """Runs the scenes over lifted files; answers, trace and page of each go to a folder of its name in ``out``.
+    """Runs the scenes over lifted files; answers, trace and page of each go to a folder of its name in ``out``, its query beside that.
 
     After Ctrl-C the scene in hand is shown as far as it came, and no other begins.
     """
     summaries: list[Summary] = []
-    for number, scene in enumerate(scenes, 1):
+    out.mkdir(parents=True, exist_ok=True)
+    for number, given in enumerate(scenes, 1):
+        scene = replace(given, query=Path(shutil.copy(given.query, out)))
         state = scratch / scene.name
         state.mkdir(parents=True)
         options = run_options(scene, files, batch, out / scene.name, debug)

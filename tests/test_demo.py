@@ -43,6 +43,8 @@ def test_the_demo_on_the_day_after_the_blizzard(spark: SparkSession, tmp_path: P
         assert f"{scene.name} ===" in text
         assert f"of {summary.answers:,} answers" in text
         assert str(folder / "trace.html") in text
+        assert f"verify {folder.with_suffix('.rq')} " in text
+        assert folder.with_suffix(".rq").read_text() == scene.query.read_text()
         for delta in records[-1].deltas:
             assert f"delta {delta.source}: " in text
         assert f"{sum(len(record.switches) for record in records)} plan switch" in text

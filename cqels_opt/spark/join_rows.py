@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from pathlib import Path
@@ -20,6 +21,7 @@ from cqels_opt.plans.spark_cost import Way
 from cqels_opt.relational.planner import Decision, Observed
 from cqels_opt.relational.spec import TIME, JoinSpec, Relation
 from cqels_opt.spark.join_inputs import AT, met, quoted
+from cqels_opt.spark.session import IN_A_BATCH, settings
 
 ROWS_A_FILE = 1_000_000
 
@@ -204,14 +206,18 @@ class Computed:
 
     @classmethod
     def _once(cls, joined: Joined, decisions: Mapping[str, Decision], order: Sequence[str]) -> Computed:
-        frame = joined.rows(decisions, order).persist(StorageLevel.MEMORY_AND_DISK)
-        counting = frame.groupBy().count()
-        try:
-            rows = int(counting.collect()[0][0])
-        except BaseException:
-            frame.unpersist()
-            raise
-        return cls(frame, rows, joined.observed(counting))
+        """Where nothing is shuffled there is nothing to adapt: adaptive execution would only make a job of each stage."""
+        rows = joined.rows(decisions, order)
+        unshuffled = {way.by for decision in decisions.values() for way in decision.ways} <= {None, By.BROADCAST}
+        with settings(rows.sparkSession, IN_A_BATCH) if unshuffled else nullcontext():
+            frame = rows.persist(StorageLevel.MEMORY_AND_DISK)
+            counting = frame.groupBy().count()
+            try:
+                number = int(counting.collect()[0][0])
+            except BaseException:
+                frame.unpersist()
+                raise
+        return cls(frame, number, joined.observed(counting))
 
 
 def read_rows(session: SparkSession, schema: StructType, paths: Sequence[Path]) -> DataFrame:

@@ -180,13 +180,13 @@ class StreamRun:
             return OrderedBatch(frame.coalesce(1), self.driver.frontier.greatest_times(), self.driver.frontier.lateness)
         return frame if "offset" in frame.columns else numbered(frame, number)
 
-    def await_termination(self, timeout: int | None = None) -> bool:
+    def await_termination(self, timeout: float | None = None) -> bool:
         """Waits until the run has ended (True) or ``timeout`` seconds have passed. Its failure is raised here, in our own words."""
         if self._done:
             return True
         assert self._query is not None
         try:
-            ended = self._query.awaitTermination(timeout) if timeout is not None else self._query.awaitTermination()
+            ended = self._query.awaitTermination(timeout)  # type: ignore[arg-type]  # which takes fractions of a second
             if ended is None or ended:
                 self.driver.merging.wait(MERGES)
             return True if ended is None else bool(ended)
@@ -294,6 +294,13 @@ class StreamRun:
         with self._lock:
             last = next((record for record in self.last if record.query == query), None)
             return display.live(query, last, self.switches, self.driver.state.totals, failure, self.explain(query, "json"))
+
+    def watch(self, every: float = 1.0) -> None:
+        """In a notebook, shows where the run stands, anew every so many seconds, until it ends or the cell is interrupted.
+
+        An interrupted cell leaves the run as it is. A failure of the run is raised, after what it came to is shown.
+        """
+        display.watch(self, every)
 
     def _repr_html_(self) -> str:
         return "".join(self.live(query) for query in self.driver.planners)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from html import escape
-from typing import Any
+from importlib import import_module
+from typing import Any, Protocol
 
+from cqels_opt.errors import InputError
 from cqels_opt.plans.explain import q_error
 from cqels_opt.trace.figures import clock, duration, figure
 from cqels_opt.trace.records import Delta, TraceRecord
@@ -43,6 +45,29 @@ def live(
     if explained:
         parts += (_delta(delta) for delta in json.loads(explained)["deltas"])
     return _block(title, "".join(parts))
+
+
+class Watched(Protocol):
+    """What goes on until it ends."""
+
+    def await_termination(self, timeout: float | None = None) -> bool:
+        """Whether it has ended, after so many seconds at most."""
+
+
+def watch(what: Watched, every: float) -> None:
+    """Shows something in a notebook, and again in its place every so many seconds until it has ended."""
+    try:
+        display: Any = import_module("IPython.display").display
+    except ImportError as error:
+        raise InputError("watch() shows a run in a notebook, which has IPython: pip install 'cqels-opt[notebooks]'") from error
+    shown = display(what, display_id=True)
+    if shown is None:
+        raise InputError("watch() shows a run in a notebook; here, read await_termination() and statistics()")
+    try:
+        while not what.await_termination(every):
+            shown.update(what)
+    finally:
+        shown.update(what)
 
 
 def _last(record: TraceRecord) -> str:

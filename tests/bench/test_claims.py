@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cqels_opt.bench.charts import Scale, bars
+from cqels_opt.bench.charts import Scale, bars, short
 from cqels_opt.bench.claims import FIGURE_5, PHASES, claims, over
 from cqels_opt.bench.concurrent_tables import beside, growth
 from cqels_opt.bench.evaluation import markdown
@@ -44,6 +44,22 @@ CONCURRENT = [
 ]
 
 
+ROWS = {
+    "scenario": "drift",
+    "title": "Rows",
+    "elements": 3_000,
+    "batch": 250,
+    "results": [
+        {
+            "query": "Q2",
+            "workload": "congress",
+            "rows": {"adaptive": 1_000, "static": 4_000_000},
+            "ratios": {"adaptive / best by phase": 1.02, "static / adaptive": 4_000},
+        }
+    ],
+}
+
+
 @pytest.fixture
 def report() -> dict[str, Any]:
     figure = _section(
@@ -64,7 +80,7 @@ def report() -> dict[str, Any]:
         "title": "Evaluation",
         "taken": "now",
         "parameters": {"quick": False, "spark": True},
-        "sections": [figure, drift, {"scenario": "concurrent", "title": "Many", "concurrent": CONCURRENT}],
+        "sections": [figure, drift, ROWS, {"scenario": "concurrent", "title": "Many", "concurrent": CONCURRENT}],
     }
 
 
@@ -105,7 +121,15 @@ def test_the_page_of_the_docs(report: dict[str, Any]) -> None:
     assert "CQELS × 10 (printed)" in text
     assert "quick" not in text
     assert "**A quick run**" in markdown({**report, "parameters": {"quick": True, "spark": False}})
-    assert page([report]).count("<svg class=") == 3
+    assert "| Q2 | congress | 1,000 | 4,000,000 | 1.02× | 4000.00× |" in text
+    shown = page([report])
+    assert shown.count("<svg class=") == 4
+    assert "Q2, congress, static: 4,000,000 rows" in shown
+    assert "as JSON" not in shown
+
+
+def test_numbers_on_a_scale_fit() -> None:
+    assert [short(value) for value in (0.05, 20, 500_000, 5e6, 2e9)] == ["0.05", "20", "500,000", "5M", "2G"]
 
 
 def test_scales_and_bars() -> None:

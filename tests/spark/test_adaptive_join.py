@@ -18,6 +18,7 @@ from cqels_opt.errors import CheckpointError, InputError
 from cqels_opt.plans.physical import By
 from cqels_opt.plans.spark_cost import SparkCost
 from cqels_opt.spark.join_rows import Computed
+from cqels_opt.spark.session import settings
 from cqels_opt.trace.records import read_trace
 
 if TYPE_CHECKING:
@@ -239,6 +240,24 @@ def test_mistakes_are_said_in_one_sentence(spark: SparkSession, places: DataFram
         join.relation("there", window="1s").on("here.loc = there.loc").batch(nothing)(
             spark.createDataFrame([(1, "a", 0)], STREAM), 3
         )
+
+
+def test_joins_without_a_shuffle_are_not_cut_into_stages(spark: SparkSession, places: DataFrame) -> None:
+    """Adaptive execution would make a job of each; the session has it as it was afterwards."""
+    join = cq.AdaptiveJoin(spark).relation("seen").relation("places", places).on("seen.loc = places.loc")
+    frame, jobs = spark.createDataFrame([(1, "a", 0), (2, "b", 0)], STREAM), {}
+    for adaptive in ("true", "false"):
+        with settings(spark, {"spark.sql.adaptive.enabled": adaptive}):
+            sink = Collected()
+            function = join.batch(sink)
+            for number in range(2):
+                function(frame, number)
+            assert spark.conf.get("spark.sql.adaptive.enabled") == adaptive
+        assert function.last is not None
+        assert [operator.by for operator in function.last.deltas[0].operators] == [None, "broadcast"]
+        assert len(sink.batches[1]) == 3
+        jobs[adaptive] = function.last.jobs
+    assert jobs["true"] == jobs["false"]
 
 
 # ------------------------------------------------------------------ the example

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import json
+import sys
 from html.parser import HTMLParser
+from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
+from cqels_opt.errors import InputError
 from cqels_opt.trace import display
 from cqels_opt.trace.records import Delta, Milliseconds, Moved, TraceRecord
 
@@ -82,3 +87,29 @@ def test_text_is_never_markup() -> None:
     record = TraceRecord(0, HOSTILE, None, None, 1, windows={HOSTILE: 1}, deltas=(delta,), fallback=HOSTILE)
     for html in (display.plans(HOSTILE, explained(HOSTILE)), display.live(HOSTILE, record, 1, {}, HOSTILE, explained(HOSTILE))):
         assert "script" not in Texts(html).tags
+
+
+def test_what_is_watched_is_shown_again_until_it_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    steps: list[str] = []
+
+    class Run:
+        def await_termination(self, timeout: float | None = None) -> bool:
+            steps.append(f"waited {timeout}")
+            return len(steps) >= 4
+
+    class Handle:
+        def update(self, what: object) -> None:
+            steps.append("shown again")
+
+    def show(what: object, display_id: bool) -> Handle | None:
+        steps.append("shown")
+        return Handle() if display_id and len(steps) == 1 else None
+
+    monkeypatch.setitem(sys.modules, "IPython.display", SimpleNamespace(display=show))
+    display.watch(Run(), 0.5)
+    assert steps == ["shown", "waited 0.5", "shown again", "waited 0.5", "shown again"]
+    with pytest.raises(InputError, match="shows a run in a notebook"):
+        display.watch(Run(), 0.5)  # no notebook
+    monkeypatch.setitem(sys.modules, "IPython.display", None)
+    with pytest.raises(InputError, match=r"pip install 'cqels-opt\[notebooks\]'"):
+        display.watch(Run(), 0.5)
