@@ -41,6 +41,7 @@ from cqels_opt.operators.planner import PlanMode
 from cqels_opt.operators.population import Population
 from cqels_opt.options import CalibrateOptions, ExplainOptions, LoadOptions, RunOptions
 from cqels_opt.outcomes import LoadReport, Summary, VerifyReport
+from cqels_opt.query.never_true import never_true
 from cqels_opt.rdf.void import read_description
 from cqels_opt.spark import calibrate as spark_constants
 from cqels_opt.spark import prepare
@@ -387,7 +388,10 @@ def _registered(spark: SparkSession, options: RunOptions, folder: Path) -> list[
         on_error=options.on_error or "fail",
     )
     told(engine.store)
-    return [engine.register(query.text, **meant(query, options)) for query in asked]
+    registered = [engine.register(query.text, **meant(query, options)) for query in asked]
+    for sentence in dict.fromkeys(sentence for query in registered for sentence in never_true(query.query)):
+        _say(sentence)
+    return registered
 
 
 @contextmanager

@@ -6,7 +6,6 @@ All others go by the column (:mod:`cqels_opt.operators.expressions`).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 
 from cqels_opt.operators.expressions import goes_by_column, is_column
 from cqels_opt.operators.program import (
@@ -21,8 +20,8 @@ from cqels_opt.operators.program import (
     children,
 )
 from cqels_opt.operators.rows import is_nameable
-from cqels_opt.query.algebra import Aggregate, Algebra, Call, Expression, Node, Variable
-from cqels_opt.query.printing.formulas import expression
+from cqels_opt.query.algebra import Call, Expression, Variable
+from cqels_opt.query.printing.formulas import Bare, expression
 
 
 def row_by_row(program: Program) -> list[str]:
@@ -82,19 +81,4 @@ def _is_flag(part: Expression) -> bool:
     return isinstance(part, Variable) and not is_nameable(part.name)
 
 
-@dataclass(frozen=True, slots=True)
-class _Names:
-    """What an expression's text needs where there is no query: names as they are, and no text for patterns."""
-
-    aggregates: dict[str, Aggregate] = field(default_factory=dict)
-
-    def node(self, node: Node) -> str:
-        if isinstance(node, Variable):
-            return f"?{node.name}" if is_nameable(node.name) else "…"
-        return node if isinstance(node, str) else "<<( … )>>"
-
-    def pattern(self, writing: object, pattern: Algebra) -> str:
-        return "…"
-
-
-_NAMES = _Names()
+_NAMES = Bare(is_nameable)

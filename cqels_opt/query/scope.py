@@ -64,7 +64,7 @@ def _parts(expression: Expression) -> Iterator[Expression]:
 
 
 def _pattern_uses_now(pattern: Algebra) -> bool:
-    return any(map(uses_now, _expressions(pattern))) or any(map(_pattern_uses_now, _inputs(pattern)))
+    return any(map(uses_now, _expressions(pattern))) or any(map(_pattern_uses_now, inputs(pattern)))
 
 
 def visible(pattern: Algebra) -> frozenset[str]:
@@ -86,10 +86,11 @@ def visible(pattern: Algebra) -> frozenset[str]:
         own = {pattern.variable.name}
     for expression in _expressions(pattern):
         own |= variables(expression)
-    return frozenset(own.union(*map(visible, _inputs(pattern))))
+    return frozenset(own.union(*map(visible, inputs(pattern))))
 
 
-def _inputs(pattern: Algebra) -> tuple[Algebra, ...]:
+def inputs(pattern: Algebra) -> tuple[Algebra, ...]:
+    """The patterns that a pattern is made of, left before right; what stands within EXISTS is none of them."""
     if isinstance(pattern, (Bgp, Values)):
         return ()
     if isinstance(pattern, Closure):

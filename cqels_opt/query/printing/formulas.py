@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
-from cqels_opt.query.algebra import Aggregate, Call, Constant, Exists, Expression, Node, Variable
+from cqels_opt.query.algebra import Aggregate, Algebra, Call, Constant, Exists, Expression, Node, Variable
 from cqels_opt.query.printing.writing import term
 from cqels_opt.rdf.terms import literal
 
@@ -23,6 +24,24 @@ class Naming(Protocol):
     @property
     def pattern(self) -> Any:
         """A function of this and a pattern: what stands between the braces of an EXISTS."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bare:
+    """A :class:`Naming` without a query: names as they are, … for those that ``shown`` says nobody wrote, and no text for patterns."""
+
+    shown: Callable[[str], bool]
+    aggregates: Mapping[str, Aggregate] = field(default_factory=dict)
+
+    def node(self, node: Node) -> str:
+        """See :class:`Naming`."""
+        if isinstance(node, Variable):
+            return f"?{node.name}" if self.shown(node.name) else "…"
+        return node if isinstance(node, str) else "<<( … )>>"
+
+    def pattern(self, writing: object, pattern: Algebra) -> str:
+        """See :class:`Naming`."""
+        return "…"
 
 
 _BINARY: Final = frozenset(("=", "!=", "<", ">", "<=", ">=", "+", "-", "*", "/", "&&", "||"))
