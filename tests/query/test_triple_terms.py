@@ -114,6 +114,7 @@ def _expressions(node: object) -> list[object]:
         ("?x :p " + "<<( :a :p " * 150 + ":b" + " )>>" * 150, "triple terms are nested deeper than 100 levels"),
         ("?x :p " + "<<( ?a :p " * 50_000 + ":b" + " )>>" * 50_000, "the query is nested too deeply"),
     ],
+    ids=lambda text: text[:40],
 )
 def test_what_is_refused(body: str, message: str) -> None:
     with pytest.raises(QueryError) as error:
