@@ -54,7 +54,7 @@ World = tuple[Alike, list[Counter[str]]]
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     """Random queries that differ in constants, whose answers differ in number in some batch that is not the last."""
-    for seed in range(200):
+    for seed in range(14, 200):  # those before have no such batch
         some = alike(seed, 4)
         with pytest.MonkeyPatch.context() as patch:
             batches = answers_by_batch(some, tmp_path_factory.mktemp(str(seed)), patch)

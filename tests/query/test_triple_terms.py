@@ -114,7 +114,7 @@ def _expressions(node: object) -> list[object]:
         ("?x :p " + "<<( :a :p " * 150 + ":b" + " )>>" * 150, "triple terms are nested deeper than 100 levels"),
         ("?x :p " + "<<( ?a :p " * 50_000 + ":b" + " )>>" * 50_000, "the query is nested too deeply"),
     ],
-    ids=["annotated path", "blank", "list", "values", "150 levels", "50,000 levels"],
+    ids=lambda text: text[:40],
 )
 def test_what_is_refused(body: str, message: str) -> None:
     with pytest.raises(QueryError) as error:
