@@ -1,4 +1,4 @@
-"""The script ``on_a_cluster.py`` as a process, and what it left."""
+"""The scripts ``on_a_cluster.py`` and ``join_on_a_cluster.py`` as processes, and what they left."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 SCRIPT = Path(__file__).with_name("on_a_cluster.py")
+JOIN = Path(__file__).with_name("join_on_a_cluster.py")
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,21 @@ def run(folder: Path, world: Path, master: str, *fates: str) -> Done:
 def process(folder: Path, world: Path, master: str, *fates: str) -> subprocess.CompletedProcess[str]:
     """Runs the script, which may be killed."""
     folder.mkdir(exist_ok=True)
+    return called(SCRIPT, str(folder), str(world), master, *fates)
+
+
+def joined(folder: Path, master: str, doomed: int) -> dict[str, Any]:
+    """Runs the script of the join, whose executor is killed in a batch; what it said."""
+    folder.mkdir()
+    done = called(JOIN, str(folder), master, str(doomed))
+    assert done.returncode == 0, done.stderr
+    said = json.loads(done.stdout.splitlines()[-1])
+    assert isinstance(said, dict)
+    return said
+
+
+def called(script: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """A script with the interpreter of these tests, also on the executors."""
     environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
-    command = [sys.executable, str(SCRIPT), str(folder), str(world), master, *fates]
+    command = [sys.executable, str(script), *words]
     return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300, check=False)

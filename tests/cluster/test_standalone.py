@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import signal
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from spark.command import Command, call, lines
 from spark.small_world import MET, write_query, write_world
+from spark.test_adaptive_join import brute_force, cut, rows_of
 
 from cqels_opt.query.parser import parse
 from cqels_opt.trace.records import read_trace
 from cqels_opt.verify import Options, judge, read_answers
 
-from .script import process, run
+from .script import joined, process, run
 from .standalone import Standalone
 
 pytestmark = pytest.mark.cluster
@@ -51,6 +53,18 @@ def test_whatever_dies_costs_only_time(cluster: Standalone, expected: list[str],
     assert sum(worker.process.poll() is None for worker in cluster.workers) == 1
     assert there.answers == expected
     assert there.jobs == [2, 2, 2]
+
+
+def test_a_join_of_dataframes(cluster: Standalone, tmp_path: Path) -> None:
+    """An AdaptiveJoin whose executor dies within a batch, with what it had broadcast, shuffled and cached: the same answers."""
+    doomed = 2
+    batches = list(cut(rows_of(1), 1))
+    assert batches[doomed] and batches[doomed + 1 :]
+    said = joined(tmp_path / "run", cluster.url, doomed)
+    assert Counter(tuple(row) for row in said["rows"]) == brute_force(rows_of(1))
+    assert said["others"], "nobody went on"
+    records = list(read_trace(tmp_path / "run" / "trace.jsonl"))
+    assert [record.elements for record in records] == [len(batch) for batch in batches]
 
 
 def test_the_command_line(cluster: Standalone, tmp_path: Path) -> None:
