@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 import numpy as np
-from scipy.optimize import nnls
+import scipy  # its solver is imported when it is first asked for, which most processes never do
 
 from cqels_opt.lod.build import build_store
 from cqels_opt.lod.relation import Relation
@@ -87,7 +87,7 @@ def fitted(timings: Iterable[tuple[Work, float]]) -> dict[str, float]:
     estimate = seconds
     for _ in range(FITS):
         weight = np.sqrt((seconds + estimate) / seconds) / estimate
-        solution, _ = nnls(units / largest * weight[:, None], seconds * weight)
+        solution, _ = scipy.optimize.nnls(units / largest * weight[:, None], seconds * weight)
         estimate = np.maximum(units @ (solution / largest), seconds / 100)
     return dict(zip(names, (solution / largest).tolist()))
 

@@ -23,16 +23,23 @@ def counts_whole_rows(group: a.Group) -> bool:
 
 def mentions(node: object) -> Counter[str]:
     """How often each variable is named in a part of the algebra; what reads all variables of its input names each of them."""
-    if isinstance(node, a.Variable):
-        return Counter([node.name])
-    if isinstance(node, tuple):
-        return sum(map(mentions, node), Counter())
-    if not is_dataclass(node):
-        return Counter()
-    found = sum((mentions(getattr(node, f.name)) for f in fields(node)), Counter[str]())
-    if isinstance(node, a.OrderBy) or (isinstance(node, a.Group) and counts_whole_rows(node)):
-        found.update(written_in(node.input))
+    found = Counter[str]()
+    _mention(node, found)
     return found
+
+
+def _mention(node: object, found: Counter[str]) -> None:
+    """Counts into one counter: one a level would be copied at every level above it."""
+    if isinstance(node, a.Variable):
+        found[node.name] += 1
+    elif isinstance(node, tuple):
+        for part in node:
+            _mention(part, found)
+    elif is_dataclass(node):
+        for part in fields(node):
+            _mention(getattr(node, part.name), found)
+        if isinstance(node, a.OrderBy) or (isinstance(node, a.Group) and counts_whole_rows(node)):
+            found.update(written_in(node.input))
 
 
 def moves(node: object) -> bool:

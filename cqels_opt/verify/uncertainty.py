@@ -13,7 +13,7 @@ from math import inf, sqrt
 from typing import Any, TypeAlias
 
 import numpy as np
-from scipy import integrate, stats
+import scipy  # whose parts are imported when they are first asked for: few queries do
 
 from cqels_opt.errors import RunError
 from cqels_opt.query.extensions import called_once, given_functions
@@ -143,9 +143,9 @@ def _between(one: Distribution, low: Any, high: Any) -> float:
             return 0.0
         return float(x.sf(low) - x.sf(high) if x.cdf(low) > 0.5 else x.cdf(high) - x.cdf(low))
     if one[0] == "N" and isinstance(low, tuple) and low[0] == "N" and high == inf:
-        return float(stats.norm.sf(0.0, one[1][0] - low[1][0], sqrt(one[1][1] + low[1][1])))
+        return float(scipy.stats.norm.sf(0.0, one[1][0] - low[1][0], sqrt(one[1][1] + low[1][1])))
     if one[0] == "N" and isinstance(high, tuple) and high[0] == "N" and low == -inf:
-        return float(stats.norm.cdf(0.0, one[1][0] - high[1][0], sqrt(one[1][1] + high[1][1])))
+        return float(scipy.stats.norm.cdf(0.0, one[1][0] - high[1][0], sqrt(one[1][1] + high[1][1])))
     x, begin, end = _scipy(one), *_reach(one)
     points = sorted({p for d in (one, low, high) if isinstance(d, tuple) for p in _kinks(d) if begin < p < end})
     sides = [(_scipy(d).cdf if below else _scipy(d).sf) for d, below in ((low, True), (high, False)) if isinstance(d, tuple)]
@@ -160,17 +160,17 @@ def _between(one: Distribution, low: Any, high: Any) -> float:
         return found
 
     edges = [begin, *(p for p in points if begin < p < end), end]
-    return float(sum(integrate.quad(weight, a, b, epsabs=1e-13, epsrel=1e-12, limit=200)[0] for a, b in pairwise(edges)))
+    return float(sum(scipy.integrate.quad(weight, a, b, epsabs=1e-13, epsrel=1e-12, limit=200)[0] for a, b in pairwise(edges)))
 
 
 def _scipy(one: Distribution) -> Any:
     match one:
         case "N", (mean, variance):
-            return stats.norm(mean, sqrt(variance))
+            return scipy.stats.norm(mean, sqrt(variance))
         case "U", (a, b):
-            return stats.uniform(a, b - a)
+            return scipy.stats.uniform(a, b - a)
         case "T", (a, b, c, d):
-            return stats.trapezoid((b - a) / (d - a), (c - a) / (d - a), a, d - a)
+            return scipy.stats.trapezoid((b - a) / (d - a), (c - a) / (d - a), a, d - a)
     return _NormalAndUniform(*one[1])
 
 
@@ -191,15 +191,15 @@ class _NormalAndUniform:
 
     def cdf(self, x: float) -> float:
         """The chance of at most x."""
-        return self._mean(stats.norm.cdf, x)
+        return self._mean(scipy.stats.norm.cdf, x)
 
     def sf(self, x: float) -> float:
         """The chance of more."""
-        return self._mean(stats.norm.sf, x)
+        return self._mean(scipy.stats.norm.sf, x)
 
     def pdf(self, x: float) -> float:
         """The density."""
-        return self._mean(stats.norm.pdf, x) / self.spread
+        return self._mean(scipy.stats.norm.pdf, x) / self.spread
 
 
 def _reach(one: Distribution) -> tuple[float, float]:

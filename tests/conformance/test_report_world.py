@@ -131,7 +131,7 @@ def test_spark_on_the_generated_world(name: str, spark: SparkSession, tmp_path: 
 # ------------------------------------------------------------------ the real world
 @pytest.fixture(scope="module")
 def conference(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> World:
-    files = shared_world(shared_data, tmp_path_factory.mktemp("conference"), event="SFHH", elements=100)
+    files = shared_world(shared_data, tmp_path_factory.mktemp("conference"), event="SFHH", elements=60)
     return world(files.stream, files.static, files.places)
 
 
@@ -139,7 +139,7 @@ def conference(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> W
 @pytest.mark.parametrize("name", ["q1", "q2", "q3", "q4"])
 def test_the_reports_queries_in_the_real_world(name: str, conference: World, tmp_path: Path) -> None:
     query = register(text(name), conference, tmp_path / "q")
-    outcome = query.run(Cut("50"))
+    outcome = query.run(Cut("30"))
     assert outcome.answers
     assert query.judged(outcome.answers).equal
 

@@ -87,9 +87,9 @@ class Stream:
     def valid_at(self, instant: int, known: int) -> Counter[tuple[int, ...]]:
         """What the window has at an instant, of elements with t <= known."""
         found: Counter[tuple[int, ...]] = Counter()
-        for t, values in self.rows:
-            start, end = validity(self.of.window, np.array([t]), self.of.t0)
-            if t <= known and start[0] <= instant < end[0]:
+        start, end = validity(self.of.window, np.array([t for t, _ in self.rows], np.int64), self.of.t0)
+        for (t, values), inside in zip(self.rows, (start <= instant) & (instant < end)):
+            if t <= known and inside:
                 found[values] = 1 if self.of.distinct else found[values] + 1
         return found
 
@@ -115,6 +115,7 @@ def check(stream: Stream, content: Content, step: Step) -> None:
         known = step.upto if with_new else step.after
         sides = content.indexed(with_new)
         scanned = content.rows(with_new)
+        expected = {instant: stream.valid_at(instant, known) for instant in range(step.after + 1, step.upto + 12)}
         for on in ([], ["a"], ["b"], ["b", "a"], ["a", "b"]):
             if set(on) <= set(columns):
                 left = probe if set(on) == set(columns) else probe.only(on)
@@ -122,10 +123,10 @@ def check(stream: Stream, content: Content, step: Step) -> None:
                 left = _once(left)
                 found = concat([empty(stream.of.variables), *(rows for side in sides for rows in side.probe(left, on))])
                 found = Rows({v: found.columns[v] for v in stream.of.variables}, found.start, found.end, found.n)
-                for instant in range(step.after + 1, step.upto + 12):
-                    assert at(found, instant) == stream.valid_at(instant, known), (on, instant)
-        for instant in range(step.after + 1, step.upto + 12):
-            assert at(scanned, instant) == stream.valid_at(instant, known), instant
+                for instant in expected:
+                    assert at(found, instant) == expected[instant], (on, instant)
+        for instant in expected:
+            assert at(scanned, instant) == expected[instant], instant
 
 
 def _once(rows: Rows) -> Rows:
