@@ -62,8 +62,9 @@ java: $(STAMP)
 demo: setup
 	@$(VENV)/bin/cqels-opt demo $(DEMO)
 
+# Bytecode is kept, for the processes that tests start and for the next run, whatever the shell asks for.
 test: setup
-	@$(PY) -m pytest -n 2 --dist loadgroup --ignore=tests/services --ignore=tests/installed $(TESTS)
+	@env -u PYTHONDONTWRITEBYTECODE $(PY) -m pytest -n 2 --dist loadgroup --ignore=tests/services --ignore=tests/installed $(TESTS)
 
 # What pip makes of the package, outside of this folder: tests/installed/environment.py.
 test-wheel: setup

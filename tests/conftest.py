@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import tempfile
 from collections.abc import Generator, Iterator
@@ -22,9 +23,18 @@ if TYPE_CHECKING:
 settings.register_profile("same", derandomize=True, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
+# Temporary files lie in memory where there is room: half of what a test without Spark waits for is a disk, which syncs and deletes.
+MEMORY, ROOM = Path("/dev/shm"), 8 << 30
+if "TMPDIR" not in os.environ and MEMORY.is_dir() and shutil.disk_usage(MEMORY).free >= ROOM:
+    os.environ["TMPDIR"] = tempfile.tempdir = str(MEMORY)
+
 # No test depends on what the machine's user has measured: constants that a test does not keep itself are the defaults.
 _CACHE = tempfile.TemporaryDirectory(prefix="cqels-opt-tests-cache-")
 os.environ["XDG_CACHE_HOME"] = _CACHE.name
+
+# JVMs of tests live for seconds and have little memory: they compile once and lightly, and collect without threads of their own.
+SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+os.environ["SPARK_SUBMIT_OPTS"] = f"{os.environ.get('SPARK_SUBMIT_OPTS', '')} {SHORT_LIVED}".strip()
 
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 
@@ -55,28 +65,15 @@ def shared_data() -> Path:
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """The one small Spark session of the test run."""
-    from pyspark.sql import SparkSession
+    """The one small Spark session of the test run: that of the commands, with what they set in a batch only set for good."""
+    from cqels_opt.spark.session import IN_A_BATCH, make_session
 
-    settings = {
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.log.level": "ERROR",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.host": "127.0.0.1",
-        "spark.pyspark.python": sys.executable,
-        "spark.sql.shuffle.partitions": "2",
-        "spark.sql.adaptive.enabled": "false",
-        "spark.sql.session.timeZone": "UTC",
-        "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
-    }
     with pytest.MonkeyPatch.context() as patch:
         # The driver sends its Python's path to the executors from this variable; the setting alone is not read in every version.
         patch.setenv("PYSPARK_PYTHON", sys.executable)
-        builder = SparkSession.builder.master("local[2]").appName("cqels-opt tests")
-        for key, value in settings.items():
-            builder = builder.config(key, value)
-        session = builder.getOrCreate()
+        session = make_session("local[2]", tmp_path_factory.mktemp("session"))
+        for key, value in IN_A_BATCH.items():
+            session.conf.set(key, value)
         session.sparkContext.setLogLevel("ERROR")
         yield session
         session.stop()

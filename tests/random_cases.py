@@ -5,10 +5,12 @@ A query is a tree of droppable parts, so that a failing case can be made small (
 
 from __future__ import annotations
 
+import itertools
 import random
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any, TypeAlias
 
 from local_run import Settings, Triple, World
@@ -515,10 +517,10 @@ FILTER(?a != ?c) }"""
 
 def seeds_with_answers(count: int) -> list[int]:
     """Worlds that are not empty."""
-    found, seed = [], 0
-    while len(found) < count:
-        world = make(seed).world
-        if all(any(files) for files in world.streams.values()) and len(world.default) > 6:
-            found.append(seed)
-        seed += 1
-    return found
+    return list(itertools.islice(filter(_has_answers, itertools.count()), count))
+
+
+@cache
+def _has_answers(seed: int) -> bool:
+    world = make(seed).world
+    return all(any(files) for files in world.streams.values()) and len(world.default) > 6

@@ -56,5 +56,6 @@ def joined(folder: Path, master: str, doomed: int) -> dict[str, Any]:
 def called(script: Path, *words: str) -> subprocess.CompletedProcess[str]:
     """A script with the interpreter of these tests, also on the executors."""
     environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
+    environment["JAVA_TOOL_OPTIONS"] = environment["SPARK_SUBMIT_OPTS"]  # for executors, where they are below this process
     command = [sys.executable, str(script), *words]
     return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300, check=False)

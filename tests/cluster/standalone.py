@@ -24,6 +24,7 @@ class Process:
         self.log = folder / f"{name}.log"
         environment = {**os.environ, "SPARK_HOME": str(SPARK)}
         environment["SPARK_DAEMON_MEMORY"] = "256m"
+        environment["JAVA_TOOL_OPTIONS"] = environment["SPARK_SUBMIT_OPTS"]  # which the executors that it starts inherit
         with self.log.open("wb") as log:
             command = [str(SPARK / "bin" / "spark-class"), f"org.apache.spark.deploy.{words[0]}", *words[1:]]
             self.process = subprocess.Popen(command, stdout=log, stderr=log, env=environment)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
+from functools import cache
 from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -32,6 +33,7 @@ FIRST = int(os.environ.get("CQELS_OPT_SEED", "50000"))
 MOST = 45  # elements of a case: a micro-batch takes Spark half a second
 
 
+@cache
 def cases() -> list[tuple[int, Case]]:
     """Cases that the command line can say (their windows are those of the text), not too large."""
     found = ((seed, make(seed)) for seed in count(FIRST))
@@ -52,9 +54,6 @@ def supported(case: Case) -> bool:
 
 def elements(case: Case) -> int:
     return sum(len(file) for files in case.world.streams.values() for file in files)
-
-
-CASES = cases()
 
 
 def with_unit(policy: str) -> str:
@@ -109,18 +108,18 @@ def check(spark: SparkSession, case: Case, folder: Path, batch: str, plan: str, 
 @pytest.mark.parametrize("number", range(24))
 def test_a_random_query(number: int, spark: SparkSession, tmp_path: Path) -> None:
     """Every cut with every plan, twice."""
-    _, case = CASES[number]
+    _, case = cases()[number]
     check(spark, case, tmp_path, CUTS[number % 3], PLANS[number // 3 % 4])
 
 
 @pytest.mark.parametrize("plan", PLANS)
 def test_an_element_a_batch(plan: str, spark: SparkSession, tmp_path: Path) -> None:
     """The least of the cases, with as many micro-batches as elements."""
-    small = sorted(CASES, key=lambda found: elements(found[1]))
+    small = sorted(cases(), key=lambda found: elements(found[1]))
     check(spark, small[PLANS.index(plan)][1], tmp_path, "1", plan)
 
 
 @pytest.mark.parametrize(("number", "plan", "joins"), [(24, "adaptive", "spark"), (25, "worst", "spark"), (26, "spark", "auto")])
 def test_spark_joins(number: int, plan: str, joins: str, spark: SparkSession, tmp_path: Path) -> None:
     """More of them in test_joins.py."""
-    check(spark, CASES[number][1], tmp_path, "7", plan, joins)
+    check(spark, cases()[number][1], tmp_path, "7", plan, joins)
