@@ -258,7 +258,7 @@ def study(quick: bool) -> dict[str, Any]:
     return {
         "seed": SEED,
         "world": asdict(scale),
-        "on": "this process alone" if quick else "Spark",
+        "on": "one process without Spark" if quick else "Spark",
         "concurrent": [_as_json(run) for run in runs],
         "ratios": ratios(runs),
     }

@@ -44,6 +44,14 @@ CONCURRENT = [
 ]
 
 
+MANY = {
+    "scenario": "concurrent",
+    "title": "Many",
+    "world": {"authors": 6_000, "rate": 200},
+    "on": "Spark",
+    "concurrent": CONCURRENT,
+}
+
 ROWS = {
     "scenario": "drift",
     "title": "Rows",
@@ -80,7 +88,7 @@ def report() -> dict[str, Any]:
         "title": "Evaluation",
         "taken": "now",
         "parameters": {"quick": False, "spark": True},
-        "sections": [figure, drift, ROWS, {"scenario": "concurrent", "title": "Many", "concurrent": CONCURRENT}],
+        "sections": [figure, drift, ROWS, MANY],
     }
 
 
@@ -119,6 +127,7 @@ def test_the_page_of_the_docs(report: dict[str, Any]) -> None:
     assert "| Q3: System X over sub-results alone | 8.7× | 4.0× (4.0× of the joins alone) | no (1) |" in text
     assert "| Q3 | 1000 | " in text
     assert "CQELS × 10 (printed)" in text
+    assert "6,000 authors, 200 elements a batch, by Spark." in text
     assert "quick" not in text
     assert "**A quick run**" in markdown({**report, "parameters": {"quick": True, "spark": False}})
     assert "| Q2 | congress | 1,000 | 4,000,000 | 1.02× | 4000.00× |" in text
