@@ -43,7 +43,8 @@ def lines(depth: int) -> int:
 
 
 def test_the_work_grows_with_the_query_and_not_with_its_square() -> None:
-    assert lines(160) - lines(80) == 2 * (lines(80) - lines(40)) > 0
+    first, second = lines(80) - lines(40), lines(160) - lines(80)
+    assert 0 < second < 2.1 * first  # twice as much, but for finalizers that the collector runs in between
 
 
 @pytest.mark.parametrize(
