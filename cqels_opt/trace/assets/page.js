@@ -138,6 +138,7 @@ async function refresh() {
     choices(index.queries);
     document.getElementById("problem").textContent = index.problem ?? "";
     if (index.queries.length) {
+      if (!main.contains(parts.head)) lay(); // an answer of before the first batch has cleared the page
       const name = page.names[Number(document.getElementById("query").value) || 0];
       show(await (await fetch(`trace.json?query=${encodeURIComponent(name)}`)).json());
     } else main.replaceChildren(element("p", {}, "No micro-batch has ended yet."));
@@ -157,7 +158,6 @@ function follow() {
   events.addEventListener("batch", (event) => {
     const batch = JSON.parse(event.data).batch;
     state("", batch === null ? "live, before the first batch" : `live, after batch ${WHOLE.format(batch)}`);
-    if (batch !== null && !main.contains(parts.head)) lay();
     refresh();
   });
   events.addEventListener("end", () => {
