@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import random
-import re
 import tempfile
 import time
 from collections.abc import Sequence
@@ -24,6 +23,7 @@ import pyarrow.parquet as parquet
 
 from cqels_opt.bench import apart
 from cqels_opt.bench.answers import digest_of_lines
+from cqels_opt.bench.circumstances import megabytes
 from cqels_opt.bench.local import load
 from cqels_opt.bench.published import CONCURRENT
 from cqels_opt.bench.scenarios import QUERIES
@@ -193,7 +193,7 @@ def measured(found: World, query: str, members: Sequence[Member], contender: str
             jobs = max(jobs, runner.jobs)
         answers = driver.state.totals["answers"]
     counted = tuple(took[WARM_UP:])
-    memory = peak_memory()
+    memory = megabytes("VmHWM")  # ru_maxrss would begin with those of the process that started this one
     digest = digest_of_lines(folder / "answers.jsonl")
     return Ran(query, len(members), contender, counted, registered, memory, len(compiled), jobs, answers, digest)
 
@@ -234,13 +234,6 @@ def _one_by_one(found: World, members: Sequence[Member], folder: Path, local: bo
         answers=sum(run.answers for run in runs),
         digest=digest_of_lines(whole),
     )
-
-
-def peak_memory() -> float:
-    """The greatest resident megabytes of this process so far; ``ru_maxrss`` would begin with those of the process that started it."""
-    found = re.search(r"VmHWM:\s*(\d+) kB", Path("/proc/self/status").read_text(encoding="ascii"))
-    assert found is not None
-    return int(found[1]) / 1024
 
 
 # ------------------------------------------------------------------ the study

@@ -42,9 +42,9 @@ def _section(report: Mapping[str, Any], titled: bool = True) -> str:
     title = f"<h2>{escape(str(report['title']))}</h2>" if titled else ""
     if "concurrent" in report:
         return title + _concurrent(report["concurrent"])
-    if "contenders" not in report and all("ratios" in result for result in report.get("results", [{}])):
-        return title + _drift(report)
     if "contenders" not in report:
+        if all("ratios" in result for result in report.get("results", [{}])):
+            return title + _drift(report)
         found = {
             key: value for key, value in report.items() if key not in ("machine", "versions", "scenario", "title", "parameters")
         }

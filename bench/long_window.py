@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
+from cqels_opt.bench.circumstances import megabytes
 from cqels_opt.bench.screen import console
 from cqels_opt.lod.build import build_store
 from cqels_opt.operators.compile import Compiler
@@ -141,10 +142,7 @@ def _serve(line: Any) -> None:
 
 def usage() -> dict[str, float]:
     """Resident megabytes of this process, its own and pages of mapped files (which processes share); and its seconds of CPU so far."""
-    with Path("/proc/self/status").open(encoding="ascii") as file:
-        found = dict(line.split(":", 1) for line in file if line.startswith("Rss"))
-    kinds = (("own", "RssAnon"), ("mapped", "RssFile"))
-    return {"cpu": time.process_time(), **{kind: int(found[name].split()[0]) / 1024 for kind, name in kinds}}
+    return {"cpu": time.process_time(), "own": megabytes("RssAnon"), "mapped": megabytes("RssFile")}
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from argparse import Namespace
 from collections.abc import Callable, Sequence
 
 from cqels_opt import arguments
-from cqels_opt.errors import CqelsOptError, InputError, QueryError, StoreError
+from cqels_opt.errors import CqelsOptError, InputError, QueryError, StoreError, first_of
 from cqels_opt.java import find_java
 
 DONE, DIFFERENT, WRONG_INPUT, FAILED = 0, 1, 2, 3
@@ -127,9 +127,7 @@ def _store(words: Namespace) -> int:
 
     if words.action == "check":
         if findings := check(folder):
-            raise StoreError(
-                f"{folder}: damaged: {findings[0]}" + (f" (and {len(findings) - 1} more)" if len(findings) > 1 else "")
-            )
+            raise StoreError(f"{folder}: damaged: {first_of(findings)}")
         print(f"{folder}: whole")
         return DONE
     store = info(folder)

@@ -57,6 +57,7 @@ from cqels_opt.spark.stream import MOST_BYTES, StreamRun, chunk_stream, folder_s
 from cqels_opt.spark.tasks import settle
 from cqels_opt.trace.records import TraceRecord
 from cqels_opt.trace.server import shown
+from cqels_opt.warned import warn
 from cqels_opt.windows.frontier import Frontier, Partition
 from cqels_opt.windows.replay import DEFAULT_BATCH, BatchSize, ReplayPlan, ReplaySource, cut
 
@@ -102,7 +103,7 @@ def in_session(spark: SparkSession, options: RunOptions, folder: Path, watch: Wa
     one = len(population.started.members) == 1
     for iri in given:
         if iri not in bare:
-            _say(f"the query does not read stream <{iri}>" if one else f"no query reads stream <{iri}> from outside")
+            warn(f"the query does not read stream <{iri}>" if one else f"no query reads stream <{iri}> from outside")
     used = [(iri.strip("<>"), path) for iri, path in options.streams if iri.strip("<>") in bare]
     if options.follow and not needed:
         raise InputError("the query reads no stream, and is answered once: leave --follow out")
@@ -368,7 +369,7 @@ def load(options: LoadOptions) -> LoadReport:
             report = load_store(spark, sources, options.store, on_error=options.on_error, progress=progress)
     told(options.store)
     for reason in report.reasons:
-        _say(reason)
+        warn(reason)
     return LoadReport(options.store, report.triples, report.skipped, time.monotonic() - began)
 
 
@@ -390,7 +391,7 @@ def _registered(spark: SparkSession, options: RunOptions, folder: Path) -> list[
     told(engine.store)
     registered = [engine.register(query.text, **meant(query, options)) for query in asked]
     for sentence in dict.fromkeys(sentence for query in registered for sentence in never_true(query.query)):
-        _say(sentence)
+        warn(sentence)
     return registered
 
 
@@ -460,7 +461,3 @@ def _watching(*watchers: Watcher | None) -> Watcher:
                 watch(records)
 
     return batch
-
-
-def _say(message: str) -> None:
-    Console(stderr=True, soft_wrap=True, highlight=False, markup=False).print(f"warning: {message}")

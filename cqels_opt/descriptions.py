@@ -5,8 +5,6 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from rich.console import Console
-
 from cqels_opt.asked import asked_for, meant
 from cqels_opt.engine import plan_mode
 from cqels_opt.lod.described import describe, disagreement, in_store
@@ -16,6 +14,7 @@ from cqels_opt.operators.population import Population
 from cqels_opt.operators.registration import Programs, member_of, record_of
 from cqels_opt.options import ExplainOptions
 from cqels_opt.rdf.void import Description, read_description
+from cqels_opt.warned import warn
 
 
 def explain(options: ExplainOptions) -> str:
@@ -23,7 +22,7 @@ def explain(options: ExplainOptions) -> str:
     assert options.void is not None
     said, run = read_description(options.void), options.run
     if warning := said.warning(str(options.void)):
-        _say(warning)
+        warn(warning)
     mode = plan_mode(run.plan, run.fixed, run.cost_model, run.constants, run.joins, run.filters)
     with tempfile.TemporaryDirectory(prefix="cqels-opt-") as scratch:
         folder = Path(scratch)
@@ -39,8 +38,4 @@ def told(place: Path | str, said: Description | None = None, where: str | None =
     store = Store.open(place)
     said = in_store(store) if said is None else said
     if warning := disagreement(store, said, where or "the static data describe themselves"):
-        _say(warning)
-
-
-def _say(message: str) -> None:
-    Console(stderr=True, soft_wrap=True, highlight=False, markup=False).print(f"warning: {message}")
+        warn(warning)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 
 class CqelsOptError(Exception):
     """Any error that this package raises on purpose."""
@@ -52,3 +54,9 @@ class LimitError(CqelsOptError):
 
 class RunError(CqelsOptError):
     """A run failed after it had begun. The command line ends with exit code 3."""
+
+
+def first_of(findings: Sequence[str]) -> str:
+    """The first of some findings, and how many more there are: one sentence for all."""
+    more = len(findings) - 1
+    return f"{findings[0]} (and {more} more)" if more else findings[0]

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import time
 
-from rich.console import Console
-
 from cqels_opt.lod.update import update as next_version
 from cqels_opt.options import UpdateOptions
 from cqels_opt.outcomes import UpdateReport
 from cqels_opt.rdf.static import StaticSource
+from cqels_opt.warned import warn
 
 
 def update(options: UpdateOptions) -> UpdateReport:
@@ -17,7 +16,6 @@ def update(options: UpdateOptions) -> UpdateReport:
     began = time.monotonic()
     add = [*(StaticSource(path) for path in options.add), *(StaticSource(path, iri) for iri, path in options.graphs)]
     done = next_version(options.store, add, [StaticSource(path) for path in options.remove], on_error=options.on_error)
-    console = Console(stderr=True, soft_wrap=True, highlight=False, markup=False)
     for reason in done.reasons:
-        console.print(f"warning: {reason}")
+        warn(reason)
     return UpdateReport(done.store, done.number, done.added, done.removed, done.triples, done.skipped, time.monotonic() - began)

@@ -52,6 +52,11 @@ class Functions:
     count = staticmethod(lambda of: Expression("count"))
 
 
+def for_duckdb(text: str) -> str:
+    """A granule in Spark's SQL as DuckDB says it."""
+    return re.sub(r"shiftright\((\w+), (\d+)\)", r"(\1 >> \2)", text)
+
+
 @dataclass(frozen=True)
 class Frame:
     """A table a partition."""
@@ -86,7 +91,7 @@ class Frame:
     def selectExpr(self, everything: str, text: str) -> Frame:  # noqa: N802
         """The granules of a column, by DuckDB."""
         assert everything == "*"
-        asked = re.sub(r"shiftright\((\w+), (\d+)\)", r"(\1 >> \2)", text)
+        asked = for_duckdb(text)
         connection = duckdb.connect()
         found = []
         for part in self.parts:

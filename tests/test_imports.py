@@ -16,7 +16,7 @@ STOREYS: list[set[str]] = [
     {"errors"},
     {"rdf", "plans", "stats", "java"},
     {"lod", "windows", "query", "trace", "topics", "gateway"},
-    {"verify", "operators", "options", "outcomes"},
+    {"verify", "operators", "options", "outcomes", "warned"},
     {"relational"},
     {"spark"},
     {"engine", "adaptive_join"},

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from cqels_opt.errors import first_of
 from cqels_opt.lod.files import FORMAT, HEADER, VERSION, text_checksum, write_header
 from cqels_opt.lod.order import Ids
 from cqels_opt.lod.relation import Relation
@@ -76,8 +77,7 @@ def disagreement(store: Store, said: Description, where: str) -> str | None:
     found = [*said.faults, *_stale(store, said)]
     if not found:
         return None
-    more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
-    return f"{where}: {found[0]}{more}; plans are made with what the store has counted"
+    return f"{where}: {first_of(found)}; plans are made with what the store has counted"
 
 
 def _stale(store: Store, said: Description) -> Iterator[str]:

@@ -164,7 +164,7 @@ class Origin:
     files: int
 
 
-def described(source: StaticSource) -> dict[str, Any]:
+def as_recorded(source: StaticSource) -> dict[str, Any]:
     """A source as the store's header records it, enough to see later whether the file has changed."""
     graph_term(source)
     status = source.path.stat()

@@ -27,7 +27,7 @@ from cqels_opt.lod.partition import MERGED, PartitionWriter
 from cqels_opt.lod.places import is_uri, shown
 from cqels_opt.lod.relation import Relation
 from cqels_opt.lod.store import PartitionEntry, Store, array_bytes
-from cqels_opt.lod.target import Origin, described, finish, load_place
+from cqels_opt.lod.target import Origin, as_recorded, finish, load_place
 from cqels_opt.lod.versions import UPDATES, alone, number_of, version_at
 from cqels_opt.rdf.ids import check_collisions, encode
 from cqels_opt.rdf.static import Failures, StaticSource, graph_term, pieces, read
@@ -88,7 +88,7 @@ def update(
                 partitions=[entry for entry in partitions if entry is not None],
                 parts=parts,
                 graphs=[*old.named_graphs().tolist(), *encode(names, old.seed).tolist()],
-                sources=[*old.sources, *({**described(source), "version": origin.number + 1} for source in add)],
+                sources=[*old.sources, *({**as_recorded(source), "version": origin.number + 1} for source in add)],
                 durable=durable,
                 origin=origin,
             )

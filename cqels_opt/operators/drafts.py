@@ -11,7 +11,7 @@ from cqels_opt.operators.mentions import conjunction, exists_in
 from cqels_opt.operators.subresults import Part
 from cqels_opt.plans import JoinKind
 from cqels_opt.query import algebra as a
-from cqels_opt.query.scope import uses_now
+from cqels_opt.query.scope import operands, uses_now
 from cqels_opt.query.scope import variables as read_by
 
 
@@ -143,9 +143,7 @@ def with_unit(left: Draft, kind: JoinKind, right: Draft, conditions: Iterable[a.
 
 def conjuncts(condition: a.Expression | None) -> list[a.Expression]:
     """The parts of a conjunction, each of which a row must pass."""
-    if isinstance(condition, a.Call) and condition.function == "&&":
-        return [part for argument in condition.arguments for part in conjuncts(argument)]
-    return [] if condition is None else [condition]
+    return [] if condition is None else operands(condition, "&&")
 
 
 def renamed(draft: Draft, names: Mapping[str, str]) -> Draft:

@@ -65,6 +65,11 @@ class Evaluated:
         of_shares = [file for reports in self.shares.values() for report in reports for file in report.kept]
         return of_shares + [file for reports in self.finished.values() for report in reports for file in report.kept]
 
+    def after(self, files: Sequence[SlotFile]) -> list[SlotFile]:
+        """The files that count once this is done, of those before and its own."""
+        replaced = {path for reports in self.finished.values() for report in reports for path in report.replaced}
+        return [*(file for file in files if file.path not in replaced), *self.kept]
+
 
 class Runner(Protocol):
     """Who runs tasks: Spark, or this process. ``jobs`` counts the Spark jobs of the batch so far; ``begin`` resets it."""
@@ -299,9 +304,7 @@ class Driver:
         clock.lap("execute")
         observed = self._observed(done)
         if self.options.limits != NO_LIMITS:
-            replaced = {path for finished in done.finished.values() for report in finished for path in report.replaced}
-            kept = [f for f in (*files, *done.kept) if f.path not in replaced]
-            taken = Taken(done.shares, done.finished, kept, self.folder)
+            taken = Taken(done.shares, done.finished, done.after(files), self.folder)
             self.guard.within(number, self.programs, taken, self.sink.format, self.network.feeds)
         chunks = [(p, f) for p in self.programs for f in done.finished.get(p.id, []) if f.answers]
         lengths = self.sink.put(number, chunks, self.folder)
@@ -668,9 +671,7 @@ class Driver:
         reports: Sequence[IngestReport],
         lengths: dict[str, int],
     ) -> None:
-        replaced = {path for finished in done.finished.values() for f in finished for path in f.replaced}
-        files = [f for f in files if f.path not in replaced]
-        files += done.kept
+        files = done.after(files)
         reported = dict(self.state.reported)
         for program in self.programs:
             if len(steps[program.id].instants) > 1:

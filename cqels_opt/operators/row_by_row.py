@@ -22,6 +22,7 @@ from cqels_opt.operators.program import (
 from cqels_opt.operators.rows import is_nameable
 from cqels_opt.query.algebra import Call, Expression, Variable
 from cqels_opt.query.printing.formulas import Bare, expression
+from cqels_opt.query.scope import operands
 
 
 def row_by_row(program: Program) -> list[str]:
@@ -67,11 +68,7 @@ def _values(found: list[Expression]) -> Iterator[Expression]:
 
 def _conjuncts(condition: Expression) -> Iterator[Expression]:
     """The operands of a condition that do not go by the column."""
-    if isinstance(condition, Call) and condition.function == "&&":
-        for part in condition.arguments:
-            yield from _conjuncts(part)
-    elif not goes_by_column(condition):
-        yield condition
+    yield from (part for part in operands(condition, "&&") if not goes_by_column(part))
 
 
 def _is_flag(part: Expression) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from cqels_opt.query.algebra import Aggregate, Algebra, Call, Closure, Expression, Filter, Group, LeftJoin, Query, Variable
 from cqels_opt.query.printing.formulas import Bare, expression
-from cqels_opt.query.scope import inputs
+from cqels_opt.query.scope import inputs, operands
 from cqels_opt.query.visible import visible
 
 _LENIENT = ("BOUND", "COALESCE", "||")
@@ -29,7 +29,7 @@ def never_true(query: Query) -> tuple[str, ...]:
             aggregates |= {variable.name: aggregate for variable, aggregate in pattern.aggregates}
         elif isinstance(pattern, Filter | LeftJoin) and pattern.condition is not None:
             bound = {variable for side in inputs(pattern) for variable in visible(side)}
-            found += [(part, _needed(part) - bound) for part in _operands(pattern.condition, "&&")]
+            found += [(part, _needed(part) - bound) for part in operands(pattern.condition, "&&")]
     names = Bare(lambda name: not name.startswith((".", "_:")), aggregates)
     sentences = [
         f"{expression(names, part)} is never true: nothing in its group binds {', '.join(sorted(f'?{v.name}' for v in missing))}"
@@ -48,21 +48,9 @@ def _patterns(body: Algebra) -> Iterator[Algebra]:
             waiting.extend(reversed(inputs(pattern)))
 
 
-def _operands(condition: Expression, operator: str) -> list[Expression]:
-    """What an operator joins, from left to right, however it is nested."""
-    found, waiting = list[Expression](), [condition]
-    while waiting:
-        part = waiting.pop()
-        if isinstance(part, Call) and part.function == operator:
-            waiting.extend(reversed(part.arguments))
-        else:
-            found.append(part)
-    return found
-
-
 def _needed(condition: Expression) -> set[Variable]:
     """The variables without which a condition is not true whatever else is bound: in each of its alternatives."""
-    return set.intersection(*(_read(part) for part in _operands(condition, "||")))
+    return set.intersection(*(_read(part) for part in operands(condition, "||")))
 
 
 def _read(part: Expression) -> set[Variable]:

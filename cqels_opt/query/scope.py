@@ -63,6 +63,18 @@ def _parts(expression: Expression) -> Iterator[Expression]:
             waiting.extend(part.arguments)
 
 
+def operands(condition: Expression, operator: str) -> list[Expression]:
+    """What an operator joins, from left to right, however it is nested: of ``&&`` what each row must pass. Without recursion, as above."""
+    found, waiting = list[Expression](), [condition]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, Call) and part.function == operator:
+            waiting.extend(reversed(part.arguments))
+        else:
+            found.append(part)
+    return found
+
+
 def _pattern_uses_now(pattern: Algebra) -> bool:
     return any(map(uses_now, _expressions(pattern))) or any(map(_pattern_uses_now, inputs(pattern)))
 

@@ -15,6 +15,7 @@ from itertools import count
 from cqels_opt.query import algebra as a
 from cqels_opt.query.graphs import a_group_for_each, certain
 from cqels_opt.query.outlines import Outline, filled
+from cqels_opt.query.scope import operands
 from cqels_opt.rdf.terms import XSD_INTEGER, is_iri, literal
 
 INSTANCE = a.Variable(".instance")
@@ -203,7 +204,7 @@ class _Shared:
         """FILTER. That a variable equals a parameter is a join with the instances."""
         equal: dict[str, str] = {}
         left = []
-        for conjunct in _conjuncts(condition):
+        for conjunct in operands(condition, "&&"):
             found = self._equality(conjunct, inner)
             if found is not None and found[0] not in equal:
                 equal[found[0]] = found[1]
@@ -252,12 +253,6 @@ class _Shared:
 
 def _is_parameter(node: a.Node | a.Expression) -> bool:
     return isinstance(node, a.Variable) and node.name.startswith(_PARAMETER)
-
-
-def _conjuncts(condition: a.Expression) -> list[a.Expression]:
-    if isinstance(condition, a.Call) and condition.function == "&&":
-        return [part for argument in condition.arguments for part in _conjuncts(argument)]
-    return [condition]
 
 
 def _equal_as_terms(term: a.Term) -> bool:

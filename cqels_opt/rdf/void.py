@@ -21,7 +21,7 @@ from typing import Final
 
 import pyoxigraph as ox
 
-from cqels_opt.errors import DataError
+from cqels_opt.errors import DataError, first_of
 from cqels_opt.rdf.static import Failures, StaticSource, read_all
 from cqels_opt.rdf.terms import RDF_TYPE
 
@@ -104,8 +104,7 @@ class Description:
         """All faults in one sentence."""
         if not self.faults:
             return None
-        more = f" (and {len(self.faults) - 1} more)" if len(self.faults) > 1 else ""
-        return f"{where}: {self.faults[0]}{more}: left out of the VoID description"
+        return f"{where}: {first_of(self.faults)}: left out of the VoID description"
 
 
 def read_description(path: Path) -> Description:

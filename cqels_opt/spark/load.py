@@ -40,7 +40,7 @@ from cqels_opt.lod.loading import (
 )
 from cqels_opt.lod.places import cache_folder, is_uri
 from cqels_opt.lod.store import Store
-from cqels_opt.lod.target import described, finish, load_place
+from cqels_opt.lod.target import as_recorded, finish, load_place
 from cqels_opt.rdf.ids import DEFAULT_SEED
 from cqels_opt.rdf.static import Piece, StaticSource, pieces, source_size
 
@@ -123,7 +123,7 @@ def _load(
 ) -> LoadReport:
     """Load files into a store in a folder."""
     sizes = [source_size(source) for source in sources]
-    recorded = [described(source) for source in sources]
+    recorded = [as_recorded(source) for source in sources]
     tell = progress or (lambda done, of: None)
     tell(0, sum(sizes))
     with load_place(target) as place:

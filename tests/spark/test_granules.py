@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import duckdb
 import numpy as np
+from mixed_frames import for_duckdb
 from pyspark.sql import SparkSession
 
 from cqels_opt.rdf.ids import KIND_INTEGER, KIND_IRI, KIND_SHIFT
@@ -20,7 +21,7 @@ def keys(count: int, kind: int) -> np.ndarray:
 
 def granules(ids: np.ndarray, parts: int) -> np.ndarray:
     """By DuckDB, without Spark."""
-    text = granule("id", parts).replace("shiftright(id, ", "(id >> ")
+    text = for_duckdb(granule("id", parts))
     found = duckdb.sql(f"SELECT {text} AS g FROM (SELECT unnest($ids) AS id)", params={"ids": ids}).fetchnumpy()
     return np.asarray(found["g"], np.int64)
 
