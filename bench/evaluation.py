@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -12,35 +12,22 @@ from rich.console import Console
 from cqels_opt.bench import tables
 from cqels_opt.bench.circumstances import circumstances
 from cqels_opt.bench.claims import FIGURE_5, PHASES, claims
-from cqels_opt.bench.comparing import compare
 from cqels_opt.bench.concurrent_tables import beside
-from cqels_opt.bench.declared import read, shipped
 from cqels_opt.bench.drift_tables import rows_of
 from cqels_opt.bench.screen import console, table
-from cqels_opt.bench.study import Study
 
 TITLE = "The evaluation of the CQELS report (§6), and the project's aims: all of it, with a page"
-STUDIES = ("drift", "concurrent")
-"""Studies that belong to it, where they are there."""
+SECTIONS = (FIGURE_5, PHASES, "drift", "concurrent")
+"""The scenarios and studies that belong to it."""
 
 
-def evaluate(
-    quick: bool, page: Path | None, studies: Mapping[str, Study], files: Sequence[Path] = (), spark: bool = True
-) -> dict[str, Any]:
-    """Runs the scenarios and studies, without ``spark`` what needs none (of concurrent queries the quick study); ``page`` is where the
-    page goes, in Markdown."""
+def evaluate(section: Callable[[str], dict[str, Any]], quick: bool, spark: bool, page: Path | None) -> dict[str, Any]:
+    """Runs its scenarios and studies, each by ``section``; ``page`` is where the page goes, in Markdown."""
     told = Console(stderr=True)
-    sections: list[dict[str, Any]] = []
-    for name in (FIGURE_5, PHASES):
+    sections = []
+    for name in SECTIONS:
         told.print(f"evaluation: {name}")
-        sections.append(compare(read(shipped()[name], quick), files, quick, spark))
-        tables.show(sections[-1])
-    for name in STUDIES:
-        if name in studies:
-            told.print(f"evaluation: {name}")
-            found = studies[name].study(quick or (name == "concurrent" and not spark))
-            studies[name].show(found)
-            sections.append({"scenario": name, "title": studies[name].title, **found})
+        sections.append(section(name))
     report = {
         **circumstances(),
         "scenario": "evaluation",

@@ -11,6 +11,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from rich.console import Console
+
 from cqels_opt.bench import (
     adaptive_join,
     calibration,
@@ -40,6 +42,7 @@ from cqels_opt.bench.comparing import compare
 from cqels_opt.bench.contenders import built_in
 from cqels_opt.bench.declared import read, shipped
 from cqels_opt.bench.html import page
+from cqels_opt.bench.kept import Kept
 from cqels_opt.bench.study import Study
 from cqels_opt.errors import InputError
 from cqels_opt.options import BenchOptions
@@ -60,7 +63,10 @@ STUDIES = {
     "skew": Study("Rows where one delta wants several plans", skew.study, skew.show),
     "sub-results": Study("A static join that pays for being made while a query runs", sub_results.study, sub_results.show),
     "concurrent": Study(
-        "Many queries at once: 10 to 5,000 instances of Q1' to Q4', and 100 different ones", concurrent.study, concurrent.show
+        "Many queries at once: 10 to 5,000 instances of Q1' to Q4', and 100 different ones",
+        concurrent.study,
+        concurrent.show,
+        spark=True,
     ),
     "incremental": Study("Operators above the joins while the window grows", incremental.study, incremental.show),
     "soak": Study("Thousands of small batches: memory, containers and files over time", soak.study, soak.show),
@@ -95,7 +101,7 @@ STUDIES = {
 
 
 def bench(options: BenchOptions) -> None:
-    """Runs what is named; prints a table each, and writes ``--json`` and ``--html``."""
+    """Runs what is named; prints a table each, keeps them in ``--keep``, and writes ``--json`` and ``--html``."""
     if options.list:
         for name, title in _titles().items():
             print(f"{name}: {title}")
@@ -108,7 +114,10 @@ def bench(options: BenchOptions) -> None:
         raise InputError(f"--page: only {EVALUATION} has a page; others have --html")
     for name in names:
         _check(name)
-    reports = [_reported(name, options) for name in names]
+    told = Console(stderr=True)
+    of = {"quick": options.quick, "spark": options.spark, "contenders": [str(path.resolve()) for path in options.contenders]}
+    kept = Kept(options.keep, of, told.print)
+    reports = [_reported(name, options, kept) for name in names]
     if options.json:
         text = json.dumps(reports[0] if len(reports) == 1 else reports, indent=1)
         options.json.write_text(text + "\n", encoding="utf-8")
@@ -137,21 +146,30 @@ def _check(name: str) -> None:
     raise InputError(f"there is no scenario {name!r}{nearest(name, known)}; there are {', '.join(known)}, or a file my.toml")
 
 
-def _reported(name: str, options: BenchOptions) -> dict[str, Any]:
+def _reported(name: str, options: BenchOptions, kept: Kept) -> dict[str, Any]:
     """Runs one, shows its table, and gives its report."""
+
+    def section(name: str) -> dict[str, Any]:
+        return kept.once(name, lambda: _run(name, options))
+
     if name == EVALUATION:
-        return evaluation.evaluate(options.quick, options.page, STUDIES, options.contenders, options.spark)
+        return evaluation.evaluate(section, options.quick, options.spark, options.page)
+    return section(name)
+
+
+def _run(name: str, options: BenchOptions) -> dict[str, Any]:
     if name == JOIN_ORDERS:
         return _join_orders(options.quick)
     if name in STUDIES:
-        return studied(name, STUDIES[name], options.quick)
+        return studied(name, STUDIES[name], options)
     report = compare(read(shipped().get(name, Path(name)), options.quick), options.contenders, options.quick, options.spark)
     tables.show(report)
     return report
 
 
-def studied(name: str, study: Study, quick: bool) -> dict[str, Any]:
+def studied(name: str, study: Study, options: BenchOptions) -> dict[str, Any]:
     """A study with the circumstances of its figures."""
+    quick = options.quick or (study.spark and not options.spark)
     found = study.study(quick)
     study.show(found)
     return {**circumstances(), "scenario": name, "title": study.title, "parameters": {"quick": quick}, **found}

@@ -140,7 +140,7 @@ def write(world: Meeting, folder: Path, rate: float) -> tuple[Path, Path, Path]:
 
 def study(quick: bool) -> dict[str, Any]:
     """The rows of each contender, and of splits that brute force finds: by class of elements, and element by element."""
-    elements, batch = (4_000, 2_000) if quick else (40_000, 4_000)
+    elements, batch = (8_000, 4_000) if quick else (40_000, 4_000)
     world = meeting(SEED, people=PEOPLE, rooms=ROOMS, topics=TOPICS, elements=elements)
     with tempfile.TemporaryDirectory(prefix="cqels-opt-bench-") as scratch:
         folder = Path(scratch)

@@ -9,8 +9,9 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Study:
-    """A study: its title, what measures (``quick`` at a small size) and what shows the result."""
+    """A study: its title, what measures (``quick`` at a small size), what shows the result, and whether its full size needs ``spark``."""
 
     title: str
     study: Callable[[bool], dict[str, Any]]
     show: Callable[[dict[str, Any]], None]
+    spark: bool = False

@@ -144,6 +144,11 @@ def make_parser() -> argparse.ArgumentParser:
     )
 
     bench.add_argument("--no-spark", action="store_true", help="leave out the contenders of scenarios that need Spark")
+    bench.add_argument(
+        "--keep",
+        metavar="DIR",
+        help="keep each report when it is done, and take those that are there, of this commit and these options",
+    )
 
     demo = _command(commands, "demo", "two continuous queries over the departures and the weather of New York's airports in 2013")
     days = demo.add_mutually_exclusive_group()
@@ -499,8 +504,9 @@ def bench_options(words: argparse.Namespace) -> BenchOptions:
         for option, text in (("--json", words.json), ("--html", words.html), ("--page", words.page))
     )
     contenders = tuple(existing(path, "--contender") for path in words.contender)
+    keep = new_folder(words.keep, "--keep") if words.keep is not None else None
     return BenchOptions(
-        tuple(words.scenarios), words.list, words.quick, json, html, page, contenders, not words.no_spark, words.debug
+        tuple(words.scenarios), words.list, words.quick, json, html, page, contenders, not words.no_spark, keep, words.debug
     )
 
 

@@ -187,7 +187,7 @@ class TraceOptions:
 class BenchOptions:
     """`bench`: scenarios by name or file, at small scale where ``quick``, files of contenders, and where figures and pages go.
 
-    Without ``spark`` the contenders that need it are left out.
+    Without ``spark`` the contenders that need it are left out. In ``keep`` each report is kept, and not made again.
     """
 
     scenarios: tuple[str, ...] = ()
@@ -198,6 +198,7 @@ class BenchOptions:
     page: Path | None = None
     contenders: tuple[Path, ...] = ()
     spark: bool = True
+    keep: Path | None = None
     debug: bool = False
 
 

@@ -10,6 +10,7 @@ from cqels_opt.plans.cost import Constants, CostModel, Operator, PaperCost, Seco
 from cqels_opt.plans.delta import occurrence_order
 from cqels_opt.plans.explain import deltas, dot, q_error, text
 from cqels_opt.plans.leaves import Assumptions
+from cqels_opt.plans.pacing import Pace
 from cqels_opt.plans.plan import (
     Cut,
     Join,
@@ -48,6 +49,7 @@ __all__ = [
     "KnownStatistics",
     "Operator",
     "Optimizer",
+    "Pace",
     "PaperCost",
     "Plan",
     "PlanError",

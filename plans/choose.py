@@ -26,6 +26,7 @@ from cqels_opt.plans.feedback import Feedback
 from cqels_opt.plans.greedy import greedy_pairs
 from cqels_opt.plans.leaves import Assumptions, Leaves
 from cqels_opt.plans.memo import Memo
+from cqels_opt.plans.pacing import Pace
 from cqels_opt.plans.placing import Placing, operators_among
 from cqels_opt.plans.plan import Plan, PlanError, PlanOperator
 from cqels_opt.plans.plan_text import parse_plan
@@ -37,9 +38,8 @@ from cqels_opt.plans.statistics import Key, StatisticKey, Statistics
 from cqels_opt.plans.validity import Hinge, hinges
 from cqels_opt.plans.walks import WALKS, Corrections, Walk
 
-State: TypeAlias = (
-    "tuple[str, list[float], bool, list[tuple[RelationSet, float]], list[tuple[RelationSet, float, float]], list[str]]"
-)
+Logs: TypeAlias = "list[tuple[RelationSet, float]]"
+State: TypeAlias = "tuple[str, list[float], bool, Logs, list[tuple[RelationSet, float, float]], list[str], float | None]"
 """What a restart needs to know of one delta source."""
 
 Learnt: TypeAlias = "Mapping[frozenset[str], float]"
@@ -49,6 +49,12 @@ MODES = ("adaptive", "static", "first", "worst", "heuristic")
 
 FORMER = 3
 """So many plans that were chosen before are priced with every batch, for the trace."""
+
+SURPRISE = 2.0
+"""By this factor rows must differ from what was expected for walks to be taken before they are due."""
+
+FEW = 32.0
+"""Rows that are too few to tell."""
 
 NEAR_TIE = 0.01
 """The current plan is kept unless the cheapest is cheaper by more than this share of its own cost."""
@@ -131,6 +137,7 @@ class Optimizer:
         self._estimated: dict[str, dict[RelationSet, tuple[float, float]]] = {}
         self._known: dict[str, Corrections] = {}
         self._feedback = {source: Feedback() for source in self.sources} if feedback else None
+        self._pace = Pace()
         self.leaves = Leaves(graph, self.sources, assumptions)
         self.fallback = pairs is None
         self._memo = Memo(self.leaves, self._wanted(pairs or []), self.model) if not self.fallback else self._greedy_memo()
@@ -150,15 +157,16 @@ class Optimizer:
         statistics: Mapping[str, Statistics],
         changed: Collection[Key] | None = None,
         walk: Walk | None = None,
-        worth: float = 0.0,
+        takes: float = 0.0,
     ) -> dict[str, Choice]:
         """The plan of every delta source now, given the statistics of each.
 
         ``changed`` may name the only statistics that can have moved since the last call; otherwise all are read. Either way
         just the alternatives that depend on what moved are priced again. With ``walk`` the cheapest plan is tried on a sample of the
         delta, what that gives corrects the estimates for this delta alone, and the cheapest plan is looked for again, until
-        it is one that was tried (sampling-based re-optimization, Wu, Naughton & Singh 2016). A plan that costs less than ``worth`` is
-        not tried: no other could save what trying it takes.
+        it is one that was tried (sampling-based re-optimization, Wu, Naughton & Singh 2016). ``takes`` is what a walk costs, in the cost
+        model's unit: plans are tried when they have cost some times that since they last were (:class:`Pace`), or when rows were observed
+        that nobody expected.
         """
         moved = self.leaves.read(statistics, changed if self._current else None)
         self._known = {}
@@ -167,7 +175,7 @@ class Optimizer:
         else:
             self._memo.refresh(moved)
             if walk is not None and self.mode == "adaptive" and len(self.graph.relations) > 2:
-                self._try(walk, worth)
+                self._try(walk, takes)
         return {source: self._choose(source) for source in self.sources}
 
     @property
@@ -195,7 +203,7 @@ class Optimizer:
             return ()
         return hinges(self._memo, source, self._current[source], NEAR_TIE)
 
-    def _try(self, walk: Walk, worth: float) -> None:
+    def _try(self, walk: Walk, takes: float) -> None:
         """Walk the cheapest plans until they are known, correcting estimates on the way."""
         nothing = np.zeros_like(self.leaves.factors, bool)
         learnt = [Corrections(self._feedback[source].corrections() if self._feedback else {}) for source in self.sources]
@@ -203,13 +211,14 @@ class Optimizer:
         for number, corrections in enumerate(learnt):
             self._memo.table.correct(number, corrections.known)
         self._memo.refresh(nothing)
+        best = {s: self._select(s, ranking.cheapest(self._memo, s)) for s in self.sources if self._has_rows(s)}
+        due = [source for source, chosen in best.items() if self._pace.due(source, chosen.cost, takes)]
         walked: set[tuple[str, str]] = set()
         for _ in range(WALKS):
             before = len(walked)
-            for number, source in enumerate(self.sources):
-                chosen = self._select(source, ranking.cheapest(self._memo, source))
-                plan = chosen.plan
-                if chosen.cost >= worth and self._has_rows(source) and (source, str(plan)) not in walked:
+            for source in due:
+                number, plan = self.sources.index(source), self._select(source, ranking.cheapest(self._memo, source)).plan
+                if (source, str(plan)) not in walked:
                     walked.add((source, str(plan)))
                     for step, found in zip(planning.operators(plan, self.graph), walk(source, plan), strict=True):
                         if found is not None:
@@ -232,6 +241,8 @@ class Optimizer:
             if observed is not None:
                 relations = self._covers(step)
                 seen.append((relations, self._memo.uncorrected_rows(source, relations), observed))
+                if _surprising(self._estimated[source][relations][0], observed):
+                    self._pace.hurry(source)
         self._feedback[source].observe(seen)
         self._memo.table.correct(self.sources.index(source), self._feedback[source].corrections())
 
@@ -281,7 +292,7 @@ class Optimizer:
     # ------------------------------------------------------------------ a restart
     def state(self) -> dict[str, State]:
         """Each source's current plan, the statistics it was chosen from (NaN: not observed), whether it is kept, feedback, estimates,
-        and the plans before."""
+        the plans before, and what plans have cost since they were last walked (None: never)."""
         return {
             source: (
                 str(plan),
@@ -290,14 +301,18 @@ class Optimizer:
                 self._feedback[source].state() if self._feedback else [],
                 [(relations, *found) for relations, found in self._estimated.get(source, {}).items()],
                 [str(former) for former in self._former.get(source, ())],
+                self._pace.since.get(source),
             )
             for source, plan in self._current.items()
         }
 
     def resume(self, state: Mapping[str, State]) -> None:
         """Goes on from the :meth:`state` of an optimizer of the same block; a plan that this one does not retain is forgotten."""
-        for source, (text, seen, kept, learnt, estimated, *former) in state.items():  # of before there were these: no last one
-            self._former[source] = tuple(parse_plan(text) for texts in former for text in texts)
+        for source, found in state.items():
+            text, seen, kept, learnt, estimated = found[:5]
+            self._former[source] = tuple(map(parse_plan, found[5])) if len(found) > 5 else ()  # those of before have fewer
+            if len(found) > 6 and found[6] is not None:
+                self._pace.since[source] = found[6]
             self._estimated[source] = {relations: (rows, factor) for relations, rows, factor in estimated}
             if self._feedback and not self.fallback:
                 self._feedback[source] = Feedback.of(learnt)
@@ -388,6 +403,12 @@ class Optimizer:
         memo = Memo(self.leaves, self._wanted(found), self.model)
         memo.weigh(self._weights)
         return memo
+
+
+def _surprising(expected: float, observed: float) -> bool:
+    """Whether rows are so many more or fewer than expected that plans should be thought about again; few rows surprise nobody."""
+    least, most = sorted((max(expected, FEW), max(observed, FEW)))
+    return most > SURPRISE * least
 
 
 def _checked(plans: Mapping[str, Plan], graph: QueryGraph, sources: Sequence[str]) -> dict[str, Plan]:

@@ -272,7 +272,7 @@ def write_stream(path: Path, elements: Sequence[Element]) -> None:
 def _mode(plan: str) -> PlanMode:
     if plan.startswith("fixed:"):
         return PlanMode("fixed", parse_plans(plan.removeprefix("fixed:")))
-    return PlanMode("adaptive" if plan == "random" else plan, worth=0.0)  # walked, however small the world
+    return PlanMode("adaptive" if plan == "random" else plan, walk=0.0)  # walked, however small the world
 
 
 # ------------------------------------------------------------------ plans by lot

@@ -246,8 +246,8 @@ def test_demo_and_bench(monkeypatch: pytest.MonkeyPatch) -> None:
     assert demos == [DemoOptions(), DemoOptions(days=7), DemoOptions(days=None, out=Path("d"))]
     benches = stand_in(monkeypatch, "cqels_opt.bench.harness", bench=lambda _: None)
     assert main(["bench", "q2", "q3", "--quick", "--json", "o.json"]) == 0
-    assert main(["bench", "--list"]) == 0
-    assert benches == [BenchOptions(("q2", "q3"), quick=True, json=Path("o.json")), BenchOptions(list=True)]
+    assert main(["bench", "--list", "--keep", "k"]) == 0
+    assert benches == [BenchOptions(("q2", "q3"), quick=True, json=Path("o.json")), BenchOptions(list=True, keep=Path("k"))]
 
 
 @pytest.mark.usefixtures("folder")

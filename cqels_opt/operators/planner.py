@@ -25,7 +25,7 @@ from cqels_opt.operators.summands import Summed, parts_for, static_summand, summ
 from cqels_opt.operators.terms import TermTable
 from cqels_opt.operators.units import rows_of_each
 from cqels_opt.operators.views import BeforeElements, PerBinding
-from cqels_opt.operators.walk import WORTH, Walks
+from cqels_opt.operators.walk import TAKES, Walks
 from cqels_opt.operators.weights import is_uncertain, weight
 from cqels_opt.operators.workshop import Workshop
 from cqels_opt.plans import (
@@ -84,7 +84,7 @@ class PlanMode:
     shuffled: Shuffled = "nothing"
     machine: Machine = field(default_factory=Machine)
     joins: tuple[By, ...] = CHOSEN_FROM
-    worth: float = WORTH  # seconds a relation that a plan must be estimated to take to be walked
+    walk: float = TAKES  # seconds a relation that walking a plan takes
     placing: Placing = "cost"
     graphs: bool = True
     remember: bool = True
@@ -173,7 +173,7 @@ class BlockPlanner:
         """What a restart needs to know of the last batch's decisions, and about the design."""
         design = {"design": list(self.designs.default)} if self.review is None else self.review.state()
         ran = {source: decision.ran for source, decision in self.decisions.items()}
-        return {**design, "ran": ran, "costs": self.costs.state()}
+        return {**design, "ran": ran, "costs": self.costs.state(), "looks": self.splitter.pace.since if self.splitter else {}}
 
     def resume(self, state: Mapping[str, Any] | None) -> bool:
         """Takes up the design of an earlier run; False where it is gone, and with it what its optimizer knew."""
@@ -182,6 +182,8 @@ class BlockPlanner:
         self.costs.resume(tuple(row) for row in state.get("costs", ()))
         self.optimizer.weigh(self.costs.weights)
         there = self._resume_design(state)
+        if there and self.splitter is not None:
+            self.splitter.pace.resume(state.get("looks", {}))
         for source, (plan, cut, heavy) in state["ran"].items():
             self._ran[source] = Ran(plan, Cut(*cut) if cut else None, heavy)
             if cut and there and self.splitter is not None:
@@ -269,8 +271,8 @@ class BlockPlanner:
         if step is not None and terms is not None and self.estimates in ("walks", "all"):
             walk = Walks(self.block, self.store, step, self.order, terms)
         left, self._left = self._left, {}
-        worth = self.mode.worth * len(self.optimizer.graph.relations) if self.optimizer.model.unit == "s" else 0.0
-        choices = self.optimizer.choose(views, walk=walk, worth=worth)
+        takes = self.mode.walk * len(self.optimizer.graph.relations) if self.optimizer.model.unit == "s" else 0.0
+        choices = self.optimizer.choose(views, walk=walk, takes=takes)
         choices = {s: c if left.get(s, c.plan) == c.plan else replace(c, previous=left[s]) for s, c in choices.items()}
         self.decisions = {
             source: Decision(choice, self.given.get(source), before.get(source)) for source, choice in choices.items()

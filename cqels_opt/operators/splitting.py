@@ -23,10 +23,10 @@ from cqels_opt.operators.step import Step
 from cqels_opt.operators.terms import TermTable
 from cqels_opt.operators.units import made_of_each
 from cqels_opt.operators.walk import Walks
-from cqels_opt.plans import Choice, CostModel, Cut, Optimizer, QueryGraph, Split, Statistics
+from cqels_opt.plans import Choice, CostModel, Cut, Optimizer, Pace, QueryGraph, Split, Statistics
 
-WORTH = 0.005
-"""Seconds that a plan must be estimated to take before splitting its delta is thought of."""
+TAKES = 0.01
+"""Seconds that looking for a split takes, and with every batch that is split choosing two plans; it must save more."""
 
 GAIN = 0.1
 """The share of its cost that splitting must save; nothing more than 0 to go on as it is."""
@@ -103,11 +103,15 @@ class Splitter:
         self.block, self.store, self.graph, self.model, self.weights = block, store, graph, model, weights
         self._optimizers: dict[tuple[str, int], Optimizer] = {}
         self.cuts: dict[str, Cut] = {}
+        self.pace = Pace()
 
     def choose(self, whole: Choice, view: Statistics, step: Step, order: Sequence[str], terms: TermTable) -> SplitChoice | None:
         """The two plans of a source's delta where they pay; ``whole`` is the plan for all of it, ``view`` its statistics."""
         source, current = whole.source, self.cuts.pop(whole.source, None)
-        if self.model.unit != "s" or whole.cost < WORTH or whole.fallback or whole.retained < 2:
+        if self.model.unit != "s" or whole.fallback or whole.retained < 2:
+            return None
+        due = self.pace.due(source, whole.cost, TAKES)
+        if not due and current is None:
             return None
         occurrence = next(o for o in self.block.occurrences if o.name == source)
         rows = content(occurrence, step).new
@@ -127,7 +131,7 @@ class Splitter:
             )
             found = SplitChoice(cut, int(heavy.sum()), few, many)
             least = whole.cost * (1.0 if cut == current else 1.0 - GAIN)
-            if few.plan != many.plan and found.cost < least and (best is None or found.cost < best.cost):
+            if few.plan != many.plan and found.cost + TAKES < least and (best is None or found.cost < best.cost):
                 best = found
         if best is not None:
             self.cuts[source] = best.cut

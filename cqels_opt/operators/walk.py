@@ -36,9 +36,8 @@ FILTERED = 512
 VERIFIED = 16
 """For a row that goes on so many matches may be looked at, where they must be verified on a second variable."""
 
-WORTH = 0.0005
-"""Seconds a relation that a delta's plan must be estimated to take to be walked, which takes about as long. What operators really give
-corrects the estimates of smaller ones."""
+TAKES = 0.001
+"""Seconds a relation that walking a delta's plan takes."""
 
 
 class Walks:

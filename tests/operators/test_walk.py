@@ -140,7 +140,7 @@ def test_the_first_plan_knows_what_pairs_cannot_tell(tmp_path: Path) -> None:
     for estimates in ("pairwise", "walks"):
         query = register(PAIRS, skewed(4, 60, 1), tmp_path / estimates)
         driver = query.driver(Cut("100"), sink=LocalSink())
-        mode = PlanMode(estimates=estimates, worth=0.0)  # type: ignore[arg-type]
+        mode = PlanMode(estimates=estimates, walk=0.0)  # type: ignore[arg-type]
         driver.planners = {p.id: planner.Planner(p, mode) for p in driver.programs}
         errors = []
         for number, rows in enumerate(query.chunks(Cut("100"))):

@@ -93,5 +93,20 @@ def test_plans_that_cost_less_than_a_walk_are_not_walked(share: float, walks: bo
     world = World({"s": 100, "as": 1000})
     optimizer = Optimizer(GRAPH, ["s"])
     cost = optimizer.choose({"s": STATISTICS})["s"].cost
-    optimizer.choose({"s": STATISTICS}, walk=world, worth=share * cost)
+    optimizer.choose({"s": STATISTICS}, walk=world, takes=share * cost)
     assert bool(world.walked) is walks
+
+
+def test_a_plan_that_was_walked_is_walked_again_when_plans_have_cost_enough_or_rows_surprise() -> None:
+    optimizer = Optimizer(GRAPH, ["s"], feedback=True)
+    cost = optimizer.choose({"s": STATISTICS})["s"].cost
+
+    def walked(observed: float = 1.0) -> bool:
+        """Whether a batch was walked whose operators give so many times the rows that were expected."""
+        world = World({"s": 100, "as": 1000})
+        choice = optimizer.choose({"s": STATISTICS}, walk=world, takes=cost / 2)["s"]
+        optimizer.observe("s", [observed * rows for rows in choice.estimated])
+        return bool(world.walked)
+
+    assert [walked() for _ in range(9)] == [True, False, False, False, True, False, False, False, True]
+    assert [walked(1.9), walked(2.1), walked(), walked()] == [False, False, True, False]
