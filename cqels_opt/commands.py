@@ -35,8 +35,9 @@ from cqels_opt.errors import InputError
 from cqels_opt.operators import calibrate as operator_constants
 from cqels_opt.operators import machine
 from cqels_opt.operators.answer_folder import FolderSink
-from cqels_opt.operators.driver import DriverOptions, Sink, check_ended
+from cqels_opt.operators.driver import DriverOptions, check_ended
 from cqels_opt.operators.explained import explained
+from cqels_opt.operators.interfaces import Sink
 from cqels_opt.operators.planner import PlanMode
 from cqels_opt.operators.population import Population
 from cqels_opt.options import CalibrateOptions, ExplainOptions, LoadOptions, RunOptions
