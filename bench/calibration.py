@@ -26,9 +26,10 @@ from cqels_opt.operators.block import BlockStep, Observed
 from cqels_opt.operators.blocks import PAGE
 from cqels_opt.operators.calibrate import measure
 from cqels_opt.operators.compile import Compiler
-from cqels_opt.operators.driver import Driver, DriverOptions, Evaluated
+from cqels_opt.operators.driver import Driver, DriverOptions
 from cqels_opt.operators.evaluate import EvaluateTask
 from cqels_opt.operators.ingest import ROW_SCHEMA
+from cqels_opt.operators.interfaces import Evaluated
 from cqels_opt.operators.local import LocalRunner, LocalSink
 from cqels_opt.operators.machine import seconds_text
 from cqels_opt.operators.planner import BlockPlanner, PlanMode

@@ -23,8 +23,9 @@ from cqels_opt.errors import RunError
 from cqels_opt.lod.build import build_store
 from cqels_opt.operators.blocks import PAGE
 from cqels_opt.operators.compile import Compiler
-from cqels_opt.operators.driver import Driver, DriverOptions, Sink, TraceLog
+from cqels_opt.operators.driver import Driver, DriverOptions
 from cqels_opt.operators.ingest import ROW_SCHEMA
+from cqels_opt.operators.interfaces import Sink, TraceLog
 from cqels_opt.operators.local import LocalRunner, LocalSink
 from cqels_opt.operators.planner import PlanMode
 from cqels_opt.operators.profile import meaning

@@ -30,9 +30,10 @@ from cqels_opt.bench.circumstances import megabytes
 from cqels_opt.bench.screen import console
 from cqels_opt.lod.build import build_store
 from cqels_opt.operators.compile import Compiler
-from cqels_opt.operators.driver import Driver, DriverOptions, Evaluated
+from cqels_opt.operators.driver import Driver, DriverOptions
 from cqels_opt.operators.evaluate import EvaluateTask
 from cqels_opt.operators.ingest import ROW_SCHEMA, IngestReport, IngestTask
+from cqels_opt.operators.interfaces import Evaluated
 from cqels_opt.operators.local import LocalRunner, LocalSink
 from cqels_opt.operators.merging import MergeTask
 from cqels_opt.operators.profile import meaning

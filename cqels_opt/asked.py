@@ -6,7 +6,7 @@ import csv
 import io
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -17,11 +17,13 @@ from cqels_opt.operators.profile import meaning, with_bounds
 from cqels_opt.operators.subresults import BYTES_BUDGET
 from cqels_opt.options import ExplainOptions, RunOptions
 from cqels_opt.query.algebra import Query
+from cqels_opt.query.never_true import never_true
 from cqels_opt.query.printing import to_text
 from cqels_opt.query.texts import Reader
 from cqels_opt.rdf.terms import escape
 from cqels_opt.verify import Element, Inputs
 from cqels_opt.verify import Options as Checked
+from cqels_opt.warned import warn
 from cqels_opt.windows.instants import Policy
 
 
@@ -54,6 +56,12 @@ def asked_for(options: RunOptions) -> list[Asked]:
         t0 = {name: time for name, time in options.t0.items() if one or name in own}
         found.append(Asked(path, text, query, name, report, t0))
     return found
+
+
+def warn_of_never_true(queries: Iterable[Asked]) -> None:
+    """Says of conditions that can never be true, each once."""
+    for sentence in dict.fromkeys(sentence for asked in queries for sentence in never_true(asked.query)):
+        warn(sentence)
 
 
 def meant(query: Asked, options: RunOptions) -> dict[str, Any]:

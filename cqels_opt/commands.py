@@ -19,7 +19,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColum
 from rich.text import Text
 
 from cqels_opt import verify as checking
-from cqels_opt.asked import asked_for, judged, meant
+from cqels_opt.asked import asked_for, judged, meant, warn_of_never_true
 from cqels_opt.descriptions import told
 from cqels_opt.engine import (
     CompiledQuery,
@@ -35,13 +35,13 @@ from cqels_opt.errors import InputError
 from cqels_opt.operators import calibrate as operator_constants
 from cqels_opt.operators import machine
 from cqels_opt.operators.answer_folder import FolderSink
-from cqels_opt.operators.driver import DriverOptions, Sink, check_ended
+from cqels_opt.operators.driver import DriverOptions, check_ended
 from cqels_opt.operators.explained import explained
+from cqels_opt.operators.interfaces import Sink
 from cqels_opt.operators.planner import PlanMode
 from cqels_opt.operators.population import Population
 from cqels_opt.options import CalibrateOptions, ExplainOptions, LoadOptions, RunOptions
 from cqels_opt.outcomes import LoadReport, Summary, VerifyReport
-from cqels_opt.query.never_true import never_true
 from cqels_opt.rdf.void import read_description
 from cqels_opt.spark import calibrate as spark_constants
 from cqels_opt.spark import prepare
@@ -390,8 +390,7 @@ def _registered(spark: SparkSession, options: RunOptions, folder: Path) -> list[
     )
     told(engine.store)
     registered = [engine.register(query.text, **meant(query, options)) for query in asked]
-    for sentence in dict.fromkeys(sentence for query in registered for sentence in never_true(query.query)):
-        warn(sentence)
+    warn_of_never_true(asked)
     return registered
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from cqels_opt.asked import asked_for, meant
+from cqels_opt.asked import asked_for, meant, warn_of_never_true
 from cqels_opt.engine import plan_mode
 from cqels_opt.lod.described import describe, disagreement, in_store
 from cqels_opt.lod.store import Store
@@ -27,9 +27,11 @@ def explain(options: ExplainOptions) -> str:
     with tempfile.TemporaryDirectory(prefix="cqels-opt-") as scratch:
         folder = Path(scratch)
         programs = Programs(describe(folder / "described", said), folder / "queries")
-        queries = [meant(query, run) | {"text": query.text} for query in asked_for(run)]
+        asked = asked_for(run)
+        queries = [meant(query, run) | {"text": query.text} for query in asked]
         members = [member_of(record_of(**{**q, "id": q["id"] or f"q{number}"})) for number, q in enumerate(queries, 1)]
         found = Population(members, folder / "state", programs).programs()
+        warn_of_never_true(asked)
         return explained(found, mode, options.format, 1000 if options.all else 3)
 
 

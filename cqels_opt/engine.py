@@ -18,9 +18,10 @@ from cqels_opt.lod.versions import store_of
 from cqels_opt.operators.answer_folder import FolderSink
 from cqels_opt.operators.changed import patterns_of, windows_of
 from cqels_opt.operators.commit import Identity
-from cqels_opt.operators.driver import Driver, DriverOptions, Sink
+from cqels_opt.operators.driver import Driver, DriverOptions
 from cqels_opt.operators.explained import Format, explained
 from cqels_opt.operators.forms import answer_variables
+from cqels_opt.operators.interfaces import Sink
 from cqels_opt.operators.limits import NO_LIMITS, Limits
 from cqels_opt.operators.machine import Calibration, known
 from cqels_opt.operators.network import network

@@ -8,9 +8,9 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pa_parquet
 
-from cqels_opt.operators.driver import Evaluated
 from cqels_opt.operators.evaluate import EvaluateReport, EvaluateTask, FinishReport, Format, evaluate, finish, finish_parts
 from cqels_opt.operators.ingest import IngestReport, IngestTask, ingest
+from cqels_opt.operators.interfaces import Evaluated
 from cqels_opt.operators.merging import MergeTask, merge
 from cqels_opt.operators.program import Program
 from cqels_opt.operators.rows import Rows

@@ -15,8 +15,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
 from cqels_opt.operators.block import BlockStep
-from cqels_opt.operators.driver import Evaluated
 from cqels_opt.operators.evaluate import EvaluateTask
+from cqels_opt.operators.interfaces import Evaluated
 from cqels_opt.operators.program import Block
 from cqels_opt.operators.rows import RANK, Rows
 from cqels_opt.plans import Join, Plan, Scan, Split

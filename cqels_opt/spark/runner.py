@@ -17,9 +17,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from cqels_opt.errors import CqelsOptError, RunError
-from cqels_opt.operators.driver import Evaluated
 from cqels_opt.operators.evaluate import EvaluateReport, EvaluateTask, FinishReport, evaluate, finish, finish_parts
 from cqels_opt.operators.ingest import ROW_SCHEMA, IngestReport, IngestTask, Rejected, ingest
+from cqels_opt.operators.interfaces import Evaluated
 from cqels_opt.operators.local import whole
 from cqels_opt.operators.merging import MergeTask, merge
 from cqels_opt.spark.chunks import Piece, read, shares

@@ -153,6 +153,12 @@ def test_what_no_description_tells_is_refused(tmp_path: Path) -> None:
         explain(options(tmp_path, tmp_path / "void.ttl", query=query))
 
 
+def test_a_condition_that_is_never_true_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "void.ttl").write_text(turtle(Description(GraphCounts(Counts(10), {iri("near"): Counts(10)}))))
+    explain(options(tmp_path, tmp_path / "void.ttl", query=QUERY.replace("?x :near ?y", "?x :near ?y FILTER(?gone = 1)")))
+    assert capsys.readouterr().err == "warning: (?gone = 1) is never true: nothing in its group binds ?gone\n"
+
+
 # ------------------------------------------------------------------ wrong descriptions
 def about(triples: str, near: str) -> list[tuple[str, str, str]]:
     """A description in the data themselves."""
