@@ -143,7 +143,7 @@ def test_messages_without_numbers_are_numbered_by_batch_task_and_place() -> None
 def test_topics_that_come_as_one_stream_are_refused() -> None:
     """Partition 0 of one is not partition 0 of the other, and the same offset is another message."""
     rows = [{"stream": 0, "partition": 0, "offset": 0, "t": 5, "value": b"[]", "topic": topic} for topic in ("b", "a")]
-    with pytest.raises(InputError, match="messages of the topics a, b come as one stream, http://ex.org/S: read each topic"):
+    with pytest.raises(InputError, match=f"messages of the topics a, b come as one stream, {EX}S: read each topic"):
         read(Payload(), rows)
     apart = [{**row, "stream": number, "partition": number << PARTITION_BITS} for number, row in enumerate(rows)]
     assert read(Payload(), apart).num_rows == 0
