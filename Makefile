@@ -62,9 +62,10 @@ java: $(STAMP)
 demo: setup
 	@$(VENV)/bin/cqels-opt demo $(DEMO)
 
-# Bytecode is kept, for the processes that tests start and for the next run, whatever the shell asks for.
+# Bytecode is kept, for the processes that tests start and for the next run, whatever the shell asks for. Three processes for two cores:
+# two of them have the tests that start JVMs, and wait for these much of the time (tests/conftest.py).
 test: setup
-	@env -u PYTHONDONTWRITEBYTECODE $(PY) -m pytest -n 2 --dist loadgroup --ignore=tests/services --ignore=tests/installed $(TESTS)
+	@env -u PYTHONDONTWRITEBYTECODE $(PY) -m pytest -n 3 --dist loadgroup --ignore=tests/services --ignore=tests/installed $(TESTS)
 
 # What pip makes of the package, outside of this folder: tests/installed/environment.py.
 test-wheel: setup

@@ -61,11 +61,14 @@ def compare(scenario: Scenario, files: Sequence[Path] = (), quick: bool = False,
                     own = [contender for contender in contenders if not contender.apart]
                     runs.append(in_turns(own, task, Path(scratch) / "runs", scenario.limit, turn))
                 found += [Passes(case, name, task, same) for same in zip(*runs)]
+        _check(found)
         for contender in (contender for contender in contenders if contender.apart):
             step(f"{contender.name}, in a process of its own")
             todo = [(case, name, worlds.tasks(case)[1][name]) for name in scenario.queries for case in scenario.cases()]
             runs_apart = by_itself(contender, files, [task for *_, task in todo], Path(scratch) / "runs")
             found += [Passes(case, name, task, (run,)) for (case, name, task), run in zip(todo, runs_apart)]
+            _check(found)  # not at the end alone: the next ones may take long
+        _check(found, ended=True)
         return _report(scenario, contenders, found, descriptions, quick)
 
 
@@ -156,16 +159,27 @@ def _progress(scenario: Scenario, contenders: Sequence[Contender]) -> Iterator[A
         yield step
 
 
+def _check(found: Sequence[Passes], ended: bool = False) -> None:
+    """RunError where contenders do not agree about a task; and at the end of it all where none has come to its end."""
+    for (query, case), passes in _by_task(found).items():
+        runs = [run for one in passes for run in one.runs]
+        if ended or any(run.answers and run.whole for run in runs):
+            check(f"{query} {case}".strip(), runs)
+
+
+def _by_task(found: Sequence[Passes]) -> dict[tuple[str, str], list[Passes]]:
+    by_task: dict[tuple[str, str], list[Passes]] = {}
+    for one in found:
+        by_task.setdefault((one.query, _said(one.case)), []).append(one)
+    return by_task
+
+
 # ------------------------------------------------------------------ what came of it
 def _report(
     scenario: Scenario, contenders: Sequence[Contender], found: Sequence[Passes], descriptions: Mapping[str, str], quick: bool
 ) -> dict[str, Any]:
-    by_task: dict[tuple[str, str], list[Passes]] = {}
-    for one in found:
-        by_task.setdefault((one.query, _said(one.case)), []).append(one)
     results, failed = [], []
-    for (query, case), passes in by_task.items():
-        check(f"{query} {case}".strip(), [run for one in passes for run in one.runs])
+    for passes in _by_task(found).values():
         for one in passes:
             result = _result(one, scenario, quick)
             why = next((run.why for run in one.runs if run.why is not None), None)
@@ -173,7 +187,7 @@ def _report(
                 results.append(result)
             if why is not None:
                 name = one.runs[0].contender
-                failed.append({"query": query, "contender": name, "parameters": one.case.parameters, "why": why})
+                failed.append({"query": one.query, "contender": name, "parameters": one.case.parameters, "why": why})
     return {
         **circumstances(),
         "seed": scenario.seed,

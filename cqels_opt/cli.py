@@ -15,9 +15,10 @@ import traceback
 from argparse import Namespace
 from collections.abc import Callable, Sequence
 
-from cqels_opt import arguments
+from cqels_opt import arguments, from_arguments
 from cqels_opt.errors import CqelsOptError, InputError, QueryError, StoreError, first_of
 from cqels_opt.java import find_java
+from cqels_opt.named_files import existing_store
 
 DONE, DIFFERENT, WRONG_INPUT, FAILED = 0, 1, 2, 3
 
@@ -63,7 +64,7 @@ def _one_line(message: str) -> str:
 
 # ------------------------------------------------------------------ the commands
 def _run(words: Namespace) -> int:
-    options = arguments.run_options(words)
+    options = from_arguments.run_options(words)
     find_java()
     from cqels_opt.commands import run
 
@@ -72,7 +73,7 @@ def _run(words: Namespace) -> int:
 
 
 def _explain(words: Namespace) -> int:
-    options = arguments.explain_options(words)
+    options = from_arguments.explain_options(words)
     if options.to is not None:
         from cqels_opt.asked import translated
 
@@ -91,7 +92,7 @@ def _explain(words: Namespace) -> int:
 
 
 def _verify(words: Namespace) -> int:
-    options = arguments.run_options(words)
+    options = from_arguments.run_options(words)
     find_java()
     from cqels_opt.commands import verify
 
@@ -101,12 +102,12 @@ def _verify(words: Namespace) -> int:
 
 
 def _load(words: Namespace) -> int:
-    if (changes := arguments.update_options(words)) is not None:
+    if (changes := from_arguments.update_options(words)) is not None:
         from cqels_opt.updates import update
 
         print(update(changes), file=sys.stderr)
         return DONE
-    options = arguments.load_options(words)
+    options = from_arguments.load_options(words)
     find_java()
     from cqels_opt.commands import load
 
@@ -115,7 +116,7 @@ def _load(words: Namespace) -> int:
 
 
 def _store(words: Namespace) -> int:
-    folder = arguments.existing_store(words.store, "store")
+    folder = existing_store(words.store, "store")
     if words.action == "void":
         from cqels_opt.lod.described import of_store
         from cqels_opt.lod.store import Store
@@ -145,7 +146,7 @@ def _store(words: Namespace) -> int:
 def _trace(words: Namespace) -> int:
     from cqels_opt.trace import command
 
-    options = arguments.trace_options(words)
+    options = from_arguments.trace_options(words)
     if options.html:
         command.write_page(options.file, options.html)
         print(f"page: {options.html}", file=sys.stderr)
@@ -157,7 +158,7 @@ def _trace(words: Namespace) -> int:
 
 
 def _bench(words: Namespace) -> int:
-    options = arguments.bench_options(words)
+    options = from_arguments.bench_options(words)
     if not options.list and options.spark:
         find_java()
     from cqels_opt.bench.harness import bench
@@ -167,7 +168,7 @@ def _bench(words: Namespace) -> int:
 
 
 def _gateway(words: Namespace) -> int:
-    options = arguments.gateway_options(words)
+    options = from_arguments.gateway_options(words)
     from cqels_opt.gateway import LiveFolder, gateway, make_source
     from cqels_opt.rdf.payloads import payload_of
 
@@ -186,7 +187,7 @@ def _gateway(words: Namespace) -> int:
 
 
 def _calibrate(words: Namespace) -> int:
-    options = arguments.calibrate_options(words)
+    options = from_arguments.calibrate_options(words)
     if options.spark and not options.show:
         find_java()
     from cqels_opt.commands import calibrate
@@ -196,7 +197,7 @@ def _calibrate(words: Namespace) -> int:
 
 
 def _demo(words: Namespace) -> int:
-    options = arguments.demo_options(words)
+    options = from_arguments.demo_options(words)
     find_java()
     from cqels_opt.demo import demo
 

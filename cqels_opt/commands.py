@@ -21,16 +21,8 @@ from rich.text import Text
 from cqels_opt import verify as checking
 from cqels_opt.asked import asked_for, judged, meant, warn_of_never_true
 from cqels_opt.descriptions import told
-from cqels_opt.engine import (
-    CompiledQuery,
-    Engine,
-    check_streams,
-    make_driver,
-    plan_mode,
-    population_of,
-    rejects_of,
-    streams_from_outside,
-)
+from cqels_opt.driving import check_streams, make_driver, rejects_of, streams_from_outside
+from cqels_opt.engine import CompiledQuery, Engine, population_of
 from cqels_opt.errors import InputError
 from cqels_opt.operators import calibrate as operator_constants
 from cqels_opt.operators import machine
@@ -42,6 +34,7 @@ from cqels_opt.operators.planner import PlanMode
 from cqels_opt.operators.population import Population
 from cqels_opt.options import CalibrateOptions, ExplainOptions, LoadOptions, RunOptions
 from cqels_opt.outcomes import LoadReport, Summary, VerifyReport
+from cqels_opt.plan_modes import plan_mode
 from cqels_opt.rdf.void import read_description
 from cqels_opt.spark import calibrate as spark_constants
 from cqels_opt.spark import prepare

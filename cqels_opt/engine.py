@@ -11,32 +11,25 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from cqels_opt.driving import check_streams, make_driver, rejects_of, streams_from_outside
 from cqels_opt.errors import CheckpointError, InputError
 from cqels_opt.lod.places import state_folder
 from cqels_opt.lod.update import UpdateReport, update
 from cqels_opt.lod.versions import store_of
 from cqels_opt.operators.answer_folder import FolderSink
-from cqels_opt.operators.changed import patterns_of, windows_of
-from cqels_opt.operators.commit import Identity
-from cqels_opt.operators.driver import Driver, DriverOptions
+from cqels_opt.operators.driver import DriverOptions
 from cqels_opt.operators.explained import Format, explained
 from cqels_opt.operators.forms import answer_variables
 from cqels_opt.operators.interfaces import Sink
 from cqels_opt.operators.limits import NO_LIMITS, Limits
-from cqels_opt.operators.machine import Calibration, known
-from cqels_opt.operators.network import network
 from cqels_opt.operators.output import column_names
-from cqels_opt.operators.planner import PlanMode
 from cqels_opt.operators.population import Population
 from cqels_opt.operators.profile import Meaning
 from cqels_opt.operators.program import Program
 from cqels_opt.operators.registration import Programs, member_of, record_of
 from cqels_opt.operators.sharing import Member, alone
 from cqels_opt.operators.subresults import BYTES_BUDGET
-from cqels_opt.operators.workshop import in_thread
-from cqels_opt.plans.cost import Shuffled
-from cqels_opt.plans.physical import CHOSEN_FROM, By
-from cqels_opt.plans.placing import Placing
+from cqels_opt.plan_modes import plan_mode
 from cqels_opt.query.algebra import Operator, Query
 from cqels_opt.query.printing import to_text
 from cqels_opt.rdf.payloads import Payload
@@ -45,13 +38,11 @@ from cqels_opt.spark.drop_in import DropIn, check_classic
 from cqels_opt.spark.kafka import KafkaSink
 from cqels_opt.spark.messages import Messages, message_stream, reading_of
 from cqels_opt.spark.mixed import MixedRunner, machine_of
-from cqels_opt.spark.runner import SparkRunner
 from cqels_opt.spark.sinks import BatchFunction, FunctionSink
 from cqels_opt.spark.sources import Incoming, Source, of_messages
 from cqels_opt.spark.stream import DataFrame, SparkSession, StreamRun, row_stream
 from cqels_opt.topics import KafkaTopic
 from cqels_opt.trace import display
-from cqels_opt.trace.writer import TraceFile
 from cqels_opt.windows.frontier import Frontier
 from cqels_opt.windows.instants import Policy
 
@@ -411,111 +402,9 @@ def _paths(given: PathLike | Sequence[PathLike]) -> list[Path]:
     return [Path(given)] if isinstance(given, str | Path) else [Path(path) for path in given]
 
 
-# ------------------------------------------------------------------ shared with the command line
-_SHUFFLED: Mapping[str, Shuffled] = {"partitioned": "left", **dict.fromkeys(("shuffle-hash", "sort-merge", "spark"), "both")}
-_JOINS: Mapping[str, tuple[By, ...]] = {
-    "auto": CHOSEN_FROM,
-    "partitioned": (By.PARTITIONED,),
-    "shuffle-hash": (By.SHUFFLE_HASH,),
-    "sort-merge": (By.SORT_MERGE,),
-    "broadcast": (By.BROADCAST,),
-}
-
-
-_PLACED: Mapping[str, Placing] = {
-    "cost": "cost",
-    "early": "early",
-    "late": "late",
-    "H1": "last",
-    "H2": "last",
-    "H3": "early",
-    "H4": "late",
-}
-
-
-def plan_mode(
-    plan: str,
-    fixed: str | None = None,
-    cost_model: str = "default",
-    constants: str = "measured",
-    joins: str = "auto",
-    filters: str = "cost",
-) -> PlanMode:
-    """``--plan``: a mode, or ``fixed:PLANS``; ``--cost-model`` and ``--constants``; ``--joins``, what may do the joins; ``--filters``.
-
-    The heuristics of Keskisärkkä et al. 2021 (§4.1) add up: H1 and H2 order the joins, H3 and H4 place filters.
-    """
-    from cqels_opt.plans import parse_plans
-
-    if plan.startswith("fixed:"):
-        plan, fixed = "fixed", plan.removeprefix("fixed:")
-    if fixed is not None:
-        plan = "fixed"
-    plans = parse_plans(fixed) if fixed is not None else None
-    calibration = known() if constants == "measured" else Calibration()
-    shuffled, by = _SHUFFLED.get(joins, "nothing"), _JOINS.get(joins, (By.REPLICATED,))
-    if filters not in _PLACED:
-        raise InputError(f"{filters!r} is no place for filters: choose from {', '.join(_PLACED)}")
-    if filters.startswith("H"):
-        plan = "heuristic"
-    how = PlanMode(plan, plans, cost_model, calibration=calibration, shuffled=shuffled, joins=by)
-    return replace(how, placing=_PLACED[filters], graphs=filters != "H1")
-
-
-def rejects_of(trace: PathLike | None, folder: Path) -> Path:
-    """Where rejected elements and messages are kept with their reason: beside the trace, or with the state."""
-    return folder / "rejected.jsonl" if trace is None else Path(f"{trace}.rejected")
-
-
-def check_streams(needed: Sequence[str], given: Mapping[str, object]) -> None:
-    """A stream that a query reads and nobody gives is an error."""
-    for iri in needed:
-        if iri.strip("<>") not in given:
-            named = ", ".join(f"<{i}>" for i in given) or "no stream"
-            raise InputError(
-                f"the query reads stream <{iri.strip('<>')}>, but given is {named}: add --stream {iri.strip('<>')} PATH"
-            )
-
-
 def population_of(queries: Sequence[CompiledQuery], folder: Path) -> Population:
     """The queries of a run over a checkpoint, with those that came and went while it was running."""
     return Population([query.member for query in queries], folder, queries[0].engine.programs)
-
-
-def streams_from_outside(population: Population) -> tuple[str, ...]:
-    """The streams that queries read and that none of them makes, in order of first use."""
-    programs = population.programs()
-    fed = network(programs).fed
-    return tuple(dict.fromkeys(s for program in programs for s in program.streams if s not in fed))
-
-
-def make_driver(
-    population: Population,
-    folder: Path,
-    runner: SparkRunner,
-    sink: Sink,
-    frontier: Frontier,
-    options: DriverOptions,
-    trace: PathLike | None,
-) -> Driver:
-    """The driver of a run. What registration made for the terms of its queries is copied into the checkpoint's folder."""
-    programs, members = population.programs(), population.started.members
-    windows = {
-        member.id: windows_of(program) for program, unit in zip(programs, population.started.units) for _, member in unit.members
-    }
-    identity = Identity(
-        {m.id: [m.query.text, m.meaning.operator, m.meaning.duplicates, repr(m.meaning.report)] for m in members},
-        windows,
-        patterns_of(programs),
-        {
-            "static data": prepare.fingerprint(programs[0].store),
-            "lateness": frontier.lateness,
-            "drain": options.drain,
-        },
-        tuple(network(programs).feeds),
-    )
-    log = TraceFile(Path(trace)) if trace is not None else None
-    return Driver(folder, programs, runner, sink, frontier, options, identity, (), log, merging=in_thread, population=population)
 
 
 __all__ = ["Adaptive", "CompiledQuery", "Engine", "KafkaTopic", "Messages"]

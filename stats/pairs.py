@@ -34,11 +34,13 @@ class StaticPair:
         for held in (*self.window.held("old"), *self.window.held("delta")):
             held.known.pop(self.name, None)
 
-    def size(self, *contents: Content) -> float:
-        """The rows of the join with the contents, as a static row is always valid."""
+    def size(self, *contents: Content, since: int | None = None) -> float:
+        """The rows of the join with the contents, as a static row is always valid; with ``since`` but for what has ended then."""
         contents = contents or BOTH
         size = self._whole if "old" in contents else 0.0
-        return size + sum(held.weight * self._slot(held) for held in self.window.apart(*contents))
+        size += sum(held.weight * self._slot(held) for held in self.window.apart(*contents))
+        gone = self.window.ended(since, *contents) if since is not None else []
+        return size - sum(self._slot(held) * rows / held.total for held, rows in gone)
 
     def _slot(self, held: Held) -> float:
         found = held.known.get(self.name)
@@ -58,7 +60,7 @@ class WindowPair:
         self.left, self.right, self.variable = left, right, variable
         self._whole = 0.0
         self._kept = self._regime()
-        self._known: dict[tuple[Content, Content], float] = {}
+        self._known: dict[tuple[Content, Content, int | None], float] = {}
         self._epochs = (-1, -1)
         left.listeners.append(lambda held, change: self._changed(held, change, right))
         right.listeners.append(lambda held, change: self._changed(held, change, left))
@@ -74,24 +76,32 @@ class WindowPair:
             size += sum(one.weight * one.counts[x].dot(self.left.whole[x]) for one in rights)
         return size + sum(one.weight * two.weight * one.counts[x].dot(two.counts[x]) for one in lefts for two in rights)
 
-    def overlap(self, left: Content, right: Content) -> float:
-        """The share of pairs of rows whose intervals overlap, in [0, 1]; exact."""
+    def overlap(self, left: Content, right: Content, since: int | None = None) -> float:
+        """The share of pairs of rows whose intervals overlap, in [0, 1], and of which none has ended at ``since``; exact."""
         pairs = self.left.card(left) * self.right.card(right)
-        return overlapping(self.left.chunks(left), self.right.chunks(right)) / pairs if pairs else 0.0
+        if not pairs:
+            return 0.0
+        lefts, rights = self.left.chunks(left), self.right.chunks(right)
+        if since is not None:
+            lefts, rights = ([chunk.after(since) for chunk in chunks] for chunks in (lefts, rights))
+        return overlapping(lefts, rights) / pairs
 
-    def size(self, left: Iterable[Content], right: Iterable[Content]) -> float:
-        """The rows of the join of the left contents with the right ones: for each combination, product times overlap."""
+    def size(self, left: Iterable[Content], right: Iterable[Content], since: int | None = None) -> float:
+        """The rows of the join of the left contents with the right ones: for each combination, product times overlap.
+
+        With ``since`` those of rows that something which begins then can meet.
+        """
         if self._epochs != (self.left.epoch, self.right.epoch):
             self._epochs = (self.left.epoch, self.right.epoch)
             self._known.clear()
         right = tuple(right)
-        return sum(self._atom(one, other) for one in left for other in right)
+        return sum(self._atom(one, other, since) for one in left for other in right)
 
-    def _atom(self, left: Content, right: Content) -> float:
-        found = self._known.get((left, right))
+    def _atom(self, left: Content, right: Content, since: int | None) -> float:
+        found = self._known.get((left, right, since))
         if found is None:
-            share = self.overlap(left, right)
-            found = self._known[left, right] = share * self.product(left, right) if share else 0.0
+            share = self.overlap(left, right, since)
+            found = self._known[left, right, since] = share * self.product(left, right) if share else 0.0
         return found
 
     def _regime(self) -> tuple[Kept, Kept]:

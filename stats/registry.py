@@ -21,7 +21,7 @@ from cqels_opt.stats.window import BOTH, BUDGET, Content, WindowStatistics
 OLD: tuple[Content] = ("old",)
 DELTA: tuple[Content] = ("delta",)
 Meaning: TypeAlias = Mapping[str, tuple[Content, ...]]
-JoinSize: TypeAlias = Callable[[Meaning], float]
+JoinSize: TypeAlias = Callable[[Meaning, "int | None"], float]
 
 
 class BlockStatistics:
@@ -159,11 +159,17 @@ class BlockStatistics:
         if sorted(order) != sorted(self.windows):
             raise ValueError(f"the order {order} is not one of the occurrences {list(self.windows)}")
         before = order[: order.index(source)]
-        return self.view({name: DELTA if name == source else BOTH if name in before else OLD for name in self.windows})
+        meaning = {name: DELTA if name == source else BOTH if name in before else OLD for name in self.windows}
+        return self.view(meaning, self.begins(source))
 
-    def view(self, meaning: Meaning) -> StatisticsView:
-        """The statistics where each occurrence stands for the contents that are given for it."""
-        return StatisticsView(self, meaning)
+    def begins(self, *sources: str) -> int | None:
+        """When the first row of the sources' deltas becomes valid; None where there is none."""
+        chunks = [chunk for source in sources for chunk in self.windows[source].chunks("delta")]
+        return min((chunk.first_start for chunk in chunks if chunk.rows), default=None)
+
+    def view(self, meaning: Meaning, since: int | None = None) -> StatisticsView:
+        """The statistics where each occurrence stands for the contents that are given for it, but for what has ended at ``since``."""
+        return StatisticsView(self, meaning, since)
 
     def changed(self, source: str, order: Sequence[str] = (), *, tolerance: float = 0.0) -> dict[Key, Moved]:
         """The statistics of a source that moved since it was last marked, by more than ``tolerance`` (relative)."""
@@ -212,12 +218,12 @@ class BlockStatistics:
         """The join size of two relations, as a function of what each occurrence means; None where it is not known."""
         if isinstance(left, Occurrence) and isinstance(right, Occurrence):
             windows = WindowPair(self.windows[left.name], self.windows[right.name], variable)
-            return lambda meaning: windows.size(meaning[left.name], meaning[right.name])
+            return lambda meaning, since: windows.size(meaning[left.name], meaning[right.name], since)
         if isinstance(left, StaticRelation) and isinstance(right, StaticRelation):
             size = self._static_joins.get(
                 (left.name, right.name, variable), self._static_joins.get((right.name, left.name, variable))
             )
-            return None if size is None else lambda _: size
+            return None if size is None else lambda *_: size
         stream, static = (left, right) if isinstance(left, Occurrence) else (right, left)
         assert isinstance(static, StaticRelation)
         fanout = static.fanouts.get(variable)
@@ -225,25 +231,31 @@ class BlockStatistics:
             return None
         pair = StaticPair(self.windows[stream.name], variable, fanout, f"{static.name}?{variable}")
         self._static_pairs[Key("join_size", (left.name, right.name, variable))] = pair
-        return lambda meaning: pair.size(*meaning[stream.name])
+        return lambda meaning, since: pair.size(*(mine := meaning[stream.name]), since=None if mine == DELTA else since)
 
 
 @dataclass(frozen=True, slots=True)
 class StatisticsView:
     """What the optimizer reads for one delta source: a live view, so it says what holds after the last step.
 
-    ``meaning`` is what each occurrence stands for: its delta, its old content, or both.
+    ``meaning`` is what each occurrence stands for: its delta, its old content, or both. Of these, rows that have ended at ``since``, when
+    the delta begins, are no more: nothing meets them.
     """
 
     block: BlockStatistics
     meaning: Meaning
+    since: int | None = None
 
     def cardinality(self, relation: str) -> float | None:
         """card(Ω) (report §5), exact; None for a relation that the block does not have."""
         found = self.block.relations.get(relation)
         if isinstance(found, StaticRelation):
             return float(found.rows)
-        return None if found is None else float(self.block.windows[relation].card(*self.meaning[relation]))
+        if found is None:
+            return None
+        window, contents = self.block.windows[relation], self.meaning[relation]
+        gone = window.ended(self.since, *contents) if self.since is not None and contents != DELTA else []
+        return float(window.card(*contents) - sum(rows for _, rows in gone))
 
     def distinct(self, relation: str, variable: str) -> float | None:
         """The distinct values of a variable in a relation."""
@@ -253,13 +265,13 @@ class StatisticsView:
         if isinstance(found, StaticRelation):
             known = found.distincts.get(variable)
             return None if known is None else float(known)
-        return self.block.windows[relation].distinct(variable, *self.meaning[relation])
+        return min(self.block.windows[relation].distinct(variable, *self.meaning[relation]), self.cardinality(relation) or 0.0)
 
     def join_size(self, left: str, right: str, variable: str) -> float | None:
         """Σ_c f1(c)·f2(c), between windows times the share of pairs whose intervals overlap; symmetric."""
         pairs = self.block.pairs
         pair = pairs.get(Key("join_size", (left, right, variable))) or pairs.get(Key("join_size", (right, left, variable)))
-        return None if pair is None else pair(self.meaning)
+        return None if pair is None else pair(self.meaning, self.since)
 
     def selectivity(self, filter_name: str) -> float | None:
         """The share of rows that a filter has kept lately."""

@@ -12,6 +12,7 @@ proportion. Rows stay exact as long as a slot has at most ``budget // 64`` disti
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import takewhile
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -130,6 +131,12 @@ class WindowStatistics:
         contents = contents or BOTH
         rows = self._whole_rows if "old" in contents else 0
         return rows + sum(held.spans.rows for held in self.apart(*contents))
+
+    def ended(self, since: int, *contents: Content) -> list[tuple[Held, int]]:
+        """The slots with rows that have ended at an instant, and how many those are: nothing that begins then meets them; exact."""
+        slots = list(takewhile(lambda held: held.next_end <= since, self._whole)) if "old" in contents else []
+        slots += [held for held in self.apart(*contents) if held.spans.rows and held.next_end <= since]
+        return [(held, int(held.spans.ended_by(np.array([since]))[0])) for held in slots]
 
     def at(self, instant: int) -> int:
         """The rows that are valid at an instant which is not before the last expiry; exact."""

@@ -1,6 +1,6 @@
 """What all rooms' tests share: one Spark session for the whole run, and the real data where it is there.
 
-``make test`` runs them in two processes: one has the Spark session and every test that starts a JVM, the other all else.
+``make test`` runs them in three processes: one has the Spark session, one the tests that start JVMs of their own, the third all else.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 
 @pytest.hookimpl(wrapper=True)  # so that it is done before xdist looks for groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None]:
-    """One of the two processes takes the tests of the one Spark session, and one those that start Spark in processes of their own.
+    """One process takes the tests of the one Spark session, and one those that start Spark in processes of their own.
 
     And the one skip there is: tests of the real data sets, where those are absent.
     """

@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 
 from cqels_opt import cli
-from cqels_opt.arguments import explain_options, make_parser, run_options
+from cqels_opt.arguments import make_parser
 from cqels_opt.cli import main
 from cqels_opt.errors import DataError, InputError, QueryError, RunError
+from cqels_opt.from_arguments import explain_options, run_options
 from cqels_opt.java import Java
 from cqels_opt.lod.build import build_store
 from cqels_opt.options import (

@@ -13,8 +13,9 @@ import pytest
 from rich.console import Console
 
 from cqels_opt import demo
-from cqels_opt.arguments import make_parser, run_options
+from cqels_opt.arguments import make_parser
 from cqels_opt.bench.flights import lift
+from cqels_opt.from_arguments import run_options
 from cqels_opt.options import Batch
 from cqels_opt.trace.records import read_trace
 

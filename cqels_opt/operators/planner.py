@@ -260,7 +260,9 @@ class BlockPlanner:
         for o in self.block.occurrences:
             meant: tuple[Content, ...] = ("delta",) if o.name == source else ("old", "delta") if o.name in before else ("old",)
             meaning |= dict.fromkeys(summands(o), meant)
-        return Summed(self.statistics.view(meaning), parts_for(source, self.block.occurrences))
+        (mine,) = (summands(o) for o in self.block.occurrences if o.name == source)
+        view = self.statistics.view(meaning, self.statistics.begins(*mine))
+        return Summed(view, parts_for(source, self.block.occurrences))
 
     def choose(self, step: Step | None, terms: TermTable | None) -> None:
         """The plans of now; for a step with a delta, which may be walked."""

@@ -18,7 +18,7 @@ from cqels_opt.rdf.payloads import ELEMENT_BITS, Payload, decode, payload_of
 from cqels_opt.spark.files import in_order
 from cqels_opt.windows.frontier import Frontier
 
-MESSAGE_SCHEMA = "stream int, partition int, offset long, t long, value binary"
+MESSAGE_SCHEMA = "stream int, partition int, offset long, t long, value binary, topic string"
 PARTITION_BITS = 16  # of the number of a source partition; the stream's number is above
 BATCH_SHIFT, TASK_SHIFT = 40, 24  # the place of a message that its source has not numbered: batch, task, its number in the task
 
@@ -71,6 +71,7 @@ class Messages:
             (f.col("offset") if numbered else f.lit(None)).cast("long").alias("offset"),
             (f.unix_millis("timestamp") if timed else f.lit(None)).cast("long").alias("t"),
             value.cast("binary").alias("value"),
+            (f.col("topic") if "topic" in columns and numbered else f.lit(None)).cast("string").alias("topic"),
         )
 
 
@@ -119,6 +120,7 @@ def read_messages(messages: pa.Table, reading: MessageReading, task: IngestTask,
     base = (reading.batch << BATCH_SHIFT) + (number << TASK_SHIFT)
     for stream in np.unique(of).tolist():
         mine = messages.filter(pa.array(of == stream))
+        _check_topics(mine.column("topic").unique().to_pylist(), task.streams[stream])
         numbered = mine.column("offset").null_count == 0
         if numbered:
             mine = mine.sort_by([("partition", "ascending"), ("offset", "ascending")])
@@ -150,3 +152,12 @@ def read_messages(messages: pa.Table, reading: MessageReading, task: IngestTask,
         rows = pa.Table.from_arrays(arrays, schema=ROW_SCHEMA)
         tables.append(in_order(rows, reading.greatest, reading.lateness) if numbered else rows)
     return (pa.concat_tables(tables) if tables else ROW_SCHEMA.empty_table()), rejected
+
+
+def _check_topics(topics: Sequence[str | None], stream: str) -> None:
+    """InputError where a stream has messages of several topics: a partition of one has the number, and the offsets, of the other's."""
+    if len(topics) > 1:
+        raise InputError(
+            f"messages of the topics {', '.join(sorted(map(str, topics)))} come as one stream, {stream}: read each topic as a stream of "
+            "its own (for engine.adaptive say with stream={TOPIC: IRI} which is which)"
+        )

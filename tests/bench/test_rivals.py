@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from cqels_opt.bench import rivals
-from cqels_opt.bench.answers import digest_of_folders
+from cqels_opt.bench.answers import answers_of_folders, digest_of_folders
 from cqels_opt.bench.local import Prepared, Ran, prepare, small_world
 from cqels_opt.bench.rivals import as_written, tuned
 from cqels_opt.bench.rivals.jobs import PLANNER, Job, settings_kept
@@ -31,6 +31,15 @@ SPARKS, STANDARD = (
     "CROSS JOIN UNNEST(range(c.n::BIGINT)) AS o(occurrence)",
 )
 NAMES = ("q1", "q2", "q3", "q4")
+
+
+def test_of_answers_that_stand_the_new_ones_count(tmp_path: Path) -> None:
+    """An answer that is there at two instants in a row is ISTREAM's at the first; twice at the second, it is once new."""
+    for batch, rows in ((0, [(5, "a"), (6, "a"), (6, "b")]), (1, [(7, "a"), (7, "a"), (7, "b"), (9, "b")])):
+        folder = tmp_path / f"batch={batch}"
+        folder.mkdir()
+        (folder / "part.json").write_text("".join(json.dumps({"time": t, "x": x}) + "\n" for t, x in rows), encoding="utf-8")
+    assert sorted((t, row["x"]) for t, row in answers_of_folders(tmp_path)) == [(5, "a"), (6, "b"), (7, "a"), (9, "b")]
 
 
 @pytest.fixture(scope="module")

@@ -50,11 +50,15 @@ def at_or_below(runs: list[Measured], each: float, slack: float = 1.02, others: 
     [("Q1a", 0.1), ("Q1b", 0.9), ("Q2a", 0.5), ("Q2b", 0.5), ("Q3a", 0.1), ("Q3a", 0.9), ("Q3b", 0.1), ("Q3b", 0.9)],
 )
 def test_by_cost_is_at_or_below_both(name: str, threshold: float, tmp_path: Path) -> None:
-    """Also below both with an order of joins by cost, but for Q2: it has more filters than the search weighs as operators."""
-    made = Tunnel(sectors=4 if name.startswith("Q2") else 24, seconds=20)
-    world = World(tmp_path, *made.write(tmp_path))
-    runs = measured(world.prepared("q", queries(threshold)[name]), CONTENDERS)
-    at_or_below(runs, CALLS[name[:2]] * CALL, others=("H3", "H4") if name.startswith("Q2") else CONTENDERS)
+    """Also below both with an order of joins by cost, but for Q2: it has more filters than the search weighs as operators. There H4 joins
+    everything first, twenty times the rows of H3, and is left out."""
+    of_many = name.startswith("Q2")
+    made = Tunnel(sectors=4, seconds=40) if of_many else Tunnel(sectors=24, seconds=20)
+    world, others = World(tmp_path, *made.write(tmp_path)), ["H3"] if of_many else [*CONTENDERS]
+    runs = measured(
+        world.prepared("q", queries(threshold)[name]), {who: CONTENDERS[who] for who in dict.fromkeys([*others, "cost"])}
+    )
+    at_or_below(runs, CALLS[name[:2]] * CALL, others=others)
 
 
 @pytest.fixture(scope="module")
@@ -67,12 +71,12 @@ def linked(tmp_path_factory: pytest.TempPathFactory) -> World:
 @pytest.mark.parametrize("selectivity", [0.05, 0.5, 0.95])
 def test_by_cost_is_at_or_below_both_in_the_follow_up(cardinality: float, selectivity: float, linked: World) -> None:
     prepared = linked.prepared(f"links{cardinality}-{selectivity}", linked_query(cardinality, selectivity))
-    at_or_below(measured(prepared, {name: CONTENDERS[name] for name in PLACED}, slice(3, None)), 2 * CALL, slack=1.1)
+    at_or_below(measured(prepared, {name: CONTENDERS[name] for name in PLACED}, slice(3, None)), 2 * CALL)
 
 
 def test_the_place_follows_a_selectivity_that_drifts(tmp_path: Path) -> None:
     """Where joining is dear the filter comes before the second window while it keeps 5 %, and after it when it keeps 95 %."""
-    dear = Calibration(constants=replace(DEFAULT, probe=3e-6))
+    dear = Calibration(constants=replace(DEFAULT, probe=3e-6, build=3e-6))
     made = Linked(200, 40, drifts=True, cardinalities=(0.7,))
     prepared = World(tmp_path, *made.write(tmp_path)).prepared("drift", linked_query(0.7, DRIFTS[0]))
     runs = {name: prepared.run(name, replace(CONTENDERS[name], calibration=dear)) for name in PLACED}
@@ -84,10 +88,8 @@ def test_the_place_follows_a_selectivity_that_drifts(tmp_path: Path) -> None:
     for after in range(7, 10):
         assert counts["cost"][after] == counts["late"][after]
         assert filter_comes_last(runs["cost"].records[after]) is True
-    assert all(
-        len({tuple(call.distinct for call in r.calls) for r in batch}) == 1
-        for batch in zip(*(run.records for run in runs.values()))
-    )
+    evaluated = {name: [sum(call.distinct for call in record.calls) for record in run.records] for name, run in runs.items()}
+    assert all(cost <= min(others) for cost, *others in zip(*(evaluated[name] for name in ("cost", "early", "late"))))
 
 
 def filter_comes_last(record: TraceRecord) -> bool:

@@ -22,7 +22,8 @@ from pyspark import RDD, TaskContext
 from pyspark.sql import DataFrame
 
 from cqels_opt.bench.social import PLACES_GRAPH
-from cqels_opt.engine import Engine, make_driver, population_of
+from cqels_opt.driving import make_driver
+from cqels_opt.engine import Engine, population_of
 from cqels_opt.operators.driver import DriverOptions
 from cqels_opt.operators.evaluate import EvaluateTask
 from cqels_opt.operators.ingest import IngestReport, IngestTask

@@ -119,6 +119,9 @@ def test_poison_may_end_the_job_and_a_frame_without_messages_does(spark: SparkSe
     routed = cq.Engine(spark).adaptive(MET, Collected(), tmp_path / "routed", payload="nq", stream={"people": S})
     with pytest.raises(InputError, match="the column topic, which tells messages of people apart, is missing"):
         routed(spark.createDataFrame([(b"",)], "value binary"), 0)
+    mixed = cq.Engine(spark).adaptive(MET, Collected(), tmp_path / "mixed", payload="nq")
+    with pytest.raises(InputError, match="messages of the topics people, rooms come as one stream"):
+        mixed(frame_of(spark, [("people", 0, 0, 1000, b""), ("rooms", 0, 0, 1000, b"")]), 0)
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 from local_run import Registered, World, register
 
+from cqels_opt.errors import InputError
 from cqels_opt.operators.driver import Driver, DriverOptions
 from cqels_opt.operators.ingest import IngestReport, IngestTask, ingest
 from cqels_opt.operators.local import LocalRunner, LocalSink
@@ -23,7 +24,16 @@ from cqels_opt.windows.frontier import Frontier
 
 EX = "http://ex.org/"
 QUERY = f"""PREFIX : <{EX}> SELECT ?p ?q FROM NAMED :S [RANGE 3s] AS ?w {{ GRAPH ?w {{ ?p :at ?x . ?q :at ?x }} }}"""
-SCHEMA = pa.schema({"stream": pa.int32(), "partition": pa.int32(), "offset": pa.int64(), "t": pa.int64(), "value": pa.binary()})
+SCHEMA = pa.schema(
+    {
+        "stream": pa.int32(),
+        "partition": pa.int32(),
+        "offset": pa.int64(),
+        "t": pa.int64(),
+        "value": pa.binary(),
+        "topic": pa.string(),
+    }
+)
 
 
 class Runner(LocalRunner):
@@ -128,3 +138,12 @@ def test_messages_without_numbers_are_numbered_by_batch_task_and_place() -> None
         by_time = [row["offset"] for row in found if row["stream"] == 0 and row["t"] in (1, 2)]
         assert by_time[0] == by_time[2] != by_time[1]  # rows of one time are one element
     assert read(Payload(), rows).equals(read(Payload(), rows))
+
+
+def test_topics_that_come_as_one_stream_are_refused() -> None:
+    """Partition 0 of one is not partition 0 of the other, and the same offset is another message."""
+    rows = [{"stream": 0, "partition": 0, "offset": 0, "t": 5, "value": b"[]", "topic": topic} for topic in ("b", "a")]
+    with pytest.raises(InputError, match=f"messages of the topics a, b come as one stream, {EX}S: read each topic"):
+        read(Payload(), rows)
+    apart = [{**row, "stream": number, "partition": number << PARTITION_BITS} for number, row in enumerate(rows)]
+    assert read(Payload(), apart).num_rows == 0
