@@ -59,6 +59,7 @@ class IngestReport:
     modified: dict[int, int] = field(
         default_factory=dict
     )  # stream -> when the newest of its files was modified (ms), of live folders
+    topics: set[tuple[str, str]] = field(default_factory=set)  # of messages: stream and topic
 
 
 def ingest(rows: pa.Table | Iterable[pa.RecordBatch], task: IngestTask, name: str) -> IngestReport:

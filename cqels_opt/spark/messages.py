@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,7 @@ from pyspark.sql import functions as f
 from pyspark.sql import types as t
 
 from cqels_opt.errors import InputError
-from cqels_opt.operators.ingest import ROW_SCHEMA, IngestTask, Rejected
+from cqels_opt.operators.ingest import ROW_SCHEMA, IngestReport, IngestTask, Rejected
 from cqels_opt.rdf.payloads import ELEMENT_BITS, Payload, decode, payload_of
 from cqels_opt.spark.files import in_order
 from cqels_opt.windows.frontier import Frontier
@@ -120,7 +120,6 @@ def read_messages(messages: pa.Table, reading: MessageReading, task: IngestTask,
     base = (reading.batch << BATCH_SHIFT) + (number << TASK_SHIFT)
     for stream in np.unique(of).tolist():
         mine = messages.filter(pa.array(of == stream))
-        _check_topics(mine.column("topic").unique().to_pylist(), task.streams[stream])
         numbered = mine.column("offset").null_count == 0
         if numbered:
             mine = mine.sort_by([("partition", "ascending"), ("offset", "ascending")])
@@ -154,10 +153,21 @@ def read_messages(messages: pa.Table, reading: MessageReading, task: IngestTask,
     return (pa.concat_tables(tables) if tables else ROW_SCHEMA.empty_table()), rejected
 
 
-def _check_topics(topics: Sequence[str | None], stream: str) -> None:
+def topics_of(messages: pa.Table, task: IngestTask) -> set[tuple[str, str]]:
+    """The streams of a task's messages, with the topics that these come from, where their source says so."""
+    streams: list[int] = messages.column("stream").to_numpy().tolist()
+    pairs = set(zip(streams, messages.column("topic").to_pylist()))
+    return {(task.streams[stream], topic) for stream, topic in pairs if topic is not None}
+
+
+def check_topics(reports: Iterable[IngestReport]) -> None:
     """InputError where a stream has messages of several topics: a partition of one has the number, and the offsets, of the other's."""
-    if len(topics) > 1:
-        raise InputError(
-            f"messages of the topics {', '.join(sorted(map(str, topics)))} come as one stream, {stream}: read each topic as a stream of "
-            "its own (for engine.adaptive say with stream={TOPIC: IRI} which is which)"
-        )
+    topics: dict[str, set[str]] = {}
+    for stream, topic in (pair for report in reports for pair in report.topics):
+        topics.setdefault(stream, set()).add(topic)
+    for stream, found in topics.items():
+        if len(found) > 1:
+            raise InputError(
+                f"messages of the topics {', '.join(sorted(found))} come as one stream, {stream}: read each topic as a stream of its own "
+                "(for engine.adaptive say with stream={TOPIC: IRI} which is which)"
+            )

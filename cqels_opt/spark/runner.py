@@ -24,7 +24,7 @@ from cqels_opt.operators.local import whole
 from cqels_opt.operators.merging import MergeTask, merge
 from cqels_opt.spark.chunks import Piece, read, shares
 from cqels_opt.spark.files import FileBatch, OrderedBatch, in_order, modified, read_files
-from cqels_opt.spark.messages import MessageBatch, read_messages
+from cqels_opt.spark.messages import MessageBatch, check_topics, read_messages, topics_of
 from cqels_opt.spark.tasks import Shuffled, Work, answered, one_stage, reported, slots, task_name, task_number, two_stages
 from cqels_opt.windows.slots import SlotFile
 
@@ -95,18 +95,23 @@ class SparkRunner:
                     files = pa.Table.from_batches(rows)
                     whole, rejected = read_files(files, reading, task)
                 elif messages is not None:
-                    whole, rejected = read_messages(pa.Table.from_batches(rows), messages, task, task_number())
+                    received = pa.Table.from_batches(rows)
+                    whole, rejected = read_messages(received, messages, task, task_number())
                 elif order is not None:
                     whole = in_order(pa.Table.from_batches(rows).cast(ROW_SCHEMA), *order)
                 report = ingest(rows if whole is None else whole, task, task_name())
                 report.rejected += rejected
                 if reading is not None:
                     report.modified = modified(files)
+                if messages is not None:
+                    report.topics = topics_of(received, task)
                 yield 0, report
 
             return answering(work)
 
-        return list(self._collect(frame.mapInArrow(run, REPORT)))
+        reports = list(self._collect(frame.mapInArrow(run, REPORT)))
+        check_topics(reports)
+        return reports
 
     def evaluate(self, tasks: Sequence[EvaluateTask], parts: int) -> Evaluated:
         """The second stage in one job: one task for a small batch, else a task a share and, behind a shuffle of names, the answers."""

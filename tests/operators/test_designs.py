@@ -191,4 +191,4 @@ def test_the_statistics_of_windows_go_on_under_another_design(tmp_path: Path) ->
     assert one.keys == other.keys
     for source in one.windows:
         assert one.for_source(source).values() == other.for_source(source).values()
-    assert np.array_equal(early.times["<http://ex.org/S>"].times, late.times["<http://ex.org/S>"].times)
+    assert np.array_equal(early.arrivals.in_order()["<http://ex.org/S>"], late.arrivals.in_order()["<http://ex.org/S>"])

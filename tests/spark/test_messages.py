@@ -18,7 +18,7 @@ from cqels_opt.operators.driver import Driver, DriverOptions
 from cqels_opt.operators.ingest import IngestReport, IngestTask, ingest
 from cqels_opt.operators.local import LocalRunner, LocalSink
 from cqels_opt.rdf.payloads import Payload, payload_of
-from cqels_opt.spark.messages import PARTITION_BITS, MessageReading, read_messages
+from cqels_opt.spark.messages import PARTITION_BITS, MessageReading, check_topics, read_messages, topics_of
 from cqels_opt.verify import Element, Options, evaluate
 from cqels_opt.windows.frontier import Frontier
 
@@ -141,9 +141,14 @@ def test_messages_without_numbers_are_numbered_by_batch_task_and_place() -> None
 
 
 def test_topics_that_come_as_one_stream_are_refused() -> None:
-    """Partition 0 of one is not partition 0 of the other, and the same offset is another message."""
-    rows = [{"stream": 0, "partition": 0, "offset": 0, "t": 5, "value": b"[]", "topic": topic} for topic in ("b", "a")]
-    with pytest.raises(InputError, match=f"messages of the topics a, b come as one stream, {EX}S: read each topic"):
-        read(Payload(), rows)
-    apart = [{**row, "stream": number, "partition": number << PARTITION_BITS} for number, row in enumerate(rows)]
-    assert read(Payload(), apart).num_rows == 0
+    """Partition 0 of one is not partition 0 of the other, and the same offset is another message; also in two tasks."""
+    task = IngestTask("", 0, (f"{EX}S", f"{EX}T"), (), "", 0, 0, frozenset())
+
+    def report(*rows: tuple[int, str | None]) -> IngestReport:
+        messages = [{"stream": stream, "partition": 0, "offset": 0, "topic": topic} for stream, topic in rows]
+        return IngestReport(topics=topics_of(pa.Table.from_pylist(messages, SCHEMA), task))
+
+    check_topics([report((0, "a"), (0, "a"), (1, "b")), report((0, "a"), (0, None)), report()])
+    for reports in ([report((0, "b"), (0, "a"))], [report((0, "a"), (1, "b")), report((0, "b"))]):
+        with pytest.raises(InputError, match=f"messages of the topics a, b come as one stream, {EX}S: read each topic"):
+            check_topics(reports)
