@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-PACE = 8.0
-"""Plans must cost so many times what thinking takes before it is done again: it may take an eighth of the time."""
+PACE = 16.0
+"""Plans must cost so many times what thinking takes before it is done again: it may take a sixteenth of the time."""
 
 
 class Pace:
