@@ -51,11 +51,11 @@ def answers_of_lines(lines: Iterable[str]) -> Iterator[Answer]:
         yield row["time"], {name: term["value"] for name, term in row["bindings"].items()}
 
 
-def answers_of_folders(answers: Path) -> Iterator[Answer]:
-    """The answers in the JSON files of a rival's job, a folder a micro-batch, as far as they are new.
+def answers_of_folders(answers: Path, standing: bool) -> Iterator[Answer]:
+    """The answers in the JSON files of a rival's job, a folder a micro-batch; where they are all that stand at an instant, the new ones.
 
-    The jobs put out all answers of each instant at which elements are. What ISTREAM does not give, since the instant before it had as
-    many of these already, is a few rows in a million, and is taken away here and not by the jobs: they are not charged for it.
+    A job over NOW puts out all answers of each instant at which elements are. What ISTREAM does not give, since the instant before it had
+    as many of these already, is a few rows in a million, and is taken away here and not by the jobs: they are not charged for it.
     """
     by_time: dict[int, Counter[tuple[tuple[str, object], ...]]] = defaultdict(Counter)
     for file in sorted(answers.glob("batch=*/*.json")):
@@ -63,7 +63,8 @@ def answers_of_folders(answers: Path) -> Iterator[Answer]:
             for row in map(json.loads, lines):
                 by_time[row.pop("time")][tuple(row.items())] += 1
     for time, found in by_time.items():
-        for values in (found - by_time.get(time - 1, Counter())).elements():
+        before = by_time.get(time - 1) if standing else None
+        for values in (found - before if before else found).elements():
             yield time, dict(values)
 
 
@@ -79,10 +80,10 @@ def digest_of_lines(path: Path) -> str:
         return _digest(lines)
 
 
-def digest_of_folders(answers: Path) -> tuple[int, str]:
-    """How many answers there are in the JSON files of a rival, and their digest."""
+def digest_of_folders(answers: Path, standing: bool) -> tuple[int, str]:
+    """How many answers there are in the JSON files of a rival, see :func:`answers_of_folders`, and their digest."""
     bag = Bag()
-    bag.add(answers_of_folders(answers))
+    bag.add(answers_of_folders(answers, standing))
     return bag.total, f"{sum(bag.digests.values()) % _MODULUS:032x}"
 
 

@@ -227,7 +227,7 @@ def _tuned(spark: SparkSession, text: Path, course: Course, seconds: int) -> Out
     query = tuned.start(spark, job)
     course.run(query, seconds)
     spark.catalog.clearCache()
-    return query, *digest_of_folders(job.answers)
+    return query, *digest_of_folders(job.answers, job.standing)
 
 
 def _noop(spark: SparkSession, text: Path, course: Course, seconds: int) -> Outcome:

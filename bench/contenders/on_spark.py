@@ -99,7 +99,7 @@ def rival(task: Task, folder: Path, module: str) -> Iterator[Done | None]:
         query = start(spark, job)
         query.awaitTermination()
         spark.catalog.clearCache()
-    yield from _put(trigger_milliseconds(query), answers_of_folders(job.answers))
+    yield from _put(trigger_milliseconds(query), answers_of_folders(job.answers, job.standing))
     spark.stop()
 
 

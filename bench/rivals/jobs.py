@@ -43,6 +43,11 @@ class Job:
     effective: dict[str, str] = field(default_factory=dict)
 
     @property
+    def standing(self) -> bool:
+        """Whether its SQL gives all answers of an instant; that of Q1 gives what elements add to the window."""
+        return self.query != "q1"
+
+    @property
     def answers(self) -> Path:
         """A folder a micro-batch, of JSON files."""
         return self.folder / "answers"

@@ -39,7 +39,8 @@ def test_of_answers_that_stand_the_new_ones_count(tmp_path: Path) -> None:
         folder = tmp_path / f"batch={batch}"
         folder.mkdir()
         (folder / "part.json").write_text("".join(json.dumps({"time": t, "x": x}) + "\n" for t, x in rows), encoding="utf-8")
-    assert sorted((t, row["x"]) for t, row in answers_of_folders(tmp_path)) == [(5, "a"), (6, "b"), (7, "a"), (9, "b")]
+    assert sorted((t, row["x"]) for t, row in answers_of_folders(tmp_path, True)) == [(5, "a"), (6, "b"), (7, "a"), (9, "b")]
+    assert len(list(answers_of_folders(tmp_path, False))) == 7
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +84,7 @@ def test_the_sql_means_what_the_queries_mean(
         out.mkdir(parents=True)
         rows = connection.execute(text).fetchdf().to_dict("records")
         (out / "answers.json").write_text("".join(json.dumps(row, default=int) + "\n" for row in rows), encoding="utf-8")
-        assert (name, *digest_of_folders(tmp_path / name)) == (name, ours.answers, ours.digest)
+        assert (name, *digest_of_folders(tmp_path / name, name != "q1")) == (name, ours.answers, ours.digest)
         assert ours.answers > 1_000
 
 
@@ -97,7 +98,7 @@ def test_the_jobs_answer_as_the_engine_does(
         job = Job(name, chunk_stream(spark, query.replay.chunk_folder), world, tmp_path)
         start(spark, job).awaitTermination()
         spark.catalog.clearCache()
-    assert digest_of_folders(job.answers) == (ours.answers, ours.digest)
+    assert digest_of_folders(job.answers, job.standing) == (ours.answers, ours.digest)
     assert set(job.effective) == set(PLANNER)
     if style == "tuned":
         assert set(job.effective.values()) == {"true"}
