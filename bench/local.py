@@ -11,7 +11,6 @@ import json
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 
 import pyarrow as pa
@@ -22,6 +21,7 @@ from cqels_opt.bench.social import PLACES_GRAPH, Phase, social
 from cqels_opt.errors import RunError
 from cqels_opt.lod.build import build_store
 from cqels_opt.operators.blocks import PAGE
+from cqels_opt.operators.cache import Recent
 from cqels_opt.operators.compile import Compiler
 from cqels_opt.operators.driver import Driver, DriverOptions
 from cqels_opt.operators.ingest import ROW_SCHEMA
@@ -143,14 +143,23 @@ def digest_of(names: Sequence[str]) -> str:
     return hashlib.sha256("\n".join(names).encode()).hexdigest()[:16]
 
 
-@lru_cache(maxsize=64)
+_PROGRAMS: Recent[tuple[str, str, Path, Path, bool], Program] = Recent(64)
+
+
 def compiled(name: str, text: str, store: Path, folder: Path, lazy: bool = True) -> Program:
-    """A query compiled over a store, into a folder of its own; once a process."""
-    query = parse(text)
-    meant = meaning(query)
-    folder.mkdir(parents=True)
-    compiler = Compiler(query, str(store), folder, meant.report, meant.duplicates == "set", lazy=lazy)
-    return compiler.compile(name, meant.operator)
+    """A query compiled over a store, into a folder of its own; once a process, as long as the folder is there."""
+
+    def make() -> Program:
+        query = parse(text)
+        meant = meaning(query)
+        folder.mkdir(parents=True)
+        compiler = Compiler(query, str(store), folder, meant.report, meant.duplicates == "set", lazy=lazy)
+        return compiler.compile(name, meant.operator)
+
+    key = (name, text, store, folder, lazy)
+    if not folder.is_dir():
+        _PROGRAMS.forget(key)
+    return _PROGRAMS.get(key, make)
 
 
 def write_elements(file: Path, elements: Iterable[Element]) -> None:

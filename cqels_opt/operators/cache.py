@@ -42,6 +42,10 @@ class Recent(Generic[K, V]):
         self.values.move_to_end(key)
         return self.values[key]
 
+    def forget(self, key: K) -> None:
+        """The value of a key is made anew when it is asked for again."""
+        self.values.pop(key, None)
+
 
 Stamp = tuple[int, int]
 _STORES: Recent[tuple[str, Stamp], Store] = Recent(8)
