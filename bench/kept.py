@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from cqels_opt.bench.circumstances import versions
+from cqels_opt.operators.commit import durable_write
 
 Report = dict[str, Any]
 
@@ -32,11 +33,8 @@ class Kept:
             return there
         report = make()
         self.folder.mkdir(parents=True, exist_ok=True)
-        made = path.with_suffix(".tmp")
-        made.write_text(
-            json.dumps({"of": of, "taken": datetime.now(UTC).isoformat(timespec="minutes"), "report": report}), encoding="utf-8"
-        )
-        made.replace(path)
+        taken = datetime.now(UTC).isoformat(timespec="minutes")
+        durable_write(path, json.dumps({"of": of, "taken": taken, "report": report}))
         return report
 
     def _read(self, path: Path, of: Mapping[str, Any]) -> Report | None:

@@ -212,12 +212,12 @@ class Optimizer:
             self._memo.table.correct(number, corrections.known)
         self._memo.refresh(nothing)
         best = {s: self._select(s, ranking.cheapest(self._memo, s)) for s in self.sources if self._has_rows(s)}
-        due = [source for source, chosen in best.items() if self._pace.due(source, chosen.cost, takes)]
+        due = {source: chosen.plan for source, chosen in best.items() if self._pace.due(source, chosen.cost, takes)}
         walked: set[tuple[str, str]] = set()
         for _ in range(WALKS):
             before = len(walked)
-            for source in due:
-                number, plan = self.sources.index(source), self._select(source, ranking.cheapest(self._memo, source)).plan
+            for source, plan in due.items():
+                number = self.sources.index(source)
                 if (source, str(plan)) not in walked:
                     walked.add((source, str(plan)))
                     for step, found in zip(planning.operators(plan, self.graph), walk(source, plan), strict=True):
@@ -228,6 +228,7 @@ class Optimizer:
             if len(walked) == before:
                 return
             self._memo.refresh(nothing)
+            due = {source: self._select(source, ranking.cheapest(self._memo, source)).plan for source in due}
 
     def observe(self, source: str, rows: Sequence[float | None]) -> None:
         """Take in the rows that the operators of the source's last plan gave, in their order (None: not counted).

@@ -231,7 +231,7 @@ class BlockStatistics:
             return None
         pair = StaticPair(self.windows[stream.name], variable, fanout, f"{static.name}?{variable}")
         self._static_pairs[Key("join_size", (left.name, right.name, variable))] = pair
-        return lambda meaning, since: pair.size(*(mine := meaning[stream.name]), since=None if mine == DELTA else since)
+        return lambda meaning, since: pair.size(*meaning[stream.name], since=since)
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,7 +254,7 @@ class StatisticsView:
         if found is None:
             return None
         window, contents = self.block.windows[relation], self.meaning[relation]
-        gone = window.ended(self.since, *contents) if self.since is not None and contents != DELTA else []
+        gone = window.ended(self.since, *contents) if self.since is not None else []  # of the delta itself none
         return float(window.card(*contents) - sum(rows for _, rows in gone))
 
     def distinct(self, relation: str, variable: str) -> float | None:

@@ -155,9 +155,8 @@ def read_messages(messages: pa.Table, reading: MessageReading, task: IngestTask,
 
 def topics_of(messages: pa.Table, task: IngestTask) -> set[tuple[str, str]]:
     """The streams of a task's messages, with the topics that these come from, where their source says so."""
-    streams: list[int] = messages.column("stream").to_numpy().tolist()
-    pairs = set(zip(streams, messages.column("topic").to_pylist()))
-    return {(task.streams[stream], topic) for stream, topic in pairs if topic is not None}
+    pairs = messages.group_by(["stream", "topic"]).aggregate([]).to_pylist()
+    return {(task.streams[pair["stream"]], pair["topic"]) for pair in pairs if pair["topic"] is not None}
 
 
 def check_topics(reports: Iterable[IngestReport]) -> None:
