@@ -192,9 +192,9 @@ def drift(world: World) -> list[dict[str, Any]]:
     return found
 
 
-def checked(folder: Path) -> dict[str, int]:
+def checked(folder: Path, sectors: int = 12) -> dict[str, int]:
     """Q1 to Q6 over a short tunnel against the independent evaluation: rows by query. RunError where they differ."""
-    world = World(folder, *Tunnel(sectors=12, seconds=13, beyond=0.2).write(folder))
+    world = World(folder, *Tunnel(sectors=sectors, seconds=13, beyond=0.2).write(folder))
     inputs = read_inputs(list(world.streams.items()), [world.static], []).inputs
     found = {}
     for name, text in queries(0.3).items():

@@ -128,7 +128,7 @@ def _corrected(context: QueryContext, part: CompValue) -> Iterable[FrozenBinding
         return (a.merge(b) for a in evalPart(context, part.p1) for b in right if a.compatible(b))
     if part.name == "AggregateJoin" and part.p.expr is not None and not any(True for _ in evalPart(context, part.p)):
         return ()  # rdflib makes one group of no rows also with GROUP BY
-    raise NotImplementedError
+    raise NotImplementedError  # which tells rdflib to evaluate the part itself (its CUSTOM_EVALS)
 
 
 def _compare_strictly(node: Any) -> None:

@@ -47,7 +47,7 @@ def at_or_below(runs: list[Measured], each: float, slack: float = 1.02, others: 
 
 @pytest.mark.parametrize(
     ("name", "threshold"),
-    [("Q1a", 0.1), ("Q1b", 0.9), ("Q2a", 0.5), ("Q2b", 0.5), ("Q3a", 0.1), ("Q3a", 0.9), ("Q3b", 0.1), ("Q3b", 0.9)],
+    [("Q1a", 0.1), ("Q1b", 0.9), ("Q2b", 0.5), ("Q3a", 0.1), ("Q3a", 0.9), ("Q3b", 0.1), ("Q3b", 0.9)],
 )
 def test_by_cost_is_at_or_below_both(name: str, threshold: float, tmp_path: Path) -> None:
     """Also below both with an order of joins by cost, but for Q2: it has more filters than the search weighs as operators. There H4 joins
@@ -99,7 +99,7 @@ def filter_comes_last(record: TraceRecord) -> bool:
 
 
 def test_lazy_variables_and_the_cache_save_evaluations(tmp_path: Path) -> None:
-    world = World(tmp_path, *Tunnel(sectors=6, seconds=20).write(tmp_path))
+    world = World(tmp_path, *Tunnel(sectors=4, seconds=16).write(tmp_path))
     found = {(row["query"]): row["evaluations"] for row in tunnel.lazy_and_cache(world, world)}
     assert set(found) == {"Q4a", "Q4b", "Q5a", "Q5b", "Q6a", "Q6b"}
     for counts in found.values():
@@ -109,7 +109,7 @@ def test_lazy_variables_and_the_cache_save_evaluations(tmp_path: Path) -> None:
 
 
 def test_the_answers_are_those_of_the_independent_evaluation(tmp_path: Path) -> None:
-    rows = tunnel.checked(tmp_path)
+    rows = tunnel.checked(tmp_path, sectors=6)
     assert set(rows) == set(queries(0.5))
     assert all(rows.values())
     assert PlanMode() == COST

@@ -34,7 +34,7 @@ def verified(spark: SparkSession, asked: RunOptions, folder: Path) -> tuple[Verd
     return verdict, records
 
 
-@pytest.mark.parametrize("filters", ["cost", "H3"])
+@pytest.mark.parametrize("filters", ["cost", "H3", "H4"])
 def test_filters_on_probabilities(filters: str, spark: SparkSession, tmp_path: Path) -> None:
     static, streams = Tunnel(sectors=6, seconds=13, beyond=0.2).write(tmp_path)
     (tmp_path / "q.rq").write_text(queries(0.3)["Q3a"], encoding="utf-8")
