@@ -21,20 +21,21 @@ from cqels_opt.bench.scenarios import QUERIES
 from cqels_opt.bench.screen import console
 from cqels_opt.bench.social import DRIFT, PLACES_GRAPH, social
 from cqels_opt.lod.build import build_store
-from cqels_opt.operators import weights
 from cqels_opt.operators.block import BlockStep, Observed
-from cqels_opt.operators.blocks import PAGE
-from cqels_opt.operators.calibrate import measure
-from cqels_opt.operators.compile import Compiler
-from cqels_opt.operators.driver import Driver, DriverOptions
-from cqels_opt.operators.evaluate import EvaluateTask
-from cqels_opt.operators.ingest import ROW_SCHEMA
-from cqels_opt.operators.interfaces import Evaluated
-from cqels_opt.operators.local import LocalRunner, LocalSink
-from cqels_opt.operators.machine import seconds_text
-from cqels_opt.operators.planner import BlockPlanner, PlanMode
-from cqels_opt.operators.profile import meaning
+from cqels_opt.operators.compiling.blocks import PAGE
+from cqels_opt.operators.compiling.compile import Compiler
+from cqels_opt.operators.compiling.profile import meaning
+from cqels_opt.operators.planning import weights
+from cqels_opt.operators.planning.block_planner import BlockPlanner
+from cqels_opt.operators.planning.calibrate import measure
+from cqels_opt.operators.planning.machine import seconds_text
+from cqels_opt.operators.planning.mode import PlanMode
 from cqels_opt.operators.program import Block
+from cqels_opt.operators.running.driver import Driver, DriverOptions
+from cqels_opt.operators.running.interfaces import Evaluated
+from cqels_opt.operators.running.local import LocalRunner, LocalSink
+from cqels_opt.operators.stages.evaluate import EvaluateTask
+from cqels_opt.operators.stages.ingest import ROW_SCHEMA
 from cqels_opt.plans import Constants, Join, Operator, Optimizer, Plan, Scan, SecondsCost
 from cqels_opt.plans.ranking import cost_of
 from cqels_opt.query.parser import parse

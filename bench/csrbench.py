@@ -23,10 +23,10 @@ from cqels_opt.bench.screen import console, table
 from cqels_opt.bench.w3c.results import read_quads
 from cqels_opt.errors import RunError
 from cqels_opt.lod.build import build_store
-from cqels_opt.operators.compile import Compiler
-from cqels_opt.operators.local import LocalSink
-from cqels_opt.operators.planner import PlanMode
-from cqels_opt.operators.profile import PROFILES, meaning
+from cqels_opt.operators.compiling.compile import Compiler
+from cqels_opt.operators.compiling.profile import PROFILES, meaning
+from cqels_opt.operators.planning.mode import PlanMode
+from cqels_opt.operators.running.local import LocalSink
 from cqels_opt.query.algebra import Query
 from cqels_opt.query.parser import parse
 from cqels_opt.verify import Answers, Element, Inputs, Options, Verdict, judge, read_answers

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from cqels_opt.bench.circumstances import versions
-from cqels_opt.operators.commit import durable_write
+from cqels_opt.operators.running.commit import durable_write
 
 Report = dict[str, Any]
 

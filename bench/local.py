@@ -20,17 +20,17 @@ from cqels_opt.bench.answers import digest_of_answers
 from cqels_opt.bench.social import PLACES_GRAPH, Phase, social
 from cqels_opt.errors import RunError
 from cqels_opt.lod.build import build_store
-from cqels_opt.operators.blocks import PAGE
 from cqels_opt.operators.cache import Recent
-from cqels_opt.operators.compile import Compiler
-from cqels_opt.operators.driver import Driver, DriverOptions
-from cqels_opt.operators.ingest import ROW_SCHEMA
-from cqels_opt.operators.interfaces import Sink, TraceLog
-from cqels_opt.operators.local import LocalRunner, LocalSink
-from cqels_opt.operators.planner import PlanMode
-from cqels_opt.operators.profile import meaning
+from cqels_opt.operators.compiling.blocks import PAGE
+from cqels_opt.operators.compiling.compile import Compiler
+from cqels_opt.operators.compiling.profile import meaning
+from cqels_opt.operators.planning.mode import PlanMode
+from cqels_opt.operators.planning.workshop import Workshop
 from cqels_opt.operators.program import Program
-from cqels_opt.operators.workshop import Workshop
+from cqels_opt.operators.running.driver import Driver, DriverOptions
+from cqels_opt.operators.running.interfaces import Sink, TraceLog
+from cqels_opt.operators.running.local import LocalRunner, LocalSink
+from cqels_opt.operators.stages.ingest import ROW_SCHEMA
 from cqels_opt.query.parser import parse
 from cqels_opt.rdf.static import Failures, StaticSource, read_all
 from cqels_opt.trace.records import Delta, Operator, TraceRecord

@@ -32,7 +32,7 @@ from cqels_opt.bench.social import START
 from cqels_opt.driving import make_driver
 from cqels_opt.engine import Engine, population_of
 from cqels_opt.errors import RunError
-from cqels_opt.operators.driver import DriverOptions
+from cqels_opt.operators.running.driver import DriverOptions
 from cqels_opt.plan_modes import plan_mode
 from cqels_opt.spark.runner import SparkRunner
 from cqels_opt.spark.session import SparkSession, make_session

@@ -22,7 +22,7 @@ from cqels_opt.bench.local import load, prepare
 from cqels_opt.bench.screen import console
 from cqels_opt.commands import in_session
 from cqels_opt.operators import cache, content
-from cqels_opt.operators.driver import Driver
+from cqels_opt.operators.running.driver import Driver
 from cqels_opt.options import Batch, RunOptions
 from cqels_opt.rdf.static import StaticSource
 from cqels_opt.spark.session import SparkSession, make_session

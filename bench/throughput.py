@@ -24,7 +24,7 @@ from cqels_opt.bench.report import REPORT
 from cqels_opt.bench.screen import console, table
 from cqels_opt.bench.social import STREAM
 from cqels_opt.commands import in_session
-from cqels_opt.operators import machine
+from cqels_opt.operators.planning import machine
 from cqels_opt.options import Batch, RunOptions
 from cqels_opt.spark.session import make_session
 from cqels_opt.trace.records import read_trace

@@ -13,9 +13,9 @@ from typing import Any, TypeAlias
 
 from cqels_opt.errors import CheckpointError, InputError, LimitError
 from cqels_opt.lod.places import state_folder
-from cqels_opt.operators.clock import Clock
-from cqels_opt.operators.limits import NO_LIMITS, Limits
-from cqels_opt.operators.machine import known
+from cqels_opt.operators.planning.machine import known
+from cqels_opt.operators.running.clock import Clock
+from cqels_opt.operators.running.limits import NO_LIMITS, Limits
 from cqels_opt.options import parse_duration
 from cqels_opt.plans import MODES, Plan, parse_plans
 from cqels_opt.plans.spark_cost import SparkCost

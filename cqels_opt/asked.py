@@ -13,8 +13,8 @@ from typing import Any, TypeAlias
 
 from cqels_opt import verify as checking
 from cqels_opt.errors import InputError
-from cqels_opt.operators.profile import meaning, with_bounds
-from cqels_opt.operators.subresults import BYTES_BUDGET
+from cqels_opt.operators.compiling.profile import meaning, with_bounds
+from cqels_opt.operators.compiling.subresults import BYTES_BUDGET
 from cqels_opt.options import ExplainOptions, RunOptions
 from cqels_opt.query.algebra import Query
 from cqels_opt.query.never_true import never_true
@@ -65,7 +65,7 @@ def warn_of_never_true(queries: Iterable[Asked]) -> None:
 
 
 def meant(query: Asked, options: RunOptions) -> dict[str, Any]:
-    """What the options say of a query, in the words of :func:`~cqels_opt.operators.registration.record_of`."""
+    """What the options say of a query, in the words of :func:`~cqels_opt.operators.compiling.registration.record_of`."""
     return {
         "id": query.id,
         "dialect": options.dialect,

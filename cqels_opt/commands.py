@@ -24,14 +24,14 @@ from cqels_opt.descriptions import told
 from cqels_opt.driving import check_streams, make_driver, rejects_of, streams_from_outside
 from cqels_opt.engine import CompiledQuery, Engine, population_of
 from cqels_opt.errors import InputError
-from cqels_opt.operators import calibrate as operator_constants
-from cqels_opt.operators import machine
-from cqels_opt.operators.answer_folder import FolderSink
-from cqels_opt.operators.driver import DriverOptions, check_ended
-from cqels_opt.operators.explained import explained
-from cqels_opt.operators.interfaces import Sink
-from cqels_opt.operators.planner import PlanMode
-from cqels_opt.operators.population import Population
+from cqels_opt.operators.planning import calibrate as operator_constants
+from cqels_opt.operators.planning import machine
+from cqels_opt.operators.planning.explained import explained
+from cqels_opt.operators.planning.mode import PlanMode
+from cqels_opt.operators.running.answer_folder import FolderSink
+from cqels_opt.operators.running.driver import DriverOptions, check_ended
+from cqels_opt.operators.running.interfaces import Sink
+from cqels_opt.operators.running.population import Population
 from cqels_opt.options import CalibrateOptions, ExplainOptions, LoadOptions, RunOptions
 from cqels_opt.outcomes import LoadReport, Summary, VerifyReport
 from cqels_opt.plan_modes import plan_mode

@@ -8,9 +8,9 @@ from pathlib import Path
 from cqels_opt.asked import asked_for, meant, warn_of_never_true
 from cqels_opt.lod.described import describe, disagreement, in_store
 from cqels_opt.lod.store import Store
-from cqels_opt.operators.explained import explained
-from cqels_opt.operators.population import Population
-from cqels_opt.operators.registration import Programs, member_of, record_of
+from cqels_opt.operators.compiling.registration import Programs, member_of, record_of
+from cqels_opt.operators.planning.explained import explained
+from cqels_opt.operators.running.population import Population
 from cqels_opt.options import ExplainOptions
 from cqels_opt.plan_modes import plan_mode
 from cqels_opt.rdf.void import Description, read_description

@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from cqels_opt.errors import InputError
-from cqels_opt.operators.changed import patterns_of, windows_of
-from cqels_opt.operators.commit import Identity
-from cqels_opt.operators.driver import Driver, DriverOptions
-from cqels_opt.operators.interfaces import Sink
-from cqels_opt.operators.network import network
-from cqels_opt.operators.population import Population
-from cqels_opt.operators.workshop import in_thread
+from cqels_opt.operators.planning.workshop import in_thread
+from cqels_opt.operators.running.changed import patterns_of, windows_of
+from cqels_opt.operators.running.commit import Identity
+from cqels_opt.operators.running.driver import Driver, DriverOptions
+from cqels_opt.operators.running.interfaces import Sink
+from cqels_opt.operators.running.population import Population
+from cqels_opt.operators.stages.network import network
 from cqels_opt.spark import prepare
 from cqels_opt.spark.runner import SparkRunner
 from cqels_opt.trace.writer import TraceFile

@@ -16,19 +16,19 @@ from cqels_opt.errors import CheckpointError, InputError
 from cqels_opt.lod.places import state_folder
 from cqels_opt.lod.update import UpdateReport, update
 from cqels_opt.lod.versions import store_of
-from cqels_opt.operators.answer_folder import FolderSink
-from cqels_opt.operators.driver import DriverOptions
-from cqels_opt.operators.explained import Format, explained
+from cqels_opt.operators.compiling.profile import Meaning
+from cqels_opt.operators.compiling.registration import Programs, member_of, record_of
+from cqels_opt.operators.compiling.sharing import Member, alone
+from cqels_opt.operators.compiling.subresults import BYTES_BUDGET
 from cqels_opt.operators.forms import answer_variables
-from cqels_opt.operators.interfaces import Sink
-from cqels_opt.operators.limits import NO_LIMITS, Limits
-from cqels_opt.operators.output import column_names
-from cqels_opt.operators.population import Population
-from cqels_opt.operators.profile import Meaning
+from cqels_opt.operators.planning.explained import Format, explained
 from cqels_opt.operators.program import Program
-from cqels_opt.operators.registration import Programs, member_of, record_of
-from cqels_opt.operators.sharing import Member, alone
-from cqels_opt.operators.subresults import BYTES_BUDGET
+from cqels_opt.operators.running.answer_folder import FolderSink
+from cqels_opt.operators.running.driver import DriverOptions
+from cqels_opt.operators.running.interfaces import Sink
+from cqels_opt.operators.running.limits import NO_LIMITS, Limits
+from cqels_opt.operators.running.population import Population
+from cqels_opt.operators.stages.output import column_names
 from cqels_opt.plan_modes import plan_mode
 from cqels_opt.query.algebra import Operator, Query
 from cqels_opt.query.printing import to_text

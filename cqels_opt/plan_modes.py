@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from cqels_opt.errors import InputError
-from cqels_opt.operators.machine import Calibration, known
-from cqels_opt.operators.planner import PlanMode
+from cqels_opt.operators.planning.machine import Calibration, known
+from cqels_opt.operators.planning.mode import PlanMode
 from cqels_opt.plans import parse_plans
 from cqels_opt.plans.cost import Shuffled
 from cqels_opt.plans.physical import CHOSEN_FROM, By

@@ -14,13 +14,13 @@ from random_cases import Case, Maker
 
 from cqels_opt.lod.update import update
 from cqels_opt.lod.versions import version_at
-from cqels_opt.operators.commit import Commit
-from cqels_opt.operators.driver import Driver
-from cqels_opt.operators.local import LocalRunner, LocalSink
-from cqels_opt.operators.population import Population
-from cqels_opt.operators.profile import Meaning
-from cqels_opt.operators.registration import Programs
-from cqels_opt.operators.sharing import Member
+from cqels_opt.operators.compiling.profile import Meaning
+from cqels_opt.operators.compiling.registration import Programs
+from cqels_opt.operators.compiling.sharing import Member
+from cqels_opt.operators.running.commit import Commit
+from cqels_opt.operators.running.driver import Driver
+from cqels_opt.operators.running.local import LocalRunner, LocalSink
+from cqels_opt.operators.running.population import Population
 from cqels_opt.rdf.quads import Quad
 from cqels_opt.rdf.static import StaticSource
 from cqels_opt.verify import Refreshed, Verdict, judge

@@ -17,18 +17,19 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from cqels_opt.lod.build import build_store
-from cqels_opt.operators.blocks import PAGE
-from cqels_opt.operators.commit import ANONYMOUS, Identity
-from cqels_opt.operators.compile import Compiler
-from cqels_opt.operators.decision import Decision
-from cqels_opt.operators.driver import Driver, DriverOptions
-from cqels_opt.operators.ingest import ROW_SCHEMA
-from cqels_opt.operators.local import LocalRunner, LocalSink
-from cqels_opt.operators.planner import BlockPlanner, PlanMode
+from cqels_opt.operators.compiling.blocks import PAGE
+from cqels_opt.operators.compiling.compile import Compiler
+from cqels_opt.operators.planning.block_planner import BlockPlanner
+from cqels_opt.operators.planning.decision import Decision
+from cqels_opt.operators.planning.mode import PlanMode
+from cqels_opt.operators.planning.workshop import Start, at_once
 from cqels_opt.operators.program import Program
+from cqels_opt.operators.running.commit import ANONYMOUS, Identity
+from cqels_opt.operators.running.driver import Driver, DriverOptions
+from cqels_opt.operators.running.local import LocalRunner, LocalSink
+from cqels_opt.operators.stages.ingest import ROW_SCHEMA
 from cqels_opt.operators.step import Step
 from cqels_opt.operators.terms import TermTable
-from cqels_opt.operators.workshop import Start, at_once
 from cqels_opt.plans import Cut as Threshold
 from cqels_opt.plans import Plan, QueryGraph, Scan, Split, parse_plans
 from cqels_opt.plans.designs import neighbours

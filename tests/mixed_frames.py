@@ -22,10 +22,10 @@ from local_run import Cut, Outcome, Registered, force_plans
 from pyspark import cloudpickle
 
 from cqels_opt.operators.block import BlockStep
-from cqels_opt.operators.evaluate import EvaluateTask
-from cqels_opt.operators.interfaces import Evaluated
-from cqels_opt.operators.local import LocalRunner, LocalSink
 from cqels_opt.operators.program import Block
+from cqels_opt.operators.running.interfaces import Evaluated
+from cqels_opt.operators.running.local import LocalRunner, LocalSink
+from cqels_opt.operators.stages.evaluate import EvaluateTask
 from cqels_opt.plans import Join, Plan, Scan, Split, operators, parse_planned
 from cqels_opt.plans.physical import By
 from cqels_opt.spark import fixed_order, mixed, relations

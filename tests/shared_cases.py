@@ -13,13 +13,13 @@ import pytest
 from local_run import Cut, Registered, Settings, World, force_plans, register
 from random_cases import MIXED, NUMBERS, PEOPLE, PLACES, Case, Maker, make
 
-from cqels_opt.operators import population
-from cqels_opt.operators.driver import Driver
-from cqels_opt.operators.local import LocalRunner, LocalSink
-from cqels_opt.operators.population import Population
-from cqels_opt.operators.profile import Meaning
-from cqels_opt.operators.registration import Programs
-from cqels_opt.operators.sharing import Member
+from cqels_opt.operators.compiling.profile import Meaning
+from cqels_opt.operators.compiling.registration import Programs
+from cqels_opt.operators.compiling.sharing import Member
+from cqels_opt.operators.running import population
+from cqels_opt.operators.running.driver import Driver
+from cqels_opt.operators.running.local import LocalRunner, LocalSink
+from cqels_opt.operators.running.population import Population
 from cqels_opt.query.outlines import Outline, filled, outline
 
 POOLS = (PEOPLE, PLACES, NUMBERS, MIXED)

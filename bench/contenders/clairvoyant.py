@@ -12,8 +12,9 @@ from pathlib import Path
 from cqels_opt.bench.contenders import Contender, Done, Task, UnsupportedError
 from cqels_opt.bench.contenders.engine import prepared, steps
 from cqels_opt.bench.drift import measure
-from cqels_opt.operators.driver import Driver
-from cqels_opt.operators.planner import PlanMode, Planner
+from cqels_opt.operators.planning.mode import PlanMode
+from cqels_opt.operators.planning.planner import Planner
+from cqels_opt.operators.running.driver import Driver
 from cqels_opt.plans.plan_text import parse_plan
 
 MOST = 10

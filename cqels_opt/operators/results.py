@@ -27,6 +27,11 @@ MERGED = 4_000_000  # a file with so many rows is merged no more: a merge holds 
 START, END, N = "#start", "#end", "#n"
 
 
+def is_result(file: SlotFile) -> bool:
+    """Whether a file is of what the query before made of the slots: rows of blocks, sums of groups, standing answers and their terms."""
+    return Path(file.path).parts[0] == "results"
+
+
 class Segment:
     """A file of result rows, mapped."""
 

@@ -1,7 +1,7 @@
 """What an adaptive join keeps: the rows of its windows as Parquet folders, and after each micro-batch a commit record.
 
-As for queries (``operators/commit.py``) a record names what counts and is renamed into place last, so a batch that runs again starts from
-the record before it and overwrites what it wrote.
+As for queries (``operators/running/commit.py``) a record names what counts and is renamed into place last, so a batch that runs again
+starts from the record before it and overwrites what it wrote.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 from zipfile import BadZipFile, ZipFile
 
 from cqels_opt.errors import CheckpointError
-from cqels_opt.operators.commit import Commit, CommitLog, Identity
+from cqels_opt.operators.running.commit import Commit, CommitLog, Identity
 from cqels_opt.relational.planner import JoinPlanner
 from cqels_opt.relational.spec import JoinSpec
 from cqels_opt.windows.slots import SlotFile

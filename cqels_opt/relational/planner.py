@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from cqels_opt.operators.views import BeforeElements
+from cqels_opt.operators.planning.views import BeforeElements
 from cqels_opt.plans import Choice, Optimizer, Plan, Statistics, occurrence_order
 from cqels_opt.plans import explain as explaining
 from cqels_opt.plans.physical import By

@@ -14,8 +14,8 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 
 from cqels_opt.errors import CheckpointError, InputError, LimitError
-from cqels_opt.operators.commit import durable_write
-from cqels_opt.operators.limits import Limits
+from cqels_opt.operators.running.commit import durable_write
+from cqels_opt.operators.running.limits import Limits
 
 FAILED = "failed.json"
 AGAIN = 0.2

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from pyspark.sql import DataFrame
 
 from cqels_opt.errors import DataError
-from cqels_opt.operators.ingest import ROW_SCHEMA, IngestReport, IngestTask, Rejected
 from cqels_opt.operators.rows import Ints
+from cqels_opt.operators.stages.ingest import ROW_SCHEMA, IngestReport, IngestTask, Rejected
 from cqels_opt.rdf.streams import read_stream
 from cqels_opt.rdf.tabular import Reject
 from cqels_opt.windows.intervals import BEFORE_TIME

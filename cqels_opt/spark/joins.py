@@ -18,9 +18,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from cqels_opt.errors import CqelsOptError
 from cqels_opt.operators.block import Observed
-from cqels_opt.operators.evaluate import EvaluateReport, EvaluateTask, finish, finish_parts, keep
-from cqels_opt.operators.interfaces import Evaluated
 from cqels_opt.operators.rows import Rows, empty
+from cqels_opt.operators.running.interfaces import Evaluated
+from cqels_opt.operators.stages.evaluate import EvaluateReport, EvaluateTask, finish, finish_parts, keep
 from cqels_opt.plans import parse_planned
 from cqels_opt.spark.fixed_order import FixedOrder
 from cqels_opt.spark.relations import Layout, Relations, Side, by_block, layouts, width

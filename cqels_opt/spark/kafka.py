@@ -16,9 +16,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from cqels_opt.errors import InputError, RunError
-from cqels_opt.operators.answer_messages import AnswerFile, answer_messages
-from cqels_opt.operators.evaluate import FinishReport, Format
 from cqels_opt.operators.program import TRIPLE, Program
+from cqels_opt.operators.running.answer_messages import AnswerFile, answer_messages
+from cqels_opt.operators.stages.evaluate import FinishReport, Format
 from cqels_opt.spark.messages import Messages
 from cqels_opt.topics import ANSWERS, KafkaTopic
 

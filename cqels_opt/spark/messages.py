@@ -13,7 +13,7 @@ from pyspark.sql import functions as f
 from pyspark.sql import types as t
 
 from cqels_opt.errors import InputError
-from cqels_opt.operators.ingest import ROW_SCHEMA, IngestReport, IngestTask, Rejected
+from cqels_opt.operators.stages.ingest import ROW_SCHEMA, IngestReport, IngestTask, Rejected
 from cqels_opt.rdf.payloads import ELEMENT_BITS, Payload, decode, payload_of
 from cqels_opt.spark.files import in_order
 from cqels_opt.windows.frontier import Frontier

@@ -15,10 +15,10 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
 from cqels_opt.operators.block import BlockStep
-from cqels_opt.operators.evaluate import EvaluateTask
-from cqels_opt.operators.interfaces import Evaluated
 from cqels_opt.operators.program import Block
 from cqels_opt.operators.rows import RANK, Rows
+from cqels_opt.operators.running.interfaces import Evaluated
+from cqels_opt.operators.stages.evaluate import EvaluateTask
 from cqels_opt.plans import Join, Plan, Scan, Split
 from cqels_opt.plans.physical import SPARKS, By, Machine, size
 from cqels_opt.plans.plan import relations as names

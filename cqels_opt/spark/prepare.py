@@ -15,9 +15,9 @@ from cqels_opt.lod import remote
 from cqels_opt.lod.places import is_uri, place_of
 from cqels_opt.lod.store import Store
 from cqels_opt.lod.versions import content_of, hold, version_at
-from cqels_opt.operators.commit import durable_write
+from cqels_opt.operators.compiling.registration import Do
 from cqels_opt.operators.program import Program
-from cqels_opt.operators.registration import Do
+from cqels_opt.operators.running.commit import durable_write
 from cqels_opt.rdf.static import StaticSource
 from cqels_opt.spark.load import load
 from cqels_opt.spark.tasks import run_tasks, slots

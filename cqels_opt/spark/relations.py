@@ -16,10 +16,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from cqels_opt.operators.content import content
-from cqels_opt.operators.evaluate import EvaluateTask, ranked
 from cqels_opt.operators.expressions import truth
 from cqels_opt.operators.program import Block, BlockFilter, Occurrence
 from cqels_opt.operators.rows import RANK, Ints, Rows
+from cqels_opt.operators.stages.evaluate import EvaluateTask, ranked
 from cqels_opt.operators.step import Step
 from cqels_opt.spark.scan import Batches as Batches
 from cqels_opt.spark.scan import scanned

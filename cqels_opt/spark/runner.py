@@ -17,11 +17,11 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from cqels_opt.errors import CqelsOptError, RunError
-from cqels_opt.operators.evaluate import EvaluateReport, EvaluateTask, FinishReport, evaluate, finish, finish_parts
-from cqels_opt.operators.ingest import ROW_SCHEMA, IngestReport, IngestTask, Rejected, ingest
-from cqels_opt.operators.interfaces import Evaluated
-from cqels_opt.operators.local import whole
-from cqels_opt.operators.merging import MergeTask, merge
+from cqels_opt.operators.running.interfaces import Evaluated
+from cqels_opt.operators.running.local import whole
+from cqels_opt.operators.running.merging import MergeTask, merge
+from cqels_opt.operators.stages.evaluate import EvaluateReport, EvaluateTask, FinishReport, evaluate, finish, finish_parts
+from cqels_opt.operators.stages.ingest import ROW_SCHEMA, IngestReport, IngestTask, Rejected, ingest
 from cqels_opt.spark.chunks import Piece, read, shares
 from cqels_opt.spark.files import FileBatch, OrderedBatch, in_order, modified, read_files
 from cqels_opt.spark.messages import MessageBatch, check_topics, read_messages, topics_of

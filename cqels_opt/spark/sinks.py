@@ -17,10 +17,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from cqels_opt.errors import RunError
-from cqels_opt.operators.evaluate import FinishReport, Format
 from cqels_opt.operators.forms import TRUTH
-from cqels_opt.operators.output import column_names
 from cqels_opt.operators.program import Program
+from cqels_opt.operators.stages.evaluate import FinishReport, Format
+from cqels_opt.operators.stages.output import column_names
 from cqels_opt.trace.writer import cut_back
 from cqels_opt.windows.columns import read_table
 

@@ -15,10 +15,10 @@ from pyspark.sql import types as t
 from pyspark.sql.streaming.query import StreamingQuery
 
 from cqels_opt.errors import CqelsOptError, InputError, RunError
-from cqels_opt.operators.driver import Driver
-from cqels_opt.operators.explained import Format, explained_now
-from cqels_opt.operators.population import Population
-from cqels_opt.operators.sharing import Member
+from cqels_opt.operators.compiling.sharing import Member
+from cqels_opt.operators.planning.explained import Format, explained_now
+from cqels_opt.operators.running.driver import Driver
+from cqels_opt.operators.running.population import Population
 from cqels_opt.spark.drop_in import at_most
 from cqels_opt.spark.files import FileBatch, OrderedBatch, Reading
 from cqels_opt.spark.messages import MessageBatch, MessageReading

@@ -17,9 +17,9 @@ from pyspark.sql import DataFrame, SparkSession
 from cqels_opt.lod.store import StaticPattern
 from cqels_opt.operators import cache
 from cqels_opt.operators.block import scan_static
-from cqels_opt.operators.evaluate import EvaluateTask
 from cqels_opt.operators.program import Static
 from cqels_opt.operators.rows import Ints
+from cqels_opt.operators.stages.evaluate import EvaluateTask
 from cqels_opt.spark.scan import scanned
 
 ROWS = 500_000  # a file

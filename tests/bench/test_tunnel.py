@@ -17,8 +17,8 @@ from cqels_opt.bench.tunnel import CONTENDERS, COST, PLACED, Measured, World, me
 from cqels_opt.bench.tunnel_data import CARDINALITIES, DRIFTS, Linked, Tunnel, linked_query, queries
 from cqels_opt.operators import calls
 from cqels_opt.operators.costs import MeasuredCosts
-from cqels_opt.operators.machine import Calibration
-from cqels_opt.operators.planner import PlanMode
+from cqels_opt.operators.planning.machine import Calibration
+from cqels_opt.operators.planning.mode import PlanMode
 from cqels_opt.plans import Constants
 from cqels_opt.trace.records import TraceRecord
 

@@ -10,7 +10,7 @@ import pytest
 
 from cqels_opt.bench.local import Prepared, compiled, load
 from cqels_opt.errors import DataError, QueryError
-from cqels_opt.operators.local import LocalSink
+from cqels_opt.operators.running.local import LocalSink
 from cqels_opt.query.parser import parse
 from cqels_opt.rdf.streams import OnError
 from cqels_opt.windows.replay import BatchSize, ReplaySource, cut

@@ -17,7 +17,7 @@ from random_cases import make
 
 from cqels_opt.errors import QueryError
 from cqels_opt.operators import content as contents
-from cqels_opt.operators.local import LocalSink
+from cqels_opt.operators.running.local import LocalSink
 from cqels_opt.query.parser import parse
 from cqels_opt.verify import Element
 

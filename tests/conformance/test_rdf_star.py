@@ -14,8 +14,8 @@ from local_run import Cut, Settings, Triple, World, register
 
 from cqels_opt.bench.local import load, prepare
 from cqels_opt.errors import QueryError
-from cqels_opt.operators.local import LocalSink
-from cqels_opt.operators.profile import meaning
+from cqels_opt.operators.compiling.profile import meaning
+from cqels_opt.operators.running.local import LocalSink
 from cqels_opt.query.parser import parse
 from cqels_opt.rdf.static import StaticSource
 from cqels_opt.verify import Element, Options, judge, read_answers, read_inputs

@@ -18,8 +18,8 @@ from local_run import Cut, Registered, World, register
 from cqels_opt.bench.shared_data import shared_world
 from cqels_opt.bench.social import DRIFT, PLACES_GRAPH, STREAM, social
 from cqels_opt.commands import in_session
-from cqels_opt.operators.driver import Driver
-from cqels_opt.operators.local import LocalSink
+from cqels_opt.operators.running.driver import Driver
+from cqels_opt.operators.running.local import LocalSink
 from cqels_opt.options import Batch, RunOptions
 from cqels_opt.query.parser import parse
 from cqels_opt.trace.records import TraceRecord

@@ -18,8 +18,8 @@ from cqels_opt.from_arguments import explain_options
 from cqels_opt.lod.build import build_store
 from cqels_opt.lod.described import describe, disagreement, in_store, of_store
 from cqels_opt.lod.store import StaticPattern, Store
-from cqels_opt.operators.compile import Compiler
-from cqels_opt.operators.explained import explained
+from cqels_opt.operators.compiling.compile import Compiler
+from cqels_opt.operators.planning.explained import explained
 from cqels_opt.options import ExplainOptions
 from cqels_opt.plan_modes import plan_mode
 from cqels_opt.rdf.ids import encode_one

@@ -20,8 +20,8 @@ import pytest
 from local_run import Cut, register
 from random_cases import make
 
-from cqels_opt.operators import answer_folder
-from cqels_opt.operators.answer_folder import FolderSink
+from cqels_opt.operators.running import answer_folder
+from cqels_opt.operators.running.answer_folder import FolderSink
 
 from .folder_run import HOW, prepared, started
 

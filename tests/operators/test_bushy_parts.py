@@ -9,7 +9,7 @@ import pytest
 from local_run import Cut, Registered, Settings, World, register
 
 from cqels_opt.operators.block import BlockStep
-from cqels_opt.operators.planner import PlanMode
+from cqels_opt.operators.planning.mode import PlanMode
 from cqels_opt.operators.program import BlockFilter
 from cqels_opt.operators.rows import Rows
 from cqels_opt.plans import Join, Plan, Probe, Scan

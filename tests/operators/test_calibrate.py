@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cqels_opt.operators.calibrate import WINDOWS, Experiment, World, experiments, fitted, least_seconds, measure
-from cqels_opt.operators.machine import SPARK_NAMES
+from cqels_opt.operators.planning.calibrate import WINDOWS, Experiment, World, experiments, fitted, least_seconds, measure
+from cqels_opt.operators.planning.machine import SPARK_NAMES
 from cqels_opt.plans import Constants
 
 

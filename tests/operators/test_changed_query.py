@@ -12,10 +12,10 @@ import pytest
 from local_run import Cut, Registered, Settings, World, register
 
 from cqels_opt.errors import CheckpointError
-from cqels_opt.operators.changed import patterns_of, windows_of
-from cqels_opt.operators.commit import Identity
-from cqels_opt.operators.driver import Driver
-from cqels_opt.operators.local import LocalRunner, LocalSink
+from cqels_opt.operators.running.changed import patterns_of, windows_of
+from cqels_opt.operators.running.commit import Identity
+from cqels_opt.operators.running.driver import Driver
+from cqels_opt.operators.running.local import LocalRunner, LocalSink
 from cqels_opt.verify import Element
 
 EX = "http://ex.org/"

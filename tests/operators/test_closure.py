@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from local_run import Cut, World, register
 
-from cqels_opt.operators import blocks
 from cqels_opt.operators import program as p
 from cqels_opt.operators.closure import PathsTooManyError, closed, touched
-from cqels_opt.operators.explained import explained
+from cqels_opt.operators.compiling import blocks
 from cqels_opt.operators.keys import EVERY, Keys
-from cqels_opt.operators.planner import PlanMode
+from cqels_opt.operators.planning.explained import explained
+from cqels_opt.operators.planning.mode import PlanMode
 from cqels_opt.operators.program import ClosureNode, Tree, ValuesNode
 from cqels_opt.operators.rows import Rows
 from cqels_opt.verify import Element

@@ -10,7 +10,8 @@ import pytest
 from local_run import Registered, Settings, Triple, World, register
 
 from cqels_opt.operators.cache import relation
-from cqels_opt.operators.planner import PlanMode, Planner
+from cqels_opt.operators.planning.mode import PlanMode
+from cqels_opt.operators.planning.planner import Planner
 from cqels_opt.operators.program import Block, ExistsNode, Program, Tree, children
 from cqels_opt.verify import Element
 

@@ -13,10 +13,11 @@ from local_run import Cut, Registered, Settings, force_designs, force_plans, reg
 from random_cases import make
 
 from cqels_opt.lod.store import Store
-from cqels_opt.operators import cache, designs
-from cqels_opt.operators.driver import Driver
-from cqels_opt.operators.local import LocalSink
+from cqels_opt.operators import cache
+from cqels_opt.operators.planning import designs
 from cqels_opt.operators.program import Block
+from cqels_opt.operators.running.driver import Driver
+from cqels_opt.operators.running.local import LocalSink
 from cqels_opt.plans.designs import neighbours
 
 PATTERNS = ["?x :near ?m", "?m :near ?y", "?a :name ?n", "?a :knows ?b", "?b :knows ?c", "?c :name ?k", "?y :cap ?v", "?x ?p ?o"]

@@ -16,10 +16,10 @@ from local_run import Cut
 from shared_cases import Alike, Run, alike
 
 from cqels_opt.errors import CheckpointError, LimitError
-from cqels_opt.operators.answer_files import rows_by_query, without_queries
-from cqels_opt.operators.driver import Driver
-from cqels_opt.operators.guard import NOTES, Guard, Taken
-from cqels_opt.operators.limits import NO_LIMITS, Limits
+from cqels_opt.operators.running.driver import Driver
+from cqels_opt.operators.running.guard import NOTES, Guard, Taken
+from cqels_opt.operators.running.limits import NO_LIMITS, Limits
+from cqels_opt.operators.stages.answer_files import rows_by_query, without_queries
 from cqels_opt.windows.columns import read_table, write_table
 
 

@@ -14,13 +14,13 @@ from local_run import Cut, Registered, Settings, World, register
 from random_cases import Case, Maker, Part, make
 
 from cqels_opt.operators import content, results
-from cqels_opt.operators.driver import Driver, DriverOptions
-from cqels_opt.operators.evaluate import EvaluateTask, finish_parts
-from cqels_opt.operators.explained import explained
-from cqels_opt.operators.ingest import ROW_SCHEMA
-from cqels_opt.operators.local import LocalRunner, LocalSink
-from cqels_opt.operators.maintained import maintained
-from cqels_opt.operators.planner import PlanMode
+from cqels_opt.operators.planning.explained import explained
+from cqels_opt.operators.planning.maintained import maintained
+from cqels_opt.operators.planning.mode import PlanMode
+from cqels_opt.operators.running.driver import Driver, DriverOptions
+from cqels_opt.operators.running.local import LocalRunner, LocalSink
+from cqels_opt.operators.stages.evaluate import EvaluateTask, finish_parts
+from cqels_opt.operators.stages.ingest import ROW_SCHEMA
 from cqels_opt.operators.step import Step
 from cqels_opt.windows.frontier import Frontier
 

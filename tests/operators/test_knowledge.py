@@ -11,7 +11,7 @@ from local_run import Cut, Registered, register
 from random_cases import make
 
 from cqels_opt.errors import CheckpointError
-from cqels_opt.operators.local import LocalSink
+from cqels_opt.operators.running.local import LocalSink
 from cqels_opt.trace.records import TraceRecord
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from cqels_opt.operators import machine
-from cqels_opt.operators.machine import SPARK_NAMES, Calibration, cache_file, keep, known, seconds_text
+from cqels_opt.operators.planning import machine
+from cqels_opt.operators.planning.machine import SPARK_NAMES, Calibration, cache_file, keep, known, seconds_text
 from cqels_opt.plans import Constants
 
 WHEN = "2013-02-07T12:00:00Z"

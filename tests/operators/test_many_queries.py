@@ -14,10 +14,10 @@ from random_cases import Maker
 from shared_cases import Run, alike
 
 from cqels_opt.errors import InputError
-from cqels_opt.operators.driver import Driver
-from cqels_opt.operators.local import LocalRunner, LocalSink
-from cqels_opt.operators.population import Population
-from cqels_opt.operators.registration import Programs, member_of, record_of
+from cqels_opt.operators.compiling.registration import Programs, member_of, record_of
+from cqels_opt.operators.running.driver import Driver
+from cqels_opt.operators.running.local import LocalRunner, LocalSink
+from cqels_opt.operators.running.population import Population
 from cqels_opt.verify import Element
 
 

@@ -13,12 +13,12 @@ import pytest
 from local_run import Cut, Registered, Settings, World, register
 
 from cqels_opt.errors import CheckpointError, InputError
-from cqels_opt.operators.blocks import PAGE
-from cqels_opt.operators.changed import patterns_of, windows_of
-from cqels_opt.operators.commit import Identity
-from cqels_opt.operators.driver import Driver, DriverOptions
-from cqels_opt.operators.local import LocalRunner, LocalSink
-from cqels_opt.operators.network import network
+from cqels_opt.operators.compiling.blocks import PAGE
+from cqels_opt.operators.running.changed import patterns_of, windows_of
+from cqels_opt.operators.running.commit import Identity
+from cqels_opt.operators.running.driver import Driver, DriverOptions
+from cqels_opt.operators.running.local import LocalRunner, LocalSink
+from cqels_opt.operators.stages.network import network
 from cqels_opt.verify import Answers, Element, Inputs, compare, evaluate
 from cqels_opt.verify.forms import TRIPLE
 from cqels_opt.windows.intervals import FOREVER

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cqels_opt.operators.output import SIGN, Answers, answers, columns_of, json_lines, json_term, json_terms
+from cqels_opt.operators.stages.output import SIGN, Answers, answers, columns_of, json_lines, json_term, json_terms
 from cqels_opt.operators.terms import TermTable
 from cqels_opt.operators.tree import ORDER
 from cqels_opt.query.algebra import Operator

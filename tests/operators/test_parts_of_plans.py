@@ -11,11 +11,11 @@ from local_run import Cut, force_plans, register
 from random_cases import make
 
 from cqels_opt.errors import QueryError
-from cqels_opt.operators import driver as driving
 from cqels_opt.operators.block import BlockStep
-from cqels_opt.operators.evaluate import EvaluateTask
-from cqels_opt.operators.local import LocalRunner
 from cqels_opt.operators.rows import Rows
+from cqels_opt.operators.running import driver as driving
+from cqels_opt.operators.running.local import LocalRunner
+from cqels_opt.operators.stages.evaluate import EvaluateTask
 from cqels_opt.plans import Plan, Scan, Split, parse_planned
 
 
@@ -88,5 +88,5 @@ def test_shares_that_are_written_a_few_rows_at_a_time(seed: int, tmp_path: Path,
     case = make(seed)
     query = register(case.query(), case.world, tmp_path, case.settings)
     expected = query.run(Cut("9")).answers
-    monkeypatch.setattr("cqels_opt.operators.evaluate.ROWS", 2)
+    monkeypatch.setattr("cqels_opt.operators.stages.evaluate.ROWS", 2)
     assert query.run(Cut("9", parts=2)).answers == expected

@@ -18,13 +18,13 @@ from random_cases import make, seeds_with_answers
 
 from cqels_opt.errors import CheckpointError
 from cqels_opt.operators import content, results
-from cqels_opt.operators.commit import ANONYMOUS, NAME, CommitLog, Identity
-from cqels_opt.operators.driver import Driver
-from cqels_opt.operators.evaluate import EvaluateTask, FinishReport
-from cqels_opt.operators.ingest import IngestReport, IngestTask
-from cqels_opt.operators.interfaces import Evaluated
-from cqels_opt.operators.local import LocalRunner, LocalSink
 from cqels_opt.operators.program import Program
+from cqels_opt.operators.running.commit import ANONYMOUS, NAME, CommitLog, Identity
+from cqels_opt.operators.running.driver import Driver
+from cqels_opt.operators.running.interfaces import Evaluated
+from cqels_opt.operators.running.local import LocalRunner, LocalSink
+from cqels_opt.operators.stages.evaluate import EvaluateTask, FinishReport
+from cqels_opt.operators.stages.ingest import IngestReport, IngestTask
 from cqels_opt.trace.records import TraceRecord
 from cqels_opt.verify import Element
 from cqels_opt.windows.tiers import Tiers

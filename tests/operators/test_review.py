@@ -12,13 +12,14 @@ from typing import Any
 import pytest
 from local_run import Cut, Registered, World, register
 
-from cqels_opt.operators.compile import Compiler
-from cqels_opt.operators.design_report import described, text
-from cqels_opt.operators.driver import Driver
-from cqels_opt.operators.local import LocalSink
-from cqels_opt.operators.machine import Calibration
-from cqels_opt.operators.planner import PlanMode, Planner
-from cqels_opt.operators.workshop import THREAD, Workshop, in_thread
+from cqels_opt.operators.compiling.compile import Compiler
+from cqels_opt.operators.planning.design_report import described, text
+from cqels_opt.operators.planning.machine import Calibration
+from cqels_opt.operators.planning.mode import PlanMode
+from cqels_opt.operators.planning.planner import Planner
+from cqels_opt.operators.planning.workshop import THREAD, Workshop, in_thread
+from cqels_opt.operators.running.driver import Driver
+from cqels_opt.operators.running.local import LocalSink
 from cqels_opt.plans import Constants
 from cqels_opt.query.parser import parse
 from cqels_opt.trace.records import SubResults, TraceRecord

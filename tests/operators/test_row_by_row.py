@@ -10,9 +10,9 @@ import pytest
 from local_run import World, register
 
 from cqels_opt.operators import expressions
-from cqels_opt.operators.explained import explained
-from cqels_opt.operators.planner import PlanMode
-from cqels_opt.operators.row_by_row import row_by_row
+from cqels_opt.operators.planning.explained import explained
+from cqels_opt.operators.planning.mode import PlanMode
+from cqels_opt.operators.planning.row_by_row import row_by_row
 from cqels_opt.operators.rows import Rows
 from cqels_opt.operators.terms import TermTable
 from cqels_opt.query.algebra import Filter, Project

@@ -16,14 +16,14 @@ from hypothesis import strategies as st
 
 from cqels_opt.errors import RunError
 from cqels_opt.operators.content import Content
-from cqels_opt.operators.merging import MergeTask, Merging, merge
+from cqels_opt.operators.planning.workshop import Start, at_once
 from cqels_opt.operators.program import Block, Occurrence, Program, Static
 from cqels_opt.operators.rows import Rows, concat, empty
+from cqels_opt.operators.running.merging import MergeTask, Merging, merge
 from cqels_opt.operators.runs import Run, relation_of
 from cqels_opt.operators.segments import Layout, layouts, read_segment, write_segment
 from cqels_opt.operators.step import Step
 from cqels_opt.operators.terms import Page, write_page
-from cqels_opt.operators.workshop import Start, at_once
 from cqels_opt.query.algebra import Window
 from cqels_opt.windows.columns import write_columns
 from cqels_opt.windows.instants import Policy, Report

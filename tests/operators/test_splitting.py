@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 from local_run import Cut, Registered, World, register
 
-from cqels_opt.operators import splitting
-from cqels_opt.operators.explained import explained_now
-from cqels_opt.operators.local import LocalSink
-from cqels_opt.operators.planner import PlanMode, Planner
-from cqels_opt.operators.splitting import cuts
+from cqels_opt.operators.planning import splitting
+from cqels_opt.operators.planning.explained import explained_now
+from cqels_opt.operators.planning.mode import PlanMode
+from cqels_opt.operators.planning.planner import Planner
+from cqels_opt.operators.planning.splitting import cuts
+from cqels_opt.operators.running.local import LocalSink
 from cqels_opt.plans import Split, parse_plans
 from cqels_opt.trace.records import Delta, TraceRecord
 from cqels_opt.verify import Element

@@ -14,9 +14,10 @@ from pyspark import cloudpickle
 from cqels_opt import register_function
 from cqels_opt.bench.tunnel_data import PREFIXES, Tunnel, queries, stream_iri
 from cqels_opt.operators import calls
-from cqels_opt.operators.driver import DriverOptions
-from cqels_opt.operators.planner import PlanMode, graph_of
+from cqels_opt.operators.planning.block_graph import graph_of
+from cqels_opt.operators.planning.mode import PlanMode
 from cqels_opt.operators.program import ExtendNode, children
+from cqels_opt.operators.running.driver import DriverOptions
 from cqels_opt.query import extensions
 from cqels_opt.query.parser import parse
 from cqels_opt.verify import Element

@@ -17,9 +17,9 @@ from cqels_opt.lod.relation import Relation, join, restrict
 from cqels_opt.lod.store import Store
 from cqels_opt.lod.update import update
 from cqels_opt.lod.versions import version_at
-from cqels_opt.operators import upkeep as kept
-from cqels_opt.operators.compile import Compiler
-from cqels_opt.operators.upkeep import Upkeep
+from cqels_opt.operators.compiling import upkeep as kept
+from cqels_opt.operators.compiling.compile import Compiler
+from cqels_opt.operators.compiling.upkeep import Upkeep
 from cqels_opt.query.parser import parse
 from cqels_opt.rdf.static import StaticSource
 from cqels_opt.windows.instants import Policy, Report

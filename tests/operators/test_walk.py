@@ -12,13 +12,15 @@ import pytest
 from local_run import Cut, Registered, World, force_plans, register
 from random_cases import SIX_RELATIONS, make, seeds_with_answers
 
-from cqels_opt.operators import cache, planner
+from cqels_opt.operators import cache
 from cqels_opt.operators.block import Observed
-from cqels_opt.operators.local import LocalSink
-from cqels_opt.operators.planner import BlockPlanner, PlanMode
+from cqels_opt.operators.planning import planner
+from cqels_opt.operators.planning.block_planner import BlockPlanner
+from cqels_opt.operators.planning.mode import PlanMode
+from cqels_opt.operators.planning.walk import Walks
+from cqels_opt.operators.running.local import LocalSink
 from cqels_opt.operators.step import Step
 from cqels_opt.operators.terms import TermTable
-from cqels_opt.operators.walk import Walks
 from cqels_opt.plans import Walked, parse_plan, q_error
 from cqels_opt.verify import Element
 

@@ -14,9 +14,9 @@ import pytest
 from local_run import Registered, World, register
 
 from cqels_opt.errors import InputError
-from cqels_opt.operators.driver import Driver, DriverOptions
-from cqels_opt.operators.ingest import IngestReport, IngestTask, ingest
-from cqels_opt.operators.local import LocalRunner, LocalSink
+from cqels_opt.operators.running.driver import Driver, DriverOptions
+from cqels_opt.operators.running.local import LocalRunner, LocalSink
+from cqels_opt.operators.stages.ingest import IngestReport, IngestTask, ingest
 from cqels_opt.rdf.payloads import Payload, payload_of
 from cqels_opt.spark.messages import PARTITION_BITS, MessageReading, check_topics, read_messages, topics_of
 from cqels_opt.verify import Element, Options, evaluate

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from cqels_opt.errors import RunError
-from cqels_opt.operators.evaluate import FinishReport
 from cqels_opt.operators.program import Program
+from cqels_opt.operators.stages.evaluate import FinishReport
 from cqels_opt.spark import sinks
 from cqels_opt.spark.sinks import FileSink, StreamSink, in_order_of_time
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from cqels_opt.operators.ingest import IngestReport, IngestTask
+from cqels_opt.operators.stages.ingest import IngestReport, IngestTask
 from cqels_opt.spark.files import FilesWaiting, Reading, modified, read_files
 
 from .small_world import STREAM, rows, write_rows

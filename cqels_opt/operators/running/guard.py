@@ -1,0 +1,134 @@
+"""Which queries of a run take more than they may, and what becomes of them and of their answers.
+
+A query that takes too much fails with that micro-batch: none of the batch's answers are put out, from the next batch on it is not there,
+and the others go on. That is on disk before anything is put out, so a batch that runs again decides the same, also where time decided.
+A run whose only query fails, or whose other queries read what it makes, is over.
+"""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from cqels_opt.errors import CheckpointError, LimitError
+from cqels_opt.operators.program import Program
+from cqels_opt.operators.results import is_result
+from cqels_opt.operators.running.commit import durable_write
+from cqels_opt.operators.running.limits import Limits
+from cqels_opt.operators.running.population import Population
+from cqels_opt.operators.stages.answer_files import rows_by_query, without_queries
+from cqels_opt.operators.stages.evaluate import EvaluateReport, FinishReport, Format
+from cqels_opt.windows.slots import SlotFile
+
+NOTES = "failed.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What the queries of a batch have taken: what their tasks reported, and the files of the state after it."""
+
+    shares: Mapping[str, Sequence[EvaluateReport]]
+    finished: Mapping[str, list[FinishReport]]
+    files: Sequence[SlotFile]
+    folder: Path
+
+    def seconds(self, program: Program) -> float:
+        """Of the slowest share and the slowest part of the answers: tasks beside one another take no longer."""
+        some = (self.shares.get(program.id, ()), self.finished.get(program.id, ()))
+        return sum(max((report.seconds for report in reports), default=0.0) for reports in some)
+
+    def bytes(self, program: Program) -> int:
+        """Its results, and what its windows hold, whether others read that too."""
+        shapes = {(shape.stream, shape.key) for shape in program.shapes}
+        mine = (
+            file.shape.split("/")[0] == program.id
+            if is_result(file)
+            else (file.stream, file.shape) in shapes or (file.kind in ("elements", "times") and file.stream in program.streams)
+            for file in self.files
+        )
+        return sum((self.folder / file.path).stat().st_size for file, is_mine in zip(self.files, mine) if is_mine)
+
+
+class Guard:
+    """Holds the queries of a run to its limits. ``failures`` says which have failed, with the batch and the reason."""
+
+    def __init__(self, limits: Limits, folder: Path, population: Population | None) -> None:
+        self.limits, self.path, self.population = limits, folder / NOTES, population
+        self.failures: dict[str, tuple[int, str]] = self._read()
+
+    def resume(self, last: int) -> None:
+        """A run goes on after its batch ``last``: what failed with it, or after it, is not to come again."""
+        if self.population is not None and not self.population.decided(last + 1):
+            for name in [name for name, (batch, _) in self.failures.items() if batch >= last and name in self.population.names()]:
+                self.population.remove(name)
+
+    def within(self, batch: int, programs: Sequence[Program], taken: Taken, format: Format, feeding: Collection[str]) -> None:
+        """Takes the answers of queries that fail with this batch out of the reports. LimitError where the run cannot go on without them."""
+        again = {name for name, (failed, _) in self.failures.items() if failed == batch}
+        over: dict[str, str] = {}
+        members = self._members(programs)
+        for program in programs:
+            over |= self._over(program, members[program.id], taken, format)
+        if not over and not again:
+            return
+        gone = over.keys() | again
+        for program in programs:
+            if program.id in feeding and (named := [name for name in members[program.id] if name in over]):
+                raise LimitError(f"{named[0]}, whose stream others read: {over[named[0]]}")
+        if self.population is None or gone >= {name for names in members.values() for name in names}:
+            alone = len(members) == 1 and len(over) == 1
+            raise LimitError("; ".join(why if alone else f"{name}: {why}" for name, why in over.items()))
+        for name in [name for name in over if name not in again]:
+            self.failures[name] = batch, over[name]
+            self.population.remove(name)
+            warnings.warn(
+                f"{name} failed at batch {batch}, and the others go on without it: {over[name]}", RuntimeWarning, stacklevel=2
+            )
+        durable_write(self.path, json.dumps(self.failures, ensure_ascii=False))
+        for program in programs:
+            if mine := [name for name in members[program.id] if name in gone]:
+                self._withhold(program, mine, len(members[program.id]), taken, format)
+
+    def _members(self, programs: Sequence[Program]) -> dict[str, list[str]]:
+        """The names of the queries of each program."""
+        if self.population is None:
+            return {program.id: [program.id] for program in programs}
+        return {unit.id: [member.id for _, member in unit.members] for unit in self.population.sharing.units}
+
+    def _over(self, program: Program, names: Sequence[str], taken: Taken, format: Format) -> dict[str, str]:
+        """Queries that take too much. Those that share a plan share its time and its state."""
+        limits, finished = self.limits, taken.finished.get(program.id, [])
+        size = taken.bytes(program) if limits.bytes is not None else 0
+        if (why := limits.broken(seconds=taken.seconds(program), bytes=size)) is not None:
+            return dict.fromkeys(names, why)
+        rows = sum(report.answers for report in finished)
+        if (why := limits.broken(rows=rows)) is None:
+            return {}
+        if program.instances is None:
+            return dict.fromkeys(names, why)
+        counted = rows_by_query([taken.folder / report.path for report in finished if report.answers], format)
+        return {name: why for name in names if (why := limits.broken(rows=counted[name])) is not None}
+
+    def _withhold(self, program: Program, names: Sequence[str], of: int, taken: Taken, format: Format) -> None:
+        for report in taken.finished.get(program.id, []):
+            if not report.answers:
+                continue
+            if len(names) == of:
+                report.answers = 0
+                continue
+            report.answers, report.times = without_queries(taken.folder / report.path, format, frozenset(names))
+
+    def _read(self) -> dict[str, tuple[int, str]]:
+        if not self.path.exists():
+            return {}
+        try:
+            found = json.loads(self.path.read_text(encoding="utf-8"))
+            return {str(name): (int(batch), str(reason)) for name, (batch, reason) in found.items()}
+        except (ValueError, TypeError, AttributeError) as error:
+            raise CheckpointError(f"{self.path}: the checkpoint is damaged ({error}); use another folder") from error
+
+
+__all__ = ["Guard", "Taken"]

@@ -1,0 +1,78 @@
+"""Who a driver works with: the runner of its tasks, the sink of its answers, the log of its trace."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from cqels_opt.operators.program import Program
+from cqels_opt.operators.running.merging import MergeTask
+from cqels_opt.operators.stages.evaluate import EvaluateReport, EvaluateTask, FinishReport, Format
+from cqels_opt.operators.stages.ingest import IngestReport, IngestTask
+from cqels_opt.trace.records import TraceRecord
+from cqels_opt.windows.slots import SlotFile
+
+
+@dataclass(slots=True)
+class Evaluated:
+    """What the second stage reports, by program."""
+
+    shares: dict[str, list[EvaluateReport]] = field(default_factory=dict)
+    finished: dict[str, list[FinishReport]] = field(default_factory=dict)
+
+    @property
+    def kept(self) -> list[SlotFile]:
+        """The files of all reports that count from now on."""
+        of_shares = [file for reports in self.shares.values() for report in reports for file in report.kept]
+        return of_shares + [file for reports in self.finished.values() for report in reports for file in report.kept]
+
+    def after(self, files: Sequence[SlotFile]) -> list[SlotFile]:
+        """The files that count once this is done, of those before and its own."""
+        replaced = {path for reports in self.finished.values() for report in reports for path in report.replaced}
+        return [*(file for file in files if file.path not in replaced), *self.kept]
+
+
+class Runner(Protocol):
+    """Who runs tasks: Spark, or this process. ``jobs`` counts the Spark jobs of the batch so far; ``begin`` resets it."""
+
+    parallelism: int
+
+    def begin(self, batch: int) -> None:
+        """A batch begins."""
+
+    def ingest(self, rows: Any, task: IngestTask) -> list[IngestReport]:
+        """The first stage over a batch's rows (of the runner's own kind)."""
+
+    def evaluate(self, tasks: Sequence[EvaluateTask], parts: int) -> Evaluated:
+        """The second stage, each delta in ``parts`` shares."""
+
+    def merge(self, tasks: Sequence[MergeTask]) -> list[SlotFile]:
+        """Merges files of the state, beside the batches: what it costs is none of theirs."""
+
+    @property
+    def jobs(self) -> int:
+        """Spark jobs since :meth:`begin`."""
+
+
+class TraceLog(Protocol):
+    """Where trace records go; cut back to the committed length like answers."""
+
+    def restore(self, length: int) -> None:
+        """Back to the committed length."""
+
+    def put(self, records: Sequence[TraceRecord]) -> int:
+        """Appends records; returns the length to commit."""
+
+
+class Sink(Protocol):
+    """Where answers go. ``lengths`` name what is committed; a sink that can be cut back is cut back to it before a batch."""
+
+    format: Format
+
+    def restore(self, lengths: Mapping[str, int]) -> None:
+        """Back to the committed state."""
+
+    def put(self, batch: int, chunks: Sequence[tuple[Program, FinishReport]], folder: Path) -> dict[str, int]:
+        """Puts the answers of a batch out; returns the lengths to commit."""

@@ -1,0 +1,46 @@
+"""Elements that could not be read, with the reason, in a file that is cut back like answers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from cqels_opt.operators.stages.ingest import Rejected
+
+
+@dataclass(frozen=True, slots=True)
+class Rejects:
+    """The file of rejected elements, a JSON object a line: file, line, reason. Without a ``path`` they are not kept.
+
+    ``refused`` is the same of what was refused before the run, which comes first; ``sources`` the files of partitions.
+    """
+
+    path: Path | None
+    refused: Path | None
+    sources: Mapping[int, str]
+
+    def restore(self, length: int) -> None:
+        """Back to the committed length."""
+        first = self.refused is not None and self.refused.exists()
+        if self.path is not None and (self.path.exists() or length or first):
+            with self.path.open("ab") as file:
+                file.truncate(length)
+                if not length and self.refused is not None and first:
+                    file.write(self.refused.read_bytes())
+
+    def put(self, rejected: Sequence[Rejected]) -> dict[str, int]:
+        """Appends them; returns the length to commit."""
+        if self.path is None or not (rejected or self.path.exists()):
+            return {}
+        with self.path.open("a", encoding="utf-8") as file:
+            for r in rejected:
+                where = self.sources.get(r.partition, r.stream)
+                file.write(json.dumps({"file": where, "line": r.line, "reason": r.reason}, ensure_ascii=False) + "\n")
+            return {"rejects": file.tell()}
+
+    def said(self, rejected: Sequence[Rejected]) -> str:
+        """The first of them, for a message."""
+        bad = min(rejected, key=lambda r: (r.partition, r.line))
+        return f"{self.sources.get(bad.partition, bad.stream)}:{bad.line}: {bad.reason}"

@@ -1,0 +1,1 @@
+"""What executors do with a micro-batch: elements in and slots out, then deltas in and answers out."""

@@ -1,0 +1,335 @@
+"""The executors' second stage: run the chosen plans on the deltas, keep what later steps need, and put out answers.
+
+:func:`evaluate` does a share of each delta and writes result slots; :func:`finish` puts all shares together at the step's instants.
+A small batch does both in one task; a large one has a task a share, and then one a part of the answers.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial, wraps
+from time import perf_counter
+from typing import Any, Literal, ParamSpec, TypeVar
+
+import numpy as np
+
+from cqels_opt.operators import cache
+from cqels_opt.operators.accumulators import added_up, amount_names
+from cqels_opt.operators.block import BlockStep, Observed
+from cqels_opt.operators.calls import Account
+from cqels_opt.operators.incremental import accumulate, changing
+from cqels_opt.operators.instances import names_of
+from cqels_opt.operators.keys import EVERY, share
+from cqels_opt.operators.program import GroupNode, Program
+from cqels_opt.operators.pushdown import Pushdown, additive_nodes
+from cqels_opt.operators.results import BlockRows, ResultFiles, Segment
+from cqels_opt.operators.rows import RANK, Ints, Rows, concat, empty
+from cqels_opt.operators.stages.answer_files import write_arrow, write_parquet
+from cqels_opt.operators.stages.form_lines import lines
+from cqels_opt.operators.stages.network import write_elements
+from cqels_opt.operators.stages.output import Answers, answers
+from cqels_opt.operators.stages.renewal import answers_before, at_first, only
+from cqels_opt.operators.stages.standing import Standing, advanced
+from cqels_opt.operators.stages.takeover import TakeOver, rows_taken_over, without_results
+from cqels_opt.operators.step import NOWHEN, Step
+from cqels_opt.operators.terms import TermTable
+from cqels_opt.operators.tree import Scope
+from cqels_opt.operators.tree import evaluate as evaluate_tree
+from cqels_opt.query.algebra import Call
+from cqels_opt.query.templates import INSTANCE
+from cqels_opt.windows.intervals import FOREVER
+from cqels_opt.windows.slots import SlotFile, rank_elements
+
+Format = Literal["jsonl", "arrow", "parquet"]
+
+ROWS = 1 << 20  # rows of a share that are held before they are written
+
+
+@dataclass(frozen=True)
+class EvaluateTask:
+    """A program and its step."""
+
+    program: Program
+    step: Step
+    format: Format
+    named: bool = False  # lines say which query they are answers of
+    feeds: int | None = None  # the number of the stream whose elements the answers are
+    take_over: TakeOver | None = None  # the step only makes the state of what is new
+    leaving: bool = False  # the step only keeps the answers at its instant: the program gives way to one over other static data
+
+    @property
+    def quiet(self) -> bool:
+        """Whether no instant is looked at, so that nothing can be put out."""
+        return len(self.step.instants) < 2
+
+    @cached_property
+    def pushdown(self) -> Pushdown:
+        """What is known of the program's tree."""
+        return Pushdown(self.program)
+
+    def results(self, block: str) -> ResultFiles:
+        """The result slots of a block."""
+        output = next(b.output for b in self.program.blocks if b.name == block)
+        return ResultFiles(label(self.program, block), output, self.pushdown.lookups[block])
+
+    def sums(self) -> dict[GroupNode, ResultFiles]:
+        """The groups that are kept as sums, and the files of these."""
+        nodes = dict.fromkeys(additive_nodes(self.program.tree))
+        return {
+            node: ResultFiles(
+                f"{self.program.id}/sums{i}", (*node.keys, *amount_names(node)), (tuple(sorted(node.keys)),) if node.keys else ()
+            )
+            for i, node in enumerate(nodes)
+        }
+
+    def terms(self) -> TermTable:
+        """A term table for the step."""
+        return cache.term_table(self.program.store, self.program.seed, self.step)
+
+
+@dataclass(slots=True)
+class EvaluateReport:
+    """What a share reports: counts, the result slots that later steps need, and the files of fresh rows that finish() reads."""
+
+    observed: dict[str, Observed] = field(default_factory=dict)
+    kept: list[SlotFile] = field(default_factory=list)
+    fresh: list[SlotFile] = field(default_factory=list)
+    rows: int = 0
+    probed: int = 0  # rows that the operators put out
+    worker: str = ""  # the executor's Python that did it
+    calls: dict[Call, Account] = field(default_factory=dict)  # of extension functions
+    seconds: float = 0.0
+
+
+@dataclass(slots=True)
+class FinishReport:
+    """What is put out: where, how much, and by instant in turn its time and how many bytes its lines have (for splicing)."""
+
+    answers: int = 0
+    path: str = ""
+    times: Ints = field(default_factory=lambda: np.empty((0, 2), np.int64))
+    kept: list[SlotFile] = field(default_factory=list)
+    replaced: list[str] = field(default_factory=list)
+    fed: str = ""  # the file of the answers as elements
+    read: int = 0  # rows of blocks that the operators above them were given
+    calls: dict[Call, Account] = field(default_factory=dict)  # of extension functions
+    seconds: float = 0.0
+
+
+Reporting = TypeVar("Reporting", EvaluateReport, FinishReport)
+P = ParamSpec("P")
+
+
+def timed(work: Callable[P, Reporting]) -> Callable[P, Reporting]:
+    """Work whose report says how many seconds it took."""
+
+    @wraps(work)
+    def measured(*args: P.args, **keywords: P.kwargs) -> Reporting:
+        began = perf_counter()
+        report = work(*args, **keywords)
+        report.seconds = perf_counter() - began
+        return report
+
+    return measured
+
+
+def label(program: Program, block: str) -> str:
+    """How result slots name their block."""
+    return f"{program.id}/{block}"
+
+
+def finish_parts(task: EvaluateTask, parts: int) -> int:
+    """In how many parts the answers of a large batch are made: rows of one group or one left side must meet in one task."""
+    if answers_before(task.program).paths(task.step):
+        return 1  # which part has the answers that these are compared with is not known
+    can = task.program.row_wise or task.pushdown.spread
+    return parts if can and not ranked(task.program) else 1
+
+
+def ranked(program: Program) -> bool:
+    """Whether rows end at ranks: then result slots are written anew each step."""
+    return any(w.kind == "last" for w in program.windows)
+
+
+@timed
+def evaluate(task: EvaluateTask, name: str, part: int, parts: int, fresh: dict[str, Rows] | None) -> EvaluateReport:
+    """One share of the deltas. With ``fresh`` the rows go there (one task does all), else to files for :func:`finish`."""
+    program, step = task.program, task.step
+    report, terms = EvaluateReport(worker=str(os.getppid())), task.terms()
+    if task.leaving:
+        return report
+    for block in program.blocks:
+        run = BlockStep(block, program.store, step, terms, part, parts)
+        if task.take_over is not None:
+            rows = rows_taken_over(program, step, task.take_over, run, task.results(block.name), terms)
+            keep(task, name, block.name, rows, report, fresh)
+        elif fresh is not None:
+            keep(task, name, block.name, concat([empty([*block.output]), *run.rows()]), report, fresh)
+        else:
+            for number, rows in enumerate(_gathered(run.rows())):
+                keep(task, f"{name}r{number}", block.name, rows, report, None)
+        report.observed[block.name] = run.observed
+        report.probed += sum(sum(counts) for counts in run.observed.operators.values())
+    report.calls = terms.calls.accounts
+    return report
+
+
+def _gathered(parts: Iterator[Rows]) -> Iterator[Rows]:
+    """Rows as they come from joins, put together, but never more at a time than a file of them is to have."""
+    held: list[Rows] = []
+    for part in parts:
+        held.append(part)
+        if sum(map(len, held)) >= ROWS:
+            yield concat(held)
+            held = []
+    if held:
+        yield concat(held)
+
+
+def keep(task: EvaluateTask, name: str, block: str, rows: Rows, report: EvaluateReport, fresh: dict[str, Rows] | None) -> None:
+    """Keeps the rows that the step adds to a block, whoever joined them: for :func:`finish`, and for later steps."""
+    program, step, files = task.program, task.step, task.results(block)
+    report.rows += len(rows)
+    if fresh is not None:
+        fresh[block] = rows
+    elif not task.quiet:
+        report.fresh += replace(files, indexed=()).write(step, rows, f"fresh-{name}")
+    if not ranked(program):
+        report.kept += files.write(step, rows.take(rows.end > step.floor), f"result-{name}")
+    elif fresh is None and task.quiet:
+        report.kept += files.write(step, rows, f"result-{name}")
+
+
+@timed
+def finish(task: EvaluateTask, name: str, fresh: Mapping[str, Rows] | Sequence[SlotFile], part: int, parts: int) -> FinishReport:
+    """The answers of the step at its instants, as far as they belong to this part."""
+    if task.leaving:
+        return _left(task, name)
+    taking_over = task.take_over is not None
+    if taking_over:
+        task = replace(task, step=without_results(task.step))
+    program, step = task.program, task.step
+    report, rows_of = FinishReport(), {}
+    for block in program.blocks:
+        files = task.results(block.name)
+        new = fresh[block.name] if isinstance(fresh, Mapping) else _read_all(step, fresh, files)
+        segments = files.segments(step)
+        if ranked(program):
+            held = [segment.after(int(step.instants[0])) for _, segment in segments]
+            new, segments = _ended(task, concat([empty(block.output), new, *held])), []
+            report.replaced += [f.path for f in step.select("result", shape=files.label)]
+            report.kept += files.write(step, new.take(new.end > step.floor), f"result-{name}")
+        elif part == 0:
+            _merge(files, step, name, report)
+        rows_of[block.name] = BlockRows(block.output, step.instants, new, segments)
+    if task.quiet or (taking_over and program.row_wise):
+        return report
+    terms = task.terms()
+    found = _answers(task, name, rows_of, terms, part, parts, report)
+    report.read, report.calls = sum(rows.read for rows in rows_of.values()), terms.calls.accounts
+    if len(found) and not taking_over:
+        _put(task, found, terms, f"answers/{step.batch:08d}-{program.id}-{name}", report)
+    return report
+
+
+def _left(task: EvaluateTask, name: str) -> FinishReport:
+    """The answers at the instant of the step, in a file: those that the next instant is compared with."""
+    program, step, terms = task.program, task.step, task.terms()
+    rows_of = {}
+    for block in program.blocks:
+        segments = task.results(block.name).segments(step)
+        rows_of[block.name] = BlockRows(block.output, step.instants, empty(block.output), segments)
+    scope = Scope(rows_of, program.store, terms, step.instants, 1, task.pushdown.schema)
+    rows = at_first(only(evaluate_tree(program.tree, scope), program))
+    return FinishReport(kept=answers_before(program).replace(step, rows, terms, f"left-{name}", cache.store(program.store))[0])
+
+
+def _merge(files: ResultFiles, step: Step, name: str, report: FinishReport, fold: Callable[[Rows], Rows] = lambda r: r) -> None:
+    written, replaced = files.merged(step, name, fold)
+    report.kept += written
+    report.replaced += replaced
+
+
+def _read_all(step: Step, fresh: Sequence[SlotFile], files: ResultFiles) -> Rows:
+    mine = [Segment(step.path / file.path).rows for file in fresh if file.shape == files.label]
+    return concat([empty(files.output), *mine])
+
+
+def _answers(
+    task: EvaluateTask,
+    name: str,
+    rows_of: Mapping[str, BlockRows],
+    terms: TermTable,
+    part: int,
+    parts: int,
+    report: FinishReport,
+) -> Answers:
+    program, step, instants = task.program, task.step, task.step.instants
+    low = 1 if instants[0] == NOWHEN else 0
+    scope = Scope(rows_of, program.store, terms, instants, low, task.pushdown.schema)
+    before = answers_before(program)
+    report.replaced += before.paths(step)
+    if program.row_wise:
+        rows = evaluate_tree(program.tree, scope) if program.operator == "rstream" else changing(program.tree, scope)
+        rows = concat([rows, at_first(before.held(step, EVERY))])
+        return answers(rows, program.columns, program.operator, instants, part, parts)
+    mine = share(task.pushdown.spread, part, parts)
+    sums = task.sums()
+    held = {node: [segment for _, segment in files.segments(step)] for node, files in sums.items()}
+    for groups in accumulate(program.tree, scope, held, mine):
+        files, amounts = sums[groups.node], amount_names(groups.node)
+        report.kept += files.write(step, groups.difference(), f"sums-{name}")
+        if part == 0:
+            _merge(files, step, name, report, partial(added_up, keys=groups.node.keys, amounts=amounts))
+    if program.operator != "rstream":
+        rows = concat([mine.within(changing(program.tree, scope, mine)), at_first(before.held(step, EVERY))])
+    elif not task.pushdown.stands:
+        rows = evaluate_tree(program.tree, scope)
+    else:
+        standing = Standing(ResultFiles(f"{program.id}/answers", program.columns, ()))
+        new = mine.within(changing(program.tree, scope, mine))
+        rows = advanced(standing.held(step, mine), new, program.columns, scope.high)
+        if len(new) or parts > 1:
+            written, replaced = standing.replace(step, rows.take(rows.end == scope.high), terms, f"standing-{name}")
+            report.kept += written
+            report.replaced += replaced
+    return answers(rows, program.columns, program.operator, instants)
+
+
+def _put(task: EvaluateTask, found: Answers, terms: TermTable, path: str, report: FinishReport) -> None:
+    folder, program = task.step.path, task.program
+    (folder / "answers").mkdir(exist_ok=True)
+    report.answers = found.total
+    if task.feeds is not None:
+        report.fed = f"{path}.fed.parquet"
+        write_elements(folder / report.fed, found, terms, task.feeds)
+    queries = names_of(program.instances.names).of(found.columns.pop(INSTANCE.name)) if program.instances else None
+    if task.format == "arrow":
+        report.path = f"{path}.arrow"
+        write_arrow(folder / report.path, found, terms, queries)
+        return
+    if task.format == "parquet":
+        report.path = f"{path}.parquet"
+        write_parquet(folder / report.path, found, terms, queries)
+        return
+    report.path = f"{path}.jsonl"
+    named: Any = queries if queries is not None else program.id if task.named else None
+    stretches = [report.times]
+    with (folder / report.path).open("wb") as file:
+        for data, time, length in lines(found, terms, named):
+            file.write(data)
+            edges = np.flatnonzero(np.append(True, time[1:] != time[:-1]))
+            stretches.append(np.stack([time[edges], np.add.reduceat(length, edges)], axis=1))
+    report.times = np.concatenate(stretches)
+
+
+def _ended(task: EvaluateTask, rows: Rows) -> Rows:
+    """Rows of last-n windows with the ends that the elements up to now decide."""
+    step, end = task.step, rows.end
+    for column in [c for c in rows.columns if c.startswith(RANK)]:
+        stream = column.removeprefix(RANK)
+        ranks = rank_elements(step.path, step.select("elements", stream), step.dropped.get(stream, 0), step.upto)
+        end = np.minimum(end, ranks.time_of(rows.columns[column], int(FOREVER)))
+    return rows.with_interval(rows.start, end)
