@@ -33,6 +33,8 @@ STOREYS: list[set[str]] = [
 STOREY = {room: number for number, rooms in enumerate(STOREYS) for room in rooms}
 # The vocabulary that a storey shares: the algebra's frozen dataclasses.
 NEIGHBOURS = {"windows": {"query.algebra"}, "lod": {"query.algebra"}, "trace": set()}
+# The storeys of a room that has rooms inside; "" are the modules that lie in the room itself.
+INNER: dict[str, list[set[str]]] = {"operators": [{""}, {"compiling", "stages"}, {"planning"}, {"running"}]}
 # Rooms that may see less than their storey would allow.
 ONLY = {
     "rdf": {"errors"},
@@ -127,7 +129,7 @@ def violations(package: Path) -> list[str]:
             elif top == "cqels_opt":
                 other = inner.split(".")[0]
                 other = other if other in rooms | STOREY.keys() else ""  # a name of cqels_opt/__init__.py
-                wrong = arrow(room, other, inner)
+                wrong = arrow(room, other, inner) or inside(room, module, inner)
             elif room in PURE:
                 if top in IMPURE:
                     wrong = f"{room} does no I/O and has no clock"
@@ -153,6 +155,16 @@ def arrow(room: str, other: str, name: str) -> str | None:
     return f"the arrow points from {other or 'cqels_opt'} to {room}, never back"
 
 
+def inside(room: str, module: str, name: str) -> str | None:
+    """What is wrong with ``module`` importing ``name`` of the same room, where that has rooms inside."""
+    storeys = INNER.get(room, []) if name.split(".")[0] == room else []
+    storey = {inner: number for number, inners in enumerate(storeys) for inner in inners}
+    here, there = (found if (found := f"{path}.".split(".")[1]) in storey else "" for path in (module, name))
+    if not storeys or here == there or storey[there] < storey[here]:
+        return None
+    return f"the arrow points from {there or room} to {here or room}, never back"
+
+
 def test_the_house_keeps_its_rules() -> None:
     assert violations(PACKAGE) == []
 
@@ -175,6 +187,9 @@ def test_the_symlinked_rooms_are_looked_at() -> None:
         ("operators/probe.py", "import pyspark", "spark alone"),
         ("operators/probe.py", "from cqels_opt.spark import stages", "never back"),
         ("operators/probe.py", "from ..engine import run", "never back"),
+        ("operators/rows.py", "from cqels_opt.operators.stages import ingest", "never back"),
+        ("operators/stages/ingest.py", "from cqels_opt.operators.compiling.drafts import Draft", "never back"),
+        ("operators/planning/walk.py", "from cqels_opt.operators.running import driver", "never back"),
         ("rdf/terms.py", "from cqels_opt.query import algebra", "may import only"),
         ("lod/store.py", "from cqels_opt import trace", "never back"),
         ("spark/load.py", "from cqels_opt import Engine", "never back"),

@@ -42,7 +42,7 @@ def cases() -> list[tuple[int, Case]]:
 
 
 def supported(case: Case) -> bool:
-    """Whether the engine takes the query (tests/operators/test_compile.py says what it does not take yet)."""
+    """Whether the engine takes the query (tests/operators/compiling/test_compile.py says what it does not take yet)."""
     with TemporaryDirectory() as folder:
         try:
             register(case.query(), case.world, Path(folder), case.settings)

@@ -64,7 +64,7 @@ def test_kill_9_at_random_points(whole: Path, tmp_path: Path) -> None:
     """A reader comes as often as it can while the run is killed and started again; then the folder is that of an undisturbed run."""
     rng, out = random.Random(1), tmp_path / "out"
     shutil.copytree(whole / "q", tmp_path / "q")  # the data; the state is its own
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(SCRIPT.parents[1]), os.environ.get("PYTHONPATH", "")])}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(SCRIPT.parents[2]), os.environ.get("PYTHONPATH", "")])}
     wanted, deaths, reads = by_duckdb(whole / "out"), 0, 0
     while True:
         run = subprocess.Popen([sys.executable, str(SCRIPT), str(tmp_path)], env=environment, stderr=subprocess.PIPE)

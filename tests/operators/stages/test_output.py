@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from operators.rows_by_hand import HORIZON, Plain, plain_rows, rows_of, snapshots
 
 from cqels_opt.operators.stages.output import SIGN, Answers, answers, columns_of, json_lines, json_term, json_terms
 from cqels_opt.operators.terms import TermTable
@@ -17,8 +18,6 @@ from cqels_opt.operators.tree import ORDER
 from cqels_opt.query.algebra import Operator
 from cqels_opt.rdf.ids import DEFAULT_SEED
 from cqels_opt.rdf.terms import XSD_INTEGER, XSD_STRING, literal
-
-from .rows_by_hand import HORIZON, Plain, plain_rows, rows_of, snapshots
 
 INSTANTS = np.array([10, 20, 30, 40, 50, 60], np.int64)
 OPERATORS = ("istream", "dstream", "rstream")

@@ -15,7 +15,7 @@ from cqels_opt.operators.planning.planner import Planner
 from cqels_opt.operators.program import Block, ExistsNode, Program, Tree, children
 from cqels_opt.verify import Element
 
-QUERIES = Path(__file__).resolve().parents[2] / "bench" / "report_queries"
+QUERIES = Path(__file__).resolve().parents[3] / "bench" / "report_queries"
 LOC, FOAF = "http://deri.org/ns/loc#", "http://xmlns.com/foaf/0.1/"
 DC, TERMS = "http://purl.org/dc/elements/1.1/", "http://purl.org/dc/terms/"
 EX = "http://ex.org/"
