@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 import shutil
-import signal
 import tempfile
-import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from types import FrameType
-
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn, TimeElapsedColumn
-from rich.text import Text
 
 from cqels_opt import verify as checking
 from cqels_opt.asked import asked_for, judged, meant, warn_of_never_true
@@ -48,13 +41,12 @@ from cqels_opt.spark.session import SparkSession, make_session
 from cqels_opt.spark.sinks import FileSink, StreamSink
 from cqels_opt.spark.stream import MOST_BYTES, StreamRun, chunk_stream, folder_stream
 from cqels_opt.spark.tasks import settle
-from cqels_opt.trace.records import TraceRecord
+from cqels_opt.spark.waiting import wait
+from cqels_opt.trace.progress import Watcher, batches_progress, bytes_progress, watching
 from cqels_opt.trace.server import shown
 from cqels_opt.warned import warn
 from cqels_opt.windows.frontier import Frontier, Partition
 from cqels_opt.windows.replay import DEFAULT_BATCH, BatchSize, ReplayPlan, ReplaySource, cut
-
-Watcher = Callable[[Sequence[TraceRecord]], None]
 
 
 # ------------------------------------------------------------------ run
@@ -68,7 +60,7 @@ def run(options: RunOptions, watch: Watcher | None = None) -> Summary:
         shown(title, options.ui, earlier) as trace,
         _session(options.master, folder, options.debug, kafka) as spark,
     ):
-        return in_session(spark, options, folder, _watching(watch, trace.add if trace else None)).summary
+        return in_session(spark, options, folder, watching(watch, trace.add if trace else None)).summary
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,13 +140,13 @@ def _replay(
     )
     runner = _runner(spark, options)
     driver = make_driver(population, folder, runner, _sink(spark, options, population), frontier, driver_options, options.trace)
-    with _progress(len(plan.chunks), driver.state.batch + 1) as advance:
-        handle = StreamRun(driver, runner, _watching(advance, watch))
+    with batches_progress(len(plan.chunks), driver.state.batch + 1) as advance:
+        handle = StreamRun(driver, runner, watching(advance, watch))
         handle.chunk = plan.path
         if driver.streams:
-            stopped = _wait(handle.start(chunk_stream(spark, plan.chunk_folder), folder / "spark", to_the_end=True))
+            stopped = wait(handle.start(chunk_stream(spark, plan.chunk_folder), folder / "spark", to_the_end=True))
         else:
-            stopped = _wait(handle.once())
+            stopped = wait(handle.once())
     if not stopped:
         check_ended(driver)
     return handle, stopped, plan.rejected
@@ -178,7 +170,7 @@ def _follow(
         return Reading(driver.frontier.greatest_times(), seen, options.lateness, options.time_predicate)
 
     handle.reading = reading
-    stopped = _wait(handle.start(folder_stream(spark, numbers, options.batch_bytes or MOST_BYTES), folder / "spark"))
+    stopped = wait(handle.start(folder_stream(spark, numbers, options.batch_bytes or MOST_BYTES), folder / "spark"))
     return handle, stopped, 0
 
 
@@ -190,7 +182,7 @@ def _follow_topics(
     streams = handle.driver.streams
     messages = {iri: topic_stream(spark, topics[iri.strip("<>")]) for iri in streams}
     handle.messages = reading_of([messages[iri].payload for iri in streams], handle.driver.frontier)
-    return handle, _wait(handle.start(message_stream(messages, streams), folder / "spark"))
+    return handle, wait(handle.start(message_stream(messages, streams), folder / "spark"))
 
 
 def _live(
@@ -217,7 +209,7 @@ def _live(
     runner = _runner(spark, options)
     frontier = Frontier(streams_from_outside(population), options.lateness, options.eager)
     driver = make_driver(population, folder, runner, _sink(spark, options, population), frontier, driver_options, options.trace)
-    return StreamRun(driver, runner, _watching(watch))
+    return StreamRun(driver, runner, watching(watch))
 
 
 def _finite(plan: ReplayPlan, options: RunOptions) -> Frontier:
@@ -227,39 +219,6 @@ def _finite(plan: ReplayPlan, options: RunOptions) -> Frontier:
             plan.streams[p.stream], first_known=p.first if p.elements else None, elements=p.elements
         )
     return frontier
-
-
-def _wait(handle: StreamRun) -> bool:
-    """Waits for the end; Ctrl-C stops cleanly (True): what was not committed is not there."""
-    with _interruptions() as interrupted:
-        while not handle.await_termination(timeout=1):
-            if interrupted.is_set():
-                handle.stop()
-                handle.settle()
-                return True
-    return False
-
-
-@contextmanager
-def _interruptions() -> Iterator[threading.Event]:
-    """Ctrl-C sets the event, and raises nothing: an exception in the middle of a call to Java leaves a broken connection.
-
-    A second one interrupts as usual.
-    """
-    interrupted = threading.Event()
-    if threading.current_thread() is not threading.main_thread():  # signals are the main thread's
-        yield interrupted
-        return
-
-    def on_signal(number: int, frame: FrameType | None) -> None:
-        interrupted.set()
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-
-    before = signal.signal(signal.SIGINT, on_signal)
-    try:
-        yield interrupted
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 def _batch_size(options: RunOptions) -> BatchSize:
@@ -358,7 +317,7 @@ def load(options: LoadOptions) -> LoadReport:
     began = time.monotonic()
     with _workplace(None) as folder, _session(options.master, folder, options.debug) as spark:
         sources = prepare.static_sources(options.paths, options.graphs)
-        with _bytes_progress() as progress:
+        with bytes_progress() as progress:
             report = load_store(spark, sources, options.store, on_error=options.on_error, progress=progress)
     told(options.store)
     for reason in report.reasons:
@@ -410,46 +369,3 @@ def _session(master: str | None, folder: Path, debug: bool = False, packages: st
         yield spark
     finally:
         spark.stop()
-
-
-@contextmanager
-def _progress(batches: int, done: int) -> Iterator[Watcher]:
-    """A bar of batches on standard error, where that is a terminal; it is told each batch's records."""
-    console = Console(stderr=True)
-    columns = (TextColumn("batches"), BarColumn(), MofNCompleteColumn(), _Rate(), TimeElapsedColumn())
-    with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as bar:
-        task = bar.add_task("batches", total=batches, completed=done, elements=0)
-        elements = 0
-
-        def advance(records: Sequence[TraceRecord]) -> None:
-            nonlocal elements
-            elements += max((record.elements for record in records), default=0)
-            bar.update(task, advance=1, elements=elements)
-
-        yield advance
-
-
-class _Rate(ProgressColumn):
-    """Elements a second since the start."""
-
-    def render(self, task: Task) -> Text:
-        """What the bar shows."""
-        return Text(f"{task.fields['elements'] / task.elapsed:,.0f} elements/s" if task.elapsed else "")
-
-
-@contextmanager
-def _bytes_progress() -> Iterator[Callable[[int, int], None]]:
-    console = Console(stderr=True)
-    columns = (TextColumn("bytes"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as bar:
-        task = bar.add_task("bytes", total=None)
-        yield lambda read, of: bar.update(task, completed=read, total=of)
-
-
-def _watching(*watchers: Watcher | None) -> Watcher:
-    def batch(records: Sequence[TraceRecord]) -> None:
-        for watch in watchers:
-            if watch is not None:
-                watch(records)
-
-    return batch
