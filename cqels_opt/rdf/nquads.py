@@ -167,13 +167,11 @@ def parse_line(raw: bytes, scope: int, quads: bool = True) -> tuple[str, str, st
     except UnicodeDecodeError as error:
         raise TermError(f"not UTF-8: {error.reason} at byte {error.start + 1} of the line") from error
     match = _LINE.fullmatch(text)
-    if match is None:
-        found = _of_triple_term(text)
-        if found is None:
-            raise TermError(_what_is_wrong(text.rstrip("\r\n"), quads))
-        s, p, o, g = found
-    else:
-        s, p, o, g = cast("tuple[str, str, str, str | None]", match.groups())
+    found: tuple[str | None, str, str, str | None] | None
+    found = _of_triple_term(text) if match is None else cast("tuple[str | None, str, str, str | None]", match.groups())
+    if found is None:
+        raise TermError(_what_is_wrong(text.rstrip("\r\n"), quads))
+    s, p, o, g = found
     if s is None:
         return None
     if g is not None and not quads:

@@ -43,6 +43,7 @@ IN_A_BATCH = {
     "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch": "false",
 }
 
+FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
 _LOOPBACK = re.compile(r"local|spark://(127\.0\.0\.1|localhost):")
 
 
@@ -65,9 +66,17 @@ def make_session(master: str | None, scratch: Path, quiet: bool = True, packages
         settings["spark.jars.packages"] = packages
     for key, value in settings.items():
         builder = builder.config(key, value)
+    with _standard_error_to(scratch / "spark.log") if quiet else nullcontext():
+        session = _started(builder, packages)
+        if manager := _file_manager(session):
+            session.conf.set(FILE_MANAGER, manager)
+        session.sparkContext.setLogLevel("OFF" if quiet else "WARN")
+    return session
+
+
+def _started(builder: SparkSession.Builder, packages: str | None) -> SparkSession:
     try:
-        with _standard_error_to(scratch / "spark.log") if quiet else nullcontext():
-            session = builder.getOrCreate()
+        return builder.getOrCreate()
     except PySparkException as error:
         if packages is None:
             raise
@@ -75,10 +84,6 @@ def make_session(master: str | None, scratch: Path, quiet: bool = True, packages
             f"Spark did not start with {packages}: is there such a version, and is a Maven repository reachable? (--packages names "
             "others, --debug shows what Spark says)"
         ) from error
-        if manager := _file_manager(session):
-            session.conf.set("spark.sql.streaming.checkpointFileManagerClass", manager)
-        session.sparkContext.setLogLevel("OFF" if quiet else "WARN")
-    return session
 
 
 @contextmanager
