@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
@@ -51,14 +50,6 @@ class GrowingArray:
         # numpy leaves room in the header for any length
         described = {"descr": npy.dtype_to_descr(self.dtype), "fortran_order": False, "shape": (self.length,)}
         npy.write_array_header_1_0(self._file, described)
-
-
-@dataclass(frozen=True, slots=True)
-class _Run:
-    """Rows of one piece in the order of their objects."""
-
-    objects: Ids
-    rows: Ids
 
 
 class PartitionWriter:

@@ -49,14 +49,6 @@ def parse_times(texts: Any) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     return times, valid
 
 
-def parse_time(text: str) -> int:
-    """One time in milliseconds; ``ValueError`` says what a time looks like."""
-    times, valid = parse_times([text])
-    if not valid[0]:
-        raise ValueError(f"{text!r} is not a time: expected {EXPECTED}")
-    return int(times[0])
-
-
 def _mask(array: Any) -> NDArray[np.bool_]:
     mask: NDArray[np.bool_] = pc.fill_null(array, False).to_numpy(zero_copy_only=False)
     return np.array(mask, np.bool_)

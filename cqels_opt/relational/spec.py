@@ -14,7 +14,6 @@ from cqels_opt.errors import InputError
 from cqels_opt.plans import Filter as GraphFilter
 from cqels_opt.plans import QueryGraph
 from cqels_opt.plans import Relation as GraphRelation
-from cqels_opt.plans.relation_set import members
 from cqels_opt.query.durations import milliseconds
 from cqels_opt.relational.conditions import Column, Filter, equalities, filters
 
@@ -200,11 +199,6 @@ class JoinSpec:
         one = next(of[key][0] for key in left if key in of)
         other = next(of[key][0] for key in right if key in of)
         return f"{one.sql} = {other.sql}"
-
-    def unjoined(self) -> tuple[str, ...]:
-        """The names of relations that no condition connects with the first one: joining them is a product."""
-        first, *others = self.graph.components
-        return tuple(self.relations[i].name for component in others for i in members(component) if component != first)
 
 
 def _rows_of(key: str) -> str:

@@ -9,9 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cqels_opt.rdf.times import parse_time, parse_times
+from cqels_opt.rdf.times import parse_times
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def parse_time(text: str) -> int | None:
+    """One time in milliseconds, None where it is none."""
+    (time,), (valid,) = parse_times([text])
+    return int(time) if valid else None
 
 
 @given(
@@ -65,8 +71,7 @@ def test_other_forms(text: str, ms: int) -> None:
     ],
 )
 def test_what_is_no_time(text: str) -> None:
-    with pytest.raises(ValueError, match="is not a time: expected integer milliseconds or an ISO 8601 time"):
-        parse_time(text)
+    assert parse_time(text) is None
 
 
 def test_arrays_say_which_are_times() -> None:

@@ -78,7 +78,3 @@ def test_what_does_not_fit_together() -> None:
         spec.relation(Relation("w", False, 1000, "t")).checked()
     with pytest.raises(InputError, match="all windows over a stream read one column of times"):
         JoinSpec().relation(Relation("v", False, 1, "t")).relation(Relation("w", False, 1, "u")).checked()
-
-
-def test_what_is_joined_by_nothing_is_a_product() -> None:
-    assert joined("a", "b").on("s.x = a.x").unjoined() == ("b",)

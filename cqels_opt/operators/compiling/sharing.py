@@ -10,7 +10,6 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
-from cqels_opt.errors import InputError
 from cqels_opt.operators.compiling.profile import Meaning
 from cqels_opt.query.algebra import Query
 from cqels_opt.query.outlines import Outline
@@ -151,10 +150,3 @@ class Sharing:
             elif (left := unit.without(gone)).members:
                 changed.append(left)
         self.units = changed
-
-    def unit_of(self, name: str) -> Unit:
-        """The unit of a query, or of that name. InputError where there is none."""
-        for unit in self.units:
-            if unit.id == name or any(member.id == name for _, member in unit.members):
-                return unit
-        raise InputError(f"there is no query {name!r}")
