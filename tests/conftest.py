@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import sys
@@ -31,6 +32,9 @@ if "TMPDIR" not in os.environ and MEMORY.is_dir() and shutil.disk_usage(MEMORY).
 # No test depends on what the machine's user has measured: constants that a test does not keep itself are the defaults.
 _CACHE = tempfile.TemporaryDirectory(prefix="cqels-opt-tests-cache-")
 os.environ["XDG_CACHE_HOME"] = _CACHE.name
+
+# Thousands of tests in one process have a large heap that stays: the collector looks through all of it less often.
+gc.set_threshold(20_000, 20, 20)
 
 # JVMs of tests live for seconds and have little memory: they compile once and lightly, and collect without threads of their own.
 SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
