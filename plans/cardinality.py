@@ -46,6 +46,7 @@ class Estimator:
         self._ranks = [anchor_ranks(self.graph, source) for source in leaves.sources]
         self._edge = {(e.left, e.right, e.variable): i for i, e in enumerate(self.graph.edges)}
         self._carriers = self.graph.carriers
+        self._joins = {variable: carriers for variable, carriers in self._carriers.items() if carriers & carriers - 1}
 
     def factors(self, source: int, relations: RelationSet, filters: int) -> list[int]:
         """The factors whose product is the rows of a state; ``source`` is an index into the leaves' sources."""
@@ -55,7 +56,7 @@ class Estimator:
             return [*found, *(f for k in members(units) for f in self._unit_factors(source, k, inner))]
         conditions = [leaves.filter_factor(i) for i in members(filters)]
         edges: list[int] = []
-        for variable, carriers in self._carriers.items():
+        for variable, carriers in self._joins.items():
             inside = carriers & relations
             if inside & (inside - 1):
                 here = list(members(inside))

@@ -140,7 +140,8 @@ class Optimizer:
         self._pace = Pace()
         self.leaves = Leaves(graph, self.sources, assumptions)
         self.fallback = pairs is None
-        self._memo = Memo(self.leaves, self._wanted(pairs or []), self.model) if not self.fallback else self._greedy_memo()
+        self._stays: Mapping[str, Plan] = {}  # plans that were found greedily before, and are not looked for anew
+        self._memo = Memo(self.leaves, self._wanted(pairs or []), self.model)
 
     @property
     def memo(self) -> Memo:
@@ -166,12 +167,12 @@ class Optimizer:
         delta, what that gives corrects the estimates for this delta alone, and the cheapest plan is looked for again, until
         it is one that was tried (sampling-based re-optimization, Wu, Naughton & Singh 2016). ``takes`` is what a walk costs, in the cost
         model's unit: plans are tried when they have cost some times that since they last were (:class:`Pace`), or when rows were observed
-        that nobody expected.
+        that nobody expected. A greedy plan takes about as long to be found as it takes to walk one, and is looked for as often.
         """
         moved = self.leaves.read(statistics, changed if self._current else None)
         self._known = {}
         if self.fallback:
-            self._memo = self._greedy_memo()
+            self._plan_greedily(moved, takes)
         else:
             self._memo.refresh(moved)
             if walk is not None and self.mode == "adaptive" and len(self.graph.relations) > 2:
@@ -233,9 +234,9 @@ class Optimizer:
     def observe(self, source: str, rows: Sequence[float | None]) -> None:
         """Take in the rows that the operators of the source's last plan gave, in their order (None: not counted).
 
-        With ``feedback=True`` they correct later estimates; otherwise, and where a block is planned greedily, nothing changes.
+        With ``feedback=True`` they correct later estimates, but where a block is planned greedily; otherwise nothing changes.
         """
-        if self._feedback is None or self.fallback:
+        if self._feedback is None:
             return
         seen = []
         for step, observed in zip(planning.operators(self._current[source], self.graph), rows, strict=True):
@@ -244,6 +245,8 @@ class Optimizer:
                 seen.append((relations, self._memo.uncorrected_rows(source, relations), observed))
                 if _surprising(self._estimated[source][relations][0], observed):
                     self._pace.hurry(source)
+        if self.fallback:
+            return
         self._feedback[source].observe(seen)
         self._memo.table.correct(self.sources.index(source), self._feedback[source].corrections())
 
@@ -365,8 +368,8 @@ class Optimizer:
         )
 
     def _select(self, source: str, best: Ranked) -> Ranked:
-        if source in self._kept:
-            return Ranked(self._kept[source], self._cost(source, self._kept[source]))
+        if (stays := self._kept.get(source) or self._stays.get(source)) is not None:
+            return Ranked(stays, self._cost(source, stays))
         if self.mode == "worst":
             return ranking.dearest(self._memo, source)
         if self.mode == "static" and self._has_rows(source):
@@ -398,9 +401,21 @@ class Optimizer:
         plans = (*self._kept.values(), *self._current.values())
         return [*pairs, *(pair for plan in plans for pair in planning.pairs(plan, self.graph))]
 
-    def _greedy_memo(self) -> Memo:
+    def _plan_greedily(self, moved: NDArray[np.bool_], takes: float) -> None:
+        """Greedy trees for the sources that have no plan yet, and for those whose plans have cost enough since; others keep theirs."""
+        self._memo.refresh(moved)
+        costs = {source: ranking.cost_of(self._memo, source, plan) for source, plan in self._current.items()}
+        if None in costs.values():  # a restart knows the plans alone
+            self._memo = self._greedy_memo(())
+            costs = {source: self._cost(source, plan) for source, plan in self._current.items()}
+        due = [s for s in self.sources if s not in costs or self.mode != "adaptive" or self._pace.due(s, costs[s] or 0.0, takes)]
+        if due:
+            self._memo = self._greedy_memo(due)
+        self._stays = {source: plan for source, plan in self._current.items() if source not in due}
+
+    def _greedy_memo(self, due: Collection[str]) -> Memo:
         estimator = Estimator(self.leaves)
-        found = [pair for number in range(len(self.sources)) for pair in greedy_pairs(estimator, number)]
+        found = [pair for number, s in enumerate(self.sources) if s in due for pair in greedy_pairs(estimator, number)]
         memo = Memo(self.leaves, self._wanted(found), self.model)
         memo.weigh(self._weights)
         return memo

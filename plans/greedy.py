@@ -24,20 +24,26 @@ def _bushy(estimator: Estimator, source: int) -> list[Pair]:
     graph = estimator.graph
     parts: list[RelationSet] = [1 << i for i in range(len(graph.relations))]
     around = {part: graph.neighbourhood(part) for part in parts}
-    rows: dict[Pair, float] = {}
+    able: dict[Pair, tuple[bool, float]] = {}  # what can be joined: products last, then by rows
 
-    def joined(pair: Pair) -> tuple[bool, float]:
-        if pair not in rows:
-            rows[pair] = estimator.rows(source, pair[0] | pair[1])
-        unit = any(contains(graph.units, part) for part in pair)
-        return (not unit and not around[pair[0]] & pair[1], rows[pair])
+    def consider(left: RelationSet, right: RelationSet) -> None:
+        if graph.fits(left, right) or graph.fits(right, left):
+            unit = contains(graph.units, left) or contains(graph.units, right)
+            able[left, right] = (not unit and not around[left] & right, estimator.rows(source, left | right))
 
+    for one, other in combinations(parts, 2):
+        consider(one, other)
     pairs = []
     while len(parts) > 1:
-        left, right = min((pair for pair in combinations(parts, 2) if graph.fits(*pair) or graph.fits(*pair[::-1])), key=joined)
+        left, right = min(able, key=able.__getitem__)
         pairs += [pair for pair in ((left, right), (right, left)) if graph.fits(*pair)]
-        parts = [part for part in parts if part not in (left, right)] + [left | right]
-        around[left | right] = graph.neighbourhood(left | right)
+        parts = [part for part in parts if part not in (left, right)]
+        able = {pair: found for pair, found in able.items() if not {left, right} & {*pair}}
+        joined = left | right
+        around[joined] = graph.neighbourhood(joined)
+        for part in parts:
+            consider(part, joined)
+        parts.append(joined)
     return pairs
 
 

@@ -128,7 +128,7 @@ class QueryGraph:
         """The index of each relation's name."""
         return {relation.name: i for i, relation in enumerate(self.relations)}
 
-    @property
+    @cached_property
     def everything(self) -> RelationSet:
         """The set of all relations."""
         return (1 << len(self.relations)) - 1
@@ -138,7 +138,7 @@ class QueryGraph:
         """The relations that are joined by inner joins."""
         return sum(1 << i for i, relation in enumerate(self.relations) if relation.kind == "inner")
 
-    @property
+    @cached_property
     def units(self) -> RelationSet:
         """All other relations."""
         return self.everything & ~self.inner

@@ -17,9 +17,12 @@ from cqels_opt.plans import (
     PlanError,
     QueryGraph,
     check,
+    choose,
     occurrence_order,
     parse_plans,
 )
+from cqels_opt.plans.cardinality import Estimator
+from cqels_opt.plans.enumerate import Pair
 from cqels_opt.plans.feedback import Feedback
 from cqels_opt.plans.plan import pairs
 
@@ -235,6 +238,34 @@ def test_beyond_the_budget_a_block_is_planned_greedily_and_says_so() -> None:
     assert exact.cost <= greedy.cost <= 2 * exact.cost
     again = optimizer.choose({"r0": uniform_statistics(graph, rows[::-1], 0.001)})["r0"]
     assert {left | right for left, right in pairs(again.plan, graph)} >= {graph.everything}
+
+
+def test_greedy_plans_are_looked_for_as_often_as_plans_cost_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And a restart, which knows the plans and what they have cost, goes on in the same way."""
+    graph, sources, asked = clique(7), ["r0", "r1"], []
+    found = choose.greedy_pairs
+
+    def counted(estimator: Estimator, source: int) -> list[Pair]:
+        asked.append(sources[source])
+        return found(estimator, source)
+
+    monkeypatch.setattr(choose, "greedy_pairs", counted)
+    few, many = (dict.fromkeys(sources, uniform_statistics(graph, [10.0, 10.0, *([rows] * 5)], 0.001)) for rows in (20.0, 7e6))
+    optimizer, again = (Optimizer(graph, sources, pair_budget=100) for _ in range(2))
+    choices = optimizer.choose(few, takes=1.0)
+    assert asked == sources  # each has a plan from the beginning
+    cost = max(choice.cost for choice in choices.values())
+    for _ in range(3):
+        assert {s: c.plan for s, c in optimizer.choose(few, takes=2 * cost).items()} == {s: c.plan for s, c in choices.items()}
+    assert asked == sources
+    again.resume(json.loads(json.dumps(optimizer.state())))
+    for one in (optimizer, again):
+        assert one.choose(few, takes=2 * cost)["r0"].plan == choices["r0"].plan
+        asked.clear()
+        one.choose(many, takes=2 * cost)  # now they cost as much as looking for others takes
+        assert asked == sources
+        one.choose(many, takes=0.0)
+        assert asked == sources * 2
 
 
 def test_a_graph_of_forty_relations_and_many_components_has_a_plan() -> None:
