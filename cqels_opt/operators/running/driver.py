@@ -265,12 +265,8 @@ class Driver:
         """Up to where a query is looked at: the frontier, or at the end with ``--drain`` until its windows are empty."""
         if self.options.drain and self.frontier.ended and (greatest := self.frontier.greatest) is not None:
             times = self.arrivals.in_order()
-            last = {
-                **self.frontier.last(),
-                **{s: int(times[s][-1]) for s in self.network.fed if len(times[s])},
-            }
-            greatest = max([greatest, *(last[s] for s in program.streams if s in last)])
-            return max(self._reached, drained(program.windows, program.report, last, greatest))
+            greatest = max([greatest, *(int(times[s][-1]) for s in program.streams if len(times[s]))])
+            return max(self._reached, drained(program.windows, program.report, times, greatest))
         return self._reached
 
     def _fed(self, task: IngestTask, stage: Sequence[Program], done: Evaluated, place: int) -> list[IngestReport]:
