@@ -50,6 +50,10 @@ FOUND = {
         "SELECT ?x { GRAPH ?w { ?a :at ?x } } ORDER BY DESC(?x) LIMIT 1 OFFSET 1",
         Settings("rstream"),
     ),
+    "a second key decides where the first are equal in value": (
+        "SELECT ?x { GRAPH ?w { ?a :at ?x } BIND(IF(?x = :x, 1, 1.0) AS ?k) } ORDER BY ?k DESC(?x) LIMIT 1",
+        Settings("rstream"),
+    ),
     "DISTINCT after ORDER BY goes by the first of equal rows that are there": (
         "SELECT DISTINCT ?x { GRAPH ?w { ?a :at ?x } } ORDER BY ?a LIMIT 1",
         Settings("rstream"),
