@@ -23,7 +23,7 @@ from cqels_opt.relational.counting import Counted
 from cqels_opt.relational.kept import ROWS, Kept, identity_of, merged
 from cqels_opt.relational.planner import Counts, Format, JoinPlanner, frontier_of
 from cqels_opt.relational.spec import JoinSpec, Relation, window_of
-from cqels_opt.spark.drop_in import DropIn, check_classic
+from cqels_opt.spark.drop_in import Claim, DropIn, check_classic
 from cqels_opt.spark.join_inputs import key_types, met, static_counts, stream_counts, with_times
 from cqels_opt.spark.join_rows import Computed, Joined, Windows, read_rows, write_rows
 from cqels_opt.spark.runner import SparkRunner
@@ -168,6 +168,7 @@ class JoinRun(DropIn):
         self._given = given is not None
         folder = Path(self._temporary.name) if self._temporary is not None else given
         assert folder is not None
+        claim = Claim(given)
         self.kept = Kept(folder, identity_of(self.spec, lateness))
         self._trace = TraceFile(Path(trace)) if trace is not None else None
         self._restore_trace()
@@ -177,7 +178,8 @@ class JoinRun(DropIn):
         self._versions: dict[str, DataFrame] = {}
         self._statics: dict[str, DataFrame] = {}
         self.last: TraceRecord | None = None
-        super().__init__(name, given, limits)
+        self._unfinished = False  # a batch has begun and not been committed: the planner may know half of it
+        super().__init__(name, claim, limits)
 
     # ------------------------------------------------------------------ how it does
     @property
@@ -218,9 +220,10 @@ class JoinRun(DropIn):
             raise CheckpointError(
                 f"the job continues at batch {number}, but the join has no state of the batches before: give it state=FOLDER"
             )
-        if self.kept.begin(number):
+        if self.kept.begin(number) or self._unfinished:
             self._planner = None
             self._restore_trace()
+        self._unfinished = True
         clock, session = Clock(), frame.sparkSession
         self._runner.spark = session
         self._runner.begin(number)
@@ -273,7 +276,7 @@ class JoinRun(DropIn):
         chunks = self._with_new(number, chunks, counted, new)
         clock.lap("commit")
         record = self._record(number, counted, after, planner, clock.done(), jobs, found.fallback)
-        lengths = {"trace": self._trace.put([record])} if self._trace is not None else {}
+        lengths = {**self.kept.state.lengths, **({"trace": self._trace.put([record])} if self._trace is not None else {})}
         totals = {
             "batches": 1,
             "elements": counted.elements,
@@ -282,7 +285,7 @@ class JoinRun(DropIn):
             "answers": found.rows,
         }
         self.kept.commit(number, chunks, greatest, frame.schema.simpleString(), planner, totals, lengths)
-        self.last = record
+        self._unfinished, self.last = False, record
         if why := self.limits.broken(bytes=self.kept.bytes if self.limits.bytes is not None else 0):
             raise LimitError(why)
 

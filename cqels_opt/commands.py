@@ -282,6 +282,8 @@ def verify(options: RunOptions) -> VerifyReport:
     """Runs a query, and compares every answer with an independent evaluation, instant by instant."""
     if options.topics or options.out_topic is not None:
         raise InputError("verify reads files from beginning to end: a topic of Kafka has no end; keep its messages in a file")
+    if options.follow or any(path.is_dir() for _, path in options.streams):
+        raise InputError("verify reads files from beginning to end: a live source (--follow, or a folder) has no end")
     if options.out_folder:
         raise InputError(f"--out {options.out}: verify reads answers as lines: name a file, or leave --out out")
     with tempfile.TemporaryDirectory(prefix="cqels-opt-verify-") as scratch:

@@ -5,9 +5,11 @@ What things mean is decided in the rooms below; nothing here looks at a row.
 
 from __future__ import annotations
 
+import re
 import tempfile
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -34,7 +36,7 @@ from cqels_opt.query.algebra import Operator, Query
 from cqels_opt.query.printing import to_text
 from cqels_opt.rdf.payloads import Payload
 from cqels_opt.spark import prepare
-from cqels_opt.spark.drop_in import DropIn, check_classic
+from cqels_opt.spark.drop_in import Claim, DropIn, check_classic
 from cqels_opt.spark.kafka import KafkaSink
 from cqels_opt.spark.messages import Messages, message_stream, reading_of
 from cqels_opt.spark.mixed import MixedRunner, machine_of
@@ -47,6 +49,7 @@ from cqels_opt.windows.frontier import Frontier
 from cqels_opt.windows.instants import Policy
 
 PathLike = str | Path
+_NAME = re.compile(r"(?!\.)[^/\\\x00-\x1f]{1,100}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +188,10 @@ class Engine:
         ``sub_result_bytes`` bounds what the sub-results of each block of joins may take, now and while the query runs.
         """
         name = id or f"q{len(self._queries) + 1}"
+        if not _NAME.fullmatch(name):
+            raise InputError(
+                f"{name[:80]!r} is no name of a query: it becomes a part of names of files, so no / and no dot at its start"
+            )
         if name in self._queries:
             raise InputError(f"there is a query {name!r} already")
         given = (dialect, profile, report, output_operator, duplicates, bounds, t0, file, sub_result_bytes)
@@ -267,7 +274,8 @@ class Engine:
             ),
             trace,
         )
-        run = StreamRun(driver, runner, coming=self._coming if with_query else None)
+        run = StreamRun(driver, runner, coming=partial(self._coming, to) if with_query else None)
+        run.keeps = self
         if not driver.streams:
             return run.once()
         sources = {iri: given[iri.strip("<>")] for iri in driver.streams}
@@ -280,12 +288,14 @@ class Engine:
             run.ordered = order is not None
         return run.start(frame, folder / "spark", to_the_end=to_the_end, trigger=trigger)
 
-    def _coming(self, queries: Sequence[object], options: Mapping[str, Any]) -> list[Member]:
+    def _coming(self, to: Sink, queries: Sequence[object], options: Mapping[str, Any]) -> list[Member]:
         """Queries that come while a run goes on: texts, or such as are registered here."""
         found = []
         for query in queries:
             if not isinstance(query, CompiledQuery):
                 query = self.register(str(query), **options)
+            if isinstance(to, KafkaSink):
+                to.check(query.id, answer_variables(query.member.query))
             found.append(query.member)
         return found
 
@@ -330,6 +340,7 @@ class Engine:
         """
         registered = self.register(text, **query)
         kept = state_folder(state, "state").absolute() if state is not None else None
+        claim = Claim(kept)
         folder = kept or self.folder / "adaptive" / registered.id
         population = population_of([registered], folder)
         read = Incoming.of(registered.program.streams, stream, payload, order)
@@ -346,20 +357,20 @@ class Engine:
         )
         frontier = Frontier(registered.program.streams, lateness, eager)
         driver = make_driver(population, folder, runner, to, frontier, options, trace)
-        return Adaptive(registered, StreamRun(driver, runner), read, kept, limits)
+        return Adaptive(registered, StreamRun(driver, runner), read, claim, limits)
 
 
 class Adaptive(DropIn):
     """What :meth:`Engine.adaptive` returns: call it with a micro-batch, ask it for plans, switches and statistics."""
 
     def __init__(
-        self, query: CompiledQuery, run: StreamRun, incoming: Incoming, kept: Path | None, limits: Limits = NO_LIMITS
+        self, query: CompiledQuery, run: StreamRun, incoming: Incoming, claim: Claim, limits: Limits = NO_LIMITS
     ) -> None:
-        self.query, self.run, self._incoming, self._kept = query, run, incoming, kept is not None
+        self.query, self.run, self._incoming, self._kept = query, run, incoming, claim.state is not None
         run.ordered = incoming.order is not None
         if incoming.payloads:
             run.messages = reading_of(incoming.payloads, run.driver.frontier)
-        super().__init__(query.id, kept, limits)
+        super().__init__(query.id, claim, limits)
 
     def _batch(self, frame: DataFrame, batch_id: int) -> None:
         if not self._kept and self.run.driver.state.batch < 0 and batch_id != 0:

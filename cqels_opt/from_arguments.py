@@ -92,6 +92,8 @@ def _check_together(options: RunOptions) -> None:
         )
     if options.batch_bytes is not None and not live:
         raise InputError("--batch-bytes: it is for live folders; say with --batch how much of a replay a micro-batch takes")
+    if options.batch_bytes is not None and options.topics:
+        raise InputError("--batch-bytes: it is for live folders; of a topic Python takes options={'maxOffsetsPerTrigger': …}")
     if options.batch_bytes == 0:
         raise InputError("--batch-bytes: a micro-batch takes at least 1 byte")
     if options.drain and live:

@@ -38,6 +38,12 @@ USAGE: list[tuple[list[str], str]] = [
     (["run", "q.rq", "--ui", "::1:80"], "--ui: '::1:80' is no address"),
     (["run", "q.rq", "--ui", ":80"], "--ui: ':80' is no address"),
     (["explain", "q.rq", "--ui", "80"], "unrecognized arguments: --ui 80"),
+    (["verify", "q.rq", "--stream", "http://s", "live"], "verify reads files from beginning to end: a live source"),
+    (["verify", "q.rq", *STREAM, "--follow"], "verify reads files from beginning to end: a live source"),
+    (
+        ["run", "q.rq", "--stream", "http://s", "kafka://h:1/t", "--batch-bytes", "1M"],
+        "--batch-bytes: it is for live folders; of a topic Python takes",
+    ),
     (["trace", "t.jsonl", "--ui", "80"], "--ui: it is for a trace that grows: add --follow"),
     (["trace", "t.jsonl", "--follow", "--html", "o.html"], "--html: a page is written of what is there"),
     (["trace", "t.jsonl", "--html", "t.jsonl"], "--html t.jsonl: the file is given twice"),

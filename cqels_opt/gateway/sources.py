@@ -195,7 +195,7 @@ class Socket:
 
         while not stop.is_set():
             try:
-                with connect(_bare(self.url), max_size=1 << 26) as socket:
+                with connect(self.url, max_size=1 << 26) as socket:
                     self._patience.succeeded()
                     _say(f"connected to {_bare(self.url)}")
                     if self.send is not None:
@@ -237,7 +237,7 @@ class Events:
                     with connect_sse(client, "GET", self.url, headers=headers) as events:
                         events.response.raise_for_status()
                         self._patience.succeeded()
-                        _say(f"connected to {self.url}")
+                        _say(f"connected to {_bare(self.url)}")
                         for event in events.iter_sse():
                             last = event.id or last
                             put(Received(event.data.encode(), _now(), position=last))
@@ -245,7 +245,7 @@ class Events:
                                 return
                     raise httpx.RemoteProtocolError("the server has ended the stream")
                 except (httpx.HTTPError, SSEError) as error:
-                    self._patience.failed(self.url, error, stop)
+                    self._patience.failed(_bare(self.url), error, stop)
 
     def close(self) -> None:
         """See :class:`Source`."""

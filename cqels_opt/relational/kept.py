@@ -51,8 +51,9 @@ class Kept:
 
     # ------------------------------------------------------------------ a batch
     def begin(self, number: int) -> bool:
-        """A batch is about to run; whether it goes back to before what is known. CheckpointError where that is kept no longer."""
-        if number > self.state.batch:
+        """A batch is about to run; whether it goes back to before what is known, or another object has gone on. CheckpointError where
+        the state of before is kept no longer."""
+        if number > self.state.batch == self.log.newest:
             return False
         self.log.check_back(number)
         self.state = self.log.before(number) or Commit(-1)

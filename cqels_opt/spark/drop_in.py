@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import threading
 import warnings
-import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from weakref import WeakValueDictionary
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -21,7 +21,8 @@ FAILED = "failed.json"
 AGAIN = 0.2
 """Seconds between two attempts to stop what takes too long: a query may be between two jobs."""
 
-_owners: dict[Path, weakref.ref[DropIn]] = {}
+_owners: WeakValueDictionary[Path, Claim] = WeakValueDictionary()
+_claiming = threading.Lock()
 
 
 def check_classic(session: object) -> None:
@@ -35,20 +36,44 @@ def check_classic(session: object) -> None:
         raise InputError(f"a SparkSession is expected, not {type(session).__name__}")
 
 
-class DropIn(ABC):
-    """A function for ``foreachBatch``. ``failure`` says why it is over, if it is: it took more than ``limits`` allow.
+class Claim:
+    """On a state folder, to be made before the folder is read. The newest of a process owns it, so that a cell of a notebook may be
+    run again: what is in hand is waited for, and then the one before refuses further batches.
 
-    The newest of a process over one state folder owns it, so that a cell of a notebook may be run again; the others refuse further batches.
+    ``lock`` is held while a batch is done, and by who asks how things stand, as of the last batch; a sink may ask as well.
     """
 
-    def __init__(self, name: str, state: Path | None, limits: Limits) -> None:
+    def __init__(self, state: Path | None) -> None:
+        self.state, self.lock = state.resolve() if state is not None else None, threading.RLock()
+        if self.state is not None:
+            with _claiming:
+                before = _owners.get(self.state)
+                _owners[self.state] = self
+            if before is not None:
+                before.wait()
+
+    def wait(self) -> None:
+        """Until no batch is in hand. One that begins then is refused, for the claim is looked at first."""
+        with self.lock:
+            return
+
+    def check(self) -> None:
+        """CheckpointError where there is a newer one."""
+        if self.state is not None and _owners.get(self.state, self) is not self:
+            raise CheckpointError(
+                f"{self.state}: another query of this process works with this state folder by now; give each its own"
+            )
+
+
+class DropIn(ABC):
+    """A function for ``foreachBatch``. ``failure`` says why it is over, if it is: it took more than ``limits`` allow."""
+
+    def __init__(self, name: str, claim: Claim, limits: Limits) -> None:
         self.name, self.limits = name, limits
         self.failure: LimitError | None = None
-        self._state = state.resolve() if state is not None else None
-        self._lock = threading.RLock()  # also for who asks how it does, as of the last batch; a sink may ask as well
-        if self._state is not None:
-            _owners[self._state] = weakref.ref(self)
-            self._read_failure(self._state / FAILED)
+        self._claim, self._lock = claim, claim.lock
+        if claim.state is not None:
+            self._read_failure(claim.state / FAILED)
 
     def __call__(self, frame: DataFrame, batch_id: int) -> None:
         """A micro-batch. Once the query is over it does nothing, so that the job goes on."""
@@ -56,7 +81,7 @@ class DropIn(ABC):
         with self._lock:
             if self.failure is not None:
                 return
-            self._check_owner()
+            self._claim.check()
             try:
                 with at_most(self.limits.seconds, self._cancel):
                     self._batch(frame, batch_id)
@@ -74,18 +99,11 @@ class DropIn(ABC):
     def _cancel(self) -> None:
         """Cancels the jobs of the micro-batch in hand."""
 
-    def _check_owner(self) -> None:
-        owner = _owners.get(self._state) if self._state is not None else None
-        if owner is not None and owner() is not self:
-            raise CheckpointError(
-                f"{self._state}: another query of this process works with this state folder by now; give each its own"
-            )
-
     # ------------------------------------------------------------------ the end of a query
     def _fail(self, batch_id: int, error: LimitError) -> None:
         self.failure = LimitError(f"{self.name} failed at batch {batch_id}, and the job goes on without it: {error}")
-        if self._state is not None:
-            durable_write(self._state / FAILED, json.dumps({"batch": batch_id, "reason": str(error)}))
+        if self._claim.state is not None:
+            durable_write(self._claim.state / FAILED, json.dumps({"batch": batch_id, "reason": str(error)}))
         warnings.warn(str(self.failure), RuntimeWarning, stacklevel=4)
 
     def _read_failure(self, path: Path) -> None:
@@ -146,4 +164,4 @@ def together(*functions: Callable[[DataFrame, int], object]) -> Callable[[DataFr
     return batch
 
 
-__all__ = ["DropIn", "at_most", "check_classic", "together"]
+__all__ = ["Claim", "DropIn", "at_most", "check_classic", "together"]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlparse
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +20,8 @@ from cqels_opt.operators.stages.ingest import ROW_SCHEMA, IngestReport, IngestTa
 from cqels_opt.rdf.streams import read_stream
 from cqels_opt.rdf.tabular import Reject
 from cqels_opt.windows.intervals import BEFORE_TIME
+
+_LOCAL = re.compile(r"^file:(//)?(?=/)")  # of a Hadoop path, in whose text no character is encoded
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +80,7 @@ def read_files(files: pa.Table, reading: Reading, task: IngestTask) -> tuple[pa.
     rejected: list[Rejected] = []
     greatest, elements = dict(reading.greatest), dict(reading.elements)
     for stream, _, uri in named:
-        path = Path(unquote(urlparse(uri).path))
+        path = Path(_LOCAL.sub("", uri))
         refused: list[Reject] = []
         try:
             parts = list(read_stream(path, time_predicate=reading.time_predicate, on_error="skip", rejected=refused.append))
@@ -135,4 +137,12 @@ class FilesWaiting:
 
 def _newer(folder: Path, than: int) -> int:
     with os.scandir(folder) as entries:
-        return sum(e.name[0] not in "._" and e.stat().st_mtime_ns // 1_000_000 > than for e in entries)
+        return sum(e.name[0] not in "._" and _modified(e) > than for e in entries)
+
+
+def _modified(file: os.DirEntry[str]) -> int:
+    """In milliseconds; 0 of a file that has just gone: old ones may be cleared away."""
+    try:
+        return file.stat().st_mtime_ns // 1_000_000
+    except FileNotFoundError:
+        return 0

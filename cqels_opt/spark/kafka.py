@@ -62,12 +62,15 @@ class KafkaSink:
 
     def __init__(self, spark: SparkSession, topic: KafkaTopic, programs: Sequence[Program]) -> None:
         self.spark, self.topic, self.kind = spark, topic, topic.writing()
-        if self.kind != ANSWERS:
-            for program in programs:
-                if tuple(program.variables) != TRIPLE:
-                    raise InputError(
-                        f"query {program.id}: its answers are no graphs, and cannot go to a topic as {self.kind!r}: use {ANSWERS!r}"
-                    )
+        for program in programs:
+            self.check(program.id, program.variables)
+
+    def check(self, name: str, variables: Sequence[str]) -> None:
+        """InputError where the answers of a query are no graphs, and messages hold such."""
+        if self.kind != ANSWERS and tuple(variables) != TRIPLE:
+            raise InputError(
+                f"query {name}: its answers are no graphs, and cannot go to a topic as {self.kind!r}: use {ANSWERS!r}"
+            )
 
     def restore(self, lengths: Mapping[str, int]) -> None:
         """What was sent cannot be taken back."""

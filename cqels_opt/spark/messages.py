@@ -21,6 +21,7 @@ from cqels_opt.windows.frontier import Frontier
 MESSAGE_SCHEMA = "stream int, partition int, offset long, t long, value binary, topic string"
 PARTITION_BITS = 16  # of the number of a source partition; the stream's number is above
 BATCH_SHIFT, TASK_SHIFT = 40, 24  # the place of a message that its source has not numbered: batch, task, its number in the task
+BATCHES = (1 << 23) - 1  # places begin again after so many batches: they order elements of equal time, and nothing else
 
 
 class Messages:
@@ -117,7 +118,7 @@ def read_messages(messages: pa.Table, reading: MessageReading, task: IngestTask,
     tables: list[pa.Table] = []
     rejected: list[Rejected] = []
     of = messages.column("stream").to_numpy()
-    base = (reading.batch << BATCH_SHIFT) + (number << TASK_SHIFT)
+    base = ((reading.batch & BATCHES) << BATCH_SHIFT) + (number << TASK_SHIFT)
     for stream in np.unique(of).tolist():
         mine = messages.filter(pa.array(of == stream))
         numbered = mine.column("offset").null_count == 0

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from websockets.sync.server import ServerConnection, serve
+from websockets.sync.server import ServerConnection, basic_auth, serve
 
 from cqels_opt.cli import main
 from cqels_opt.errors import InputError
@@ -192,6 +192,21 @@ def test_a_web_socket_that_closes_is_opened_again(tmp_path: Path) -> None:
     assert [t for _, t in found(tmp_path)] == [10, 11, 12, 20, 21, 22]
 
 
+def test_a_web_socket_asks_for_a_password_which_nobody_sees(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def serves(socket: ServerConnection) -> None:
+        socket.send(message(1))
+        socket.recv()
+
+    asks = basic_auth(credentials=("me", "pass word"))
+    with serve(serves, "127.0.0.1", 0, process_request=asks) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        place = f"127.0.0.1:{server.socket.getsockname()[1]}/"
+        told = until(LiveFolder(tmp_path, payload_of("json")), f"ws://me:pass%20word@{place}", 1)
+    assert told.elements == 1
+    said = capsys.readouterr().err
+    assert f"connected to ws://{place}" in said and "pass" not in said
+
+
 @contextmanager
 def events(total: int, at_once: int) -> Iterator[tuple[str, list[str | None]]]:
     """A server of events with ids, which goes on after the one that it is told, and ends each answer after some."""
@@ -235,10 +250,12 @@ def test_events_go_on_after_the_last_one_that_was_written(tmp_path: Path) -> Non
         ("mqtt://127.0.0.1:1/topic", "Connection refused"),
         ("ws://127.0.0.1:1/", "Connection refused"),
         ("http://127.0.0.1:1/", "Connection refused"),
+        ("http://me:secret@127.0.0.1:1/", "http://127.0.0.1:1/"),
     ],
 )
 def test_a_wrong_place_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str], url: str, complaint: str) -> None:
     assert main(["gateway", url, str(tmp_path / "live")]) == 2
     said = capsys.readouterr().err
     assert complaint in said
+    assert "secret" not in said
     assert said.count("\n") == 1

@@ -201,6 +201,17 @@ def test_the_first_batch_may_come_again_whatever_its_number(tmp_path: Path) -> N
     assert kept.state.batch == -1
 
 
+def test_a_state_that_another_object_has_gone_on_with_is_read_anew(tmp_path: Path) -> None:
+    """As when a cell of a notebook is run again while a batch is done."""
+    planner = JoinPlanner(STAR, STATICS, MODEL)
+    old, new = (Kept(tmp_path, identity_of(STAR, 0)) for _ in range(2))
+    step(planner, 0, batch(0, 1, 2))
+    commit(old, 0, [SlotFile("rows", old.path(0), shape="0", rows=1, greatest=0)], planner)
+    assert new.begin(1)
+    assert (new.state.batch, [chunk.path for chunk in new.state.files]) == (0, [old.path(0)])
+    assert not old.begin(1)
+
+
 def test_the_state_is_of_one_join(tmp_path: Path) -> None:
     Kept(tmp_path, identity_of(STAR, 0))
     with pytest.raises(CheckpointError, match="the checkpoint belongs to another run"):

@@ -14,14 +14,14 @@ import pytest
 import cqels_opt as cq
 from cqels_opt.errors import CheckpointError, InputError, LimitError
 from cqels_opt.operators.running.limits import NO_LIMITS
-from cqels_opt.spark.drop_in import DropIn, at_most, check_classic, together
+from cqels_opt.spark.drop_in import Claim, DropIn, at_most, check_classic, together
 
 
 class Fake(DropIn):
     """One whose batches do what they are told."""
 
     def __init__(self, state: Path | None = None, limits: cq.Limits = NO_LIMITS) -> None:
-        super().__init__("q1", state, limits)
+        super().__init__("q1", Claim(state), limits)
         self.done: list[int] = []
 
     def _check(self, frame: Any) -> None:
@@ -124,6 +124,36 @@ def test_the_newest_owns_the_state(tmp_path: Path) -> None:
         old(frame(), 1)
     assert (old.done, new.done) == ([0], [1])
     Fake(tmp_path / "other")(frame(), 0)
+
+
+def test_who_takes_a_state_over_waits_for_the_batch_in_hand(tmp_path: Path) -> None:
+    """Its rows are in nobody's windows else: the state would be read before the batch is in it."""
+    begun, may_end, order = threading.Event(), threading.Event(), []
+
+    class Slow(Fake):
+        def _batch(self, frame: Any, batch_id: int) -> None:
+            begun.set()
+            may_end.wait(60)
+            order.append("the batch is done")
+
+    def take_over() -> None:
+        Fake(tmp_path)
+        order.append("another has the state")
+
+    old = Slow(tmp_path)
+    batch, cell = threading.Thread(target=old, args=(frame(), 0)), threading.Thread(target=take_over)
+    batch.start()
+    assert begun.wait(60)
+    cell.start()
+    cell.join(0.2)  # does not come to an end
+    may_end.set()
+    for thread in (batch, cell):
+        thread.join(60)
+    assert order == ["the batch is done", "another has the state"]
+    with pytest.raises(CheckpointError, match="works with this state folder by now"):
+        keep = Fake(tmp_path)
+        old(frame(), 1)
+    assert keep.done == []
 
 
 def test_several_functions_on_one_stream() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 from collections import Counter
@@ -12,10 +13,12 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pa_parquet
 import pytest
+from pyspark.errors import StreamingQueryException
 
 import cqels_opt as cq
 from cqels_opt.errors import CheckpointError, DataError, InputError, LimitError
 from cqels_opt.query.parser import parse
+from cqels_opt.spark.stream import StreamRun, numbered
 from cqels_opt.trace.records import read_trace
 from cqels_opt.verify import Answers, Element, Inputs, Options, evaluate
 
@@ -307,6 +310,35 @@ def test_what_start_refuses(spark: SparkSession, engine: cq.Engine, tmp_path: Pa
         query.start({STREAM: frame.withColumn("t", frame["s"])}, Collected(), tmp_path / "state")
     with pytest.raises(InputError, match="there is a query 'q1' already"):
         engine.register(MET, id="q1")
+    for name in ("team/rooms", "..", ".hidden", "a" * 101, "http://ex.org/q"):
+        with pytest.raises(InputError, match="is no name of a query: it becomes a part of names of files"):
+            engine.register(MET, id=name)
+
+
+def test_a_run_keeps_what_it_reads(spark: SparkSession, files: Files, tmp_path: Path) -> None:
+    """Its engine has a temporary folder, and nobody else holds the engine."""
+    put(tmp_path / "in", parts())
+    sink = Collected()
+
+    def begin() -> tuple[StreamRun, dict[str, str]]:
+        query = cq.Engine(spark, static=files.static, graphs={MAP: files.places}).register(MET)
+        return query.start({STREAM: reading(spark, tmp_path / "in")}, sink, tmp_path / "state", to_the_end=True), query.columns
+
+    run, columns = begin()
+    gc.collect()
+    assert run.await_termination()
+    assert sink.answers(columns) == expected(MET, files)
+
+
+def test_rows_of_very_many_batches_have_places(spark: SparkSession) -> None:
+    """Five batches a second make 2²³ in three weeks."""
+    columns = "stream int, partition int, s string, p string, o string, g string, t long, late boolean"
+    frame = spark.createDataFrame([(0, 0, "s", "p", "o", None, 1, False)], columns)
+    assert [row["offset"] for row in numbered(frame, 1 << 23).collect()] == [
+        row["offset"] for row in numbered(frame, 0).collect()
+    ]
+    (last,) = numbered(frame, (1 << 24) - 1).collect()
+    assert last["offset"] > 1 << 62
 
 
 # ------------------------------------------------------------------ foreachBatch
@@ -325,6 +357,27 @@ def test_a_drop_in_for_foreach_batch(spark: SparkSession, engine: cq.Engine, fil
     assert adaptive.switches == sum(d.switched for r in read_trace(tmp_path / "t.jsonl") for d in r.deltas)
     assert set(adaptive.plans()) == {"now", "then"}
     assert [block["frontier"] for block in adaptive.statistics().values()] == [ROWS[-1][3] - 1]  # type: ignore[index]
+
+
+def test_a_batch_that_failed_is_done_by_the_same_object(
+    spark: SparkSession, engine: cq.Engine, files: Files, tmp_path: Path
+) -> None:
+    """A job that starts its query again, and with it what it gave to foreachBatch: none of the batch's elements is late by then."""
+    put(tmp_path / "in", parts())
+    sink, calls = Collected(), [0]
+
+    def write(frame: DataFrame, batch: int) -> None:
+        calls[0] += 1
+        if calls[0] == 2:
+            raise OSError("no space left on the device")
+        sink(frame, batch)
+
+    adaptive = engine.adaptive(MET, write, tmp_path / "state")
+    with pytest.raises(StreamingQueryException, match="no space left on the device"):
+        follow(spark, tmp_path / "in", adaptive, tmp_path / "spark")
+    follow(spark, tmp_path / "in", adaptive, tmp_path / "spark")
+    assert sink.answers(adaptive.query.columns) == expected(MET, files)
+    assert adaptive.run.driver.state.totals["late"] == 0
 
 
 def test_adaptive_goes_on_from_its_state(spark: SparkSession, files: Files, tmp_path: Path) -> None:

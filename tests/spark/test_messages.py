@@ -121,6 +121,13 @@ def read(payload: Payload, rows: Sequence[dict[str, Any]], batch: int = 0, numbe
     )[0]
 
 
+def test_messages_of_very_many_batches_have_places() -> None:
+    """Five batches a second make 2²³ in three weeks."""
+    rows = [{"stream": 0, "partition": 0, "offset": None, "t": 1, "value": b"<urn:s> <urn:p> <urn:o> ."}]
+    places = [read(payload_of("nt"), rows, batch, 1).column("offset").to_pylist() for batch in (0, 1, (1 << 23) - 1, 1 << 23)]
+    assert places[0] == places[3] < places[1] < places[2]
+
+
 def test_messages_without_numbers_are_numbered_by_batch_task_and_place() -> None:
     one = json.dumps({"s": "_:a", "p": "<a:p>", "o": "<a:o>"}).encode()
     two = json.dumps([{"s": "<a:s>", "p": "<a:p>", "o": f"<a:{t}>", "t": t} for t in (1, 2, 1)]).encode()

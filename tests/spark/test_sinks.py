@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import random
+from collections.abc import Sequence
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 import pytest
+from local_run import Cut, World, register
 
 from cqels_opt.errors import RunError
 from cqels_opt.operators.program import Program
 from cqels_opt.operators.stages.evaluate import FinishReport
 from cqels_opt.spark import sinks
 from cqels_opt.spark.sinks import FileSink, StreamSink, in_order_of_time
+from cqels_opt.trace.writer import TraceFile
+from cqels_opt.verify import Element
 
 PROGRAM = cast(Program, None)
 
@@ -74,6 +80,40 @@ def test_back_to_the_committed_length(tmp_path: Path) -> None:
     sink.restore(length)
     sink.put(1, chunks, tmp_path)
     assert sink.path.read_text(encoding="utf-8").splitlines() == wanted * 2
+
+
+def test_what_a_run_leaves_out_once_is_there_for_the_next_one(tmp_path: Path) -> None:
+    """Answers in a file, then on standard output for a while, then in the file again; and so the trace, and what was rejected."""
+    query = register(
+        "SELECT * FROM NAMED <http://x.org/S> [NOW] AS ?w { GRAPH ?w { ?s ?p ?o } }",
+        World({"http://x.org/S": [[Element(t, ((f"<urn:s{t}>", "<urn:p>", "<urn:o>"),)) for t in range(1, 13)]]}),
+        tmp_path / "q",
+    )
+    chunks, out, printed = query.chunks(Cut("3")), tmp_path / "out.jsonl", StringIO()
+    rejects = tmp_path / "rejected.jsonl", tmp_path / "trace.jsonl.rejected"
+
+    def go(numbers: Sequence[int], traced: bool, sink: FileSink | StreamSink) -> None:
+        driver = query.driver(
+            Cut("3"), tmp_path / "state", sink=sink, trace=TraceFile(tmp_path / "trace.jsonl") if traced else None
+        )
+        driver.rejects = replace(driver.rejects, path=rejects[traced])
+        driver.restore(None)
+        for number in numbers:
+            driver.rejects.path.touch()  # type: ignore[union-attr]
+            driver.batch(number, chunks[number])
+
+    go([0], True, FileSink(out))
+    before = out.read_text()
+    rejects[0].write_text('{"reason": "of a run without a trace"}\n')
+    go([1, 2], False, StreamSink(printed))
+    assert out.read_text() == before
+    go([3], True, FileSink(out))
+    in_file, on_screen = (
+        [json.loads(line)["time"] for line in said.splitlines()] for said in (out.read_text(), printed.getvalue())
+    )
+    assert (in_file, on_screen) == ([1, 2, 9, 10, 11, 12], [3, 4, 5, 6, 7, 8])
+    assert [json.loads(line)["batch"] for line in (tmp_path / "trace.jsonl").read_text().splitlines()] == [0, 3]
+    assert not any(b"\0" in path.read_bytes() for path in rejects)
 
 
 def test_where_the_system_cannot_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow as pa
+import pytest
 
 from cqels_opt.operators.stages.ingest import IngestReport, IngestTask
 from cqels_opt.spark.files import FilesWaiting, Reading, modified, read_files
@@ -35,7 +38,7 @@ def named(paths: list[Path]) -> pa.Table:
     return pa.table(
         {
             "stream": places,
-            "path": [path.as_uri() for path in paths],
+            "path": [f"file:{path}" for path in paths],
             "modificationTime": pa.array(times, pa.timestamp("us", "UTC")),
         }
     )
@@ -51,9 +54,27 @@ def test_files_that_are_younger_wait(tmp_path: Path) -> None:
     assert waiting(3, []) == (None, 0)
 
 
+def test_files_that_have_just_gone_wait_no_longer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Old files may be cleared away at any moment, also between the folder's list and a look at a file."""
+    paths = some_files(tmp_path / "live", 4)
+    waiting = FilesWaiting([(0, tmp_path / "live")])
+    entries = os.scandir
+
+    @contextmanager
+    def listed(folder: Path) -> Iterator[Iterator[os.DirEntry[str]]]:
+        with entries(folder) as found:
+            there = list(found)
+        paths[2].unlink()
+        yield iter(there)
+
+    monkeypatch.setattr(os, "scandir", listed)
+    assert waiting(0, [IngestReport(modified=modified(named(paths[:1])))]) == (None, 2)
+
+
 def test_elements_are_numbered_on(tmp_path: Path) -> None:
     """From batch to batch and file to file, however many there are."""
     paths = some_files(tmp_path / "live", 3)
+    paths[2] = paths[2].rename(tmp_path / "live" / "2 100%25#?.ndjson")  # Hadoop writes names as they are
     task = IngestTask("", 7, (STREAM,), (), "", 0, 0, frozenset())
     found, _ = read_files(named(paths[1:]), Reading({}, {0: 5}, 0, ""), task)
     assert found.column("offset").to_pylist() == list(range(5, 15))

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from cqels_opt.errors import CheckpointError
+from cqels_opt.operators.running.hold import Hold, hold
 from cqels_opt.windows.slots import SlotFile
 
 VERSION = 2
@@ -85,12 +86,15 @@ class CommitLog:
         self.records = folder / "commits"
         self.records.mkdir(parents=True, exist_ok=True)
         self._other: dict[str, Any] | None = None
+        self._held: Hold | None = None
 
     def claim(self, identity: Identity, changed: bool = False) -> str:
         """The name of this checkpoint's run. Another version's checkpoint, or that of other data or options, is a :class:`CheckpointError`.
 
-        So is another query, unless ``changed`` says that it is meant to be one and the state is what it needs.
+        So is another query, unless ``changed`` says that it is meant to be one and the state is what it needs; and a checkpoint that
+        another process works with, for what that one has in hand looks like what a killed one left.
         """
+        self._held = hold(self.folder)
         path, mine = self.folder / NAME, json.loads(json.dumps(asdict(identity)))
         if not path.exists():
             if any(self.records.iterdir()):
@@ -130,9 +134,10 @@ class CommitLog:
         found = [path for path in sorted(self.records.glob("[0-9]*.json")) if int(path.stem) < batch]
         return self.read(found[-1]) if found else None
 
-    def reaches(self, batch: int) -> bool:
-        """Whether a record of this batch or a later one is there: Spark may not yet have noted that it was done."""
-        return any(int(path.stem) >= batch for path in self.records.glob("[0-9]*.json"))
+    @property
+    def newest(self) -> int:
+        """The batch of the last record; -1 where there is none."""
+        return max((int(path.stem) for path in self.records.glob("[0-9]*.json")), default=-1)
 
     def check_back(self, batch: int) -> None:
         """A job may go back by a few batches, or to its beginning. CheckpointError where the record before a batch is kept no longer."""

@@ -101,6 +101,7 @@ class Driver:
         self.query, self._changed = identity.digest, False
         self.frontier, self.pages, self.trace = frontier, list(pages), trace
         self._reached = int(BEFORE_TIME)
+        self._unfinished = False  # a batch has begun and not been committed: what is in memory is half of it
         self.rejects = Rejects(options.rejects, options.refused, options.sources)
         self.changes = Changes(self)
         self.doomed: list[tuple[int, set[str]]] = []
@@ -145,7 +146,7 @@ class Driver:
         self.sink.restore(self.state.lengths)
         if self.trace is not None:
             self.trace.restore(self.state.lengths.get("trace", 0))
-        self.rejects.restore(self.state.lengths.get("rejects", 0))
+        self.rejects.restore(self.state.lengths)
         self.have([*self.compiled.values()] if self.population is None else self.population.before(self.state.batch + 1))
         self.arrivals = Arrivals(self.folder, self.all_streams, self.options.tiers, self.state.files)
         self.planners = {program.id: Planner(program, self.options.plan, self.workshop) for program in self.programs}
@@ -158,13 +159,15 @@ class Driver:
     def batch(self, number: int, rows: Any) -> list[TraceRecord]:
         """Does a micro-batch, from its elements to its commit record; returns its trace records.
 
-        ``rows`` is what the runner reads, or a function that gives it: for a batch that was done already the state first goes back to
-        where it began, and how its input is read may depend on that.
+        ``rows`` is what the runner reads, or a function that gives it: for a batch that was done already, or begun, the state first goes
+        back to where it began, and how its input is read may depend on that.
 
         Queries that read no stream are answered once, by their first batch, which has no rows.
         """
-        if self.log.reaches(number):
+        newest = self.log.newest
+        if self._unfinished or newest >= number or newest != self.state.batch:
             self.restore(number)
+        self._unfinished = True
         if callable(rows):
             rows = rows()
         clock = Clock()
@@ -224,8 +227,8 @@ class Driver:
             taken = Taken(done.shares, done.finished, done.after(files), self.folder)
             self.guard.within(number, self.programs, taken, self.sink.format, self.network.feeds)
         chunks = [(p, f) for p in self.programs for f in done.finished.get(p.id, []) if f.answers]
-        lengths = self.sink.put(number, chunks, self.folder)
-        lengths |= self.rejects.put(rejected)
+        # What this run does not write is as long as before, for one that writes it again.
+        lengths = {**self.state.lengths, **self.sink.put(number, chunks, self.folder), **self.rejects.put(rejected)}
         clock.lap("commit")
         ms = clock.done()
         lag = self._lag(number, reports)
@@ -251,6 +254,7 @@ class Driver:
         if self.trace is not None:
             lengths["trace"] = self.trace.put(records)
         self._commit(number, files, done, steps, rejected, reports, lengths)
+        self._unfinished = False
         return records
 
     def _idle(self, number: int, reports: Sequence[IngestReport]) -> Collection[str | int]:

@@ -21,12 +21,18 @@ class Rejects:
     refused: Path | None
     sources: Mapping[int, str]
 
-    def restore(self, length: int) -> None:
-        """Back to the committed length."""
+    @property
+    def _name(self) -> str:
+        """Of the file among the committed lengths: which one it is hangs on whether a run has a trace."""
+        return f"rejects {self.path.absolute()}" if self.path is not None else "rejects"
+
+    def restore(self, lengths: Mapping[str, int]) -> None:
+        """Back to the committed length. A file that has become shorter stays as it is: nothing is made of it."""
+        length = lengths.get(self._name, lengths.get("rejects", 0))  # as records had it before there were several files
         first = self.refused is not None and self.refused.exists()
         if self.path is not None and (self.path.exists() or length or first):
             with self.path.open("ab") as file:
-                file.truncate(length)
+                file.truncate(min(length, file.tell()))
                 if not length and self.refused is not None and first:
                     file.write(self.refused.read_bytes())
 
@@ -38,7 +44,7 @@ class Rejects:
             for r in rejected:
                 where = self.sources.get(r.partition, r.stream)
                 file.write(json.dumps({"file": where, "line": r.line, "reason": r.reason}, ensure_ascii=False) + "\n")
-            return {"rejects": file.tell()}
+            return {self._name: file.tell()}
 
     def said(self, rejected: Sequence[Rejected]) -> str:
         """The first of them, for a message."""

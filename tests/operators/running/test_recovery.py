@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import json
+import os
 import random
 import shutil
 from collections import Counter
@@ -136,7 +138,8 @@ def disturbed(query: Registered, how: Cut, folder: Path, rng: random.Random) -> 
         except KilledError:
             deaths += 1
             fate.left = -1
-            driver = start()
+            if rng.random() < 0.7:  # else the batch has failed, and whoever called for it calls again
+                driver = start()
             continue
         fate.left = -1
         roll = rng.random()
@@ -188,6 +191,32 @@ def test_what_no_record_names_goes_with_the_next_start(tmp_path: Path) -> None:
     driver = query.driver(Cut("3"), state)
     assert not any(path.exists() for path in left)
     assert all((state / f.path).exists() for f in driver.state.files)
+
+
+def test_one_process_works_with_a_checkpoint(tmp_path: Path) -> None:
+    """What it has in hand would look to another one like what a killed one left. Within the process there may be several."""
+    query, _, state = started(tmp_path)
+
+    def refused() -> bool:
+        """In another process."""
+        child = os.fork()
+        if child == 0:
+            try:
+                query.driver(Cut("3"), state)
+            except CheckpointError as error:
+                os._exit(7 if f"another process ({os.getppid()}) works with this checkpoint" in str(error) else 1)
+            os._exit(0)
+        _, status = os.waitpid(child, 0)
+        assert os.waitstatus_to_exitcode(status) in (0, 7)
+        return os.waitstatus_to_exitcode(status) == 7
+
+    one, other = (query.driver(Cut("3"), state) for _ in range(2))
+    assert refused()
+    del one
+    assert refused()
+    del other
+    gc.collect()
+    assert not refused()
 
 
 TWO = """PREFIX : <http://ex.org/>
