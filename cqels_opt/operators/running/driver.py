@@ -122,7 +122,7 @@ class Driver:
                 f"{folder}: queries came or went while the run went on: start it with those that it was first started with; "
                 "run.add and run.remove change them"
             )
-        self.log.sweep(("slots", "results", "knowledge"))
+        self.log.sweep(("slots", "results", "answers", "knowledge"))
 
     # -------------------------------------------------------------- state
     def have(self, programs: Sequence[Program]) -> None:
