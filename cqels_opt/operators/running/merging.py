@@ -27,7 +27,7 @@ from cqels_opt.windows.tiers import Tiers
 
 @dataclass(frozen=True, slots=True)
 class PagesTask:
-    """Pages of terms that become one at ``path``."""
+    """Pages of terms of one stream that become one at ``path``."""
 
     folder: str
     path: str
@@ -56,7 +56,7 @@ def _merge_pages(task: PagesTask) -> SlotFile:
     distinct, first = np.unique(ids, return_index=True)
     write_page(folder / task.path, distinct, [texts[i] for i in first.tolist()])
     greatest = max(file.greatest for file in task.pages)
-    return SlotFile("terms", task.path, "", MERGED, len(distinct), greatest, greatest)
+    return SlotFile("terms", task.path, task.pages[0].stream, MERGED, len(distinct), greatest, greatest)
 
 
 class Merging:
@@ -111,19 +111,20 @@ class Merging:
         return files
 
     def _due(self, files: Sequence[SlotFile], name: str, frontier: int) -> list[MergeTask]:
-        """What is to be merged now: of each shape, and of the pages, at most one group of neighbours."""
+        """What is to be merged now: of each shape, and of the pages of each stream, at most one group of neighbours."""
         found: list[MergeTask] = []
         for number, layout in enumerate(self._layouts):
             mine = [f for f in files if f.stream == layout.shape.stream and f.shape == layout.shape.key]
             task = self._segments(layout, mine, f"slots/segment-{name}-{number}.arrow", frontier)
             found += [task] if task else []
         pages = [f for f in files if f.kind == "terms"]
-        small, large = [f for f in pages if not f.shape], [f for f in pages if f.shape == MERGED]
-        if group := self.tiers.group([f.rows for f in large], [f.rows for f in small]):
-            some, all_small = group
-            found.append(
-                PagesTask(str(self.folder), f"slots/terms-{name}-m.arrow", (*large[some], *(small if all_small else [])))
-            )
+        for number, stream in enumerate(dict.fromkeys(f.stream for f in pages)):
+            mine = [f for f in pages if f.stream == stream]
+            small, large = [f for f in mine if not f.shape], [f for f in mine if f.shape == MERGED]
+            if group := self.tiers.group([f.rows for f in large], [f.rows for f in small]):
+                some, all_small = group
+                inputs = (*large[some], *(small if all_small else []))
+                found.append(PagesTask(str(self.folder), f"slots/terms-{name}-m{number}.arrow", inputs))
         return found
 
     def _segments(self, layout: Layout, files: Sequence[SlotFile], path: str, frontier: int) -> SegmentTask | None:
