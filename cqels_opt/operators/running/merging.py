@@ -15,12 +15,14 @@ from pathlib import Path
 from typing import TypeAlias
 
 import numpy as np
+import pyarrow as pa
 
 from cqels_opt.errors import CqelsOptError, RunError
 from cqels_opt.operators.planning.workshop import Start
 from cqels_opt.operators.program import Program
 from cqels_opt.operators.segments import Layout, SegmentTask, layouts, merge_segments
 from cqels_opt.operators.terms import Page, write_page
+from cqels_opt.rdf.ids import once
 from cqels_opt.windows.slots import SlotFile
 from cqels_opt.windows.tiers import Tiers
 
@@ -51,12 +53,10 @@ def merge(task: MergeTask) -> SlotFile:
 def _merge_pages(task: PagesTask) -> SlotFile:
     folder = Path(task.folder)
     pages = [Page(folder / file.path) for file in task.pages]
-    ids = np.concatenate([page.ids for page in pages])
-    texts = [text for page in pages for text in page.terms.to_pylist()]
-    distinct, first = np.unique(ids, return_index=True)
-    write_page(folder / task.path, distinct, [texts[i] for i in first.tolist()])
+    ids, texts = once(np.concatenate([page.ids for page in pages]), pa.concat_arrays([page.terms for page in pages]))
+    write_page(folder / task.path, ids, texts)
     greatest = max(file.greatest for file in task.pages)
-    return SlotFile("terms", task.path, task.pages[0].stream, MERGED, len(distinct), greatest, greatest)
+    return SlotFile("terms", task.path, task.pages[0].stream, MERGED, len(ids), greatest, greatest)
 
 
 class Merging:
