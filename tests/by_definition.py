@@ -17,7 +17,7 @@ from cqels_opt.query.aggregates import aggregate
 from cqels_opt.query.evaluate import compile_condition, compile_expression
 from cqels_opt.query.functions import Context
 from cqels_opt.query.numeric import ExpressionError
-from cqels_opt.query.values import order_key
+from cqels_opt.query.values import order_key, sort_key
 from cqels_opt.query.visible import nameable, visible
 from cqels_opt.rdf.terms import XSD_INTEGER, literal
 from cqels_opt.verify.contents import content
@@ -315,7 +315,7 @@ class Evaluation:
     def ordered(self, rows: list[Row], keys: tuple[tuple[a.Expression, bool], ...]) -> list[Row]:
         def before(x: Row, y: Row) -> int:
             for key, descending in keys:
-                left, right = order_key(self.value(x, key)), order_key(self.value(y, key))
+                left, right = sort_key(self.value(x, key)), sort_key(self.value(y, key))
                 if left != right:
                     return (1 if left > right else -1) * (-1 if descending else 1)
             return 0

@@ -25,7 +25,8 @@ from cqels_opt.rdf.ids import kinds, numeric_parts
 from cqels_opt.windows.intervals import BEFORE_TIME, FOREVER
 
 DIGITS = 9  # of the fraction of a decimal; one with more is another member
-LARGEST = 1 << 36  # of the whole part: 2**27 members do not overflow a column
+LARGEST = 1 << 36  # of what a row adds to a whole part: 2**27 rows do not overflow a column
+MOST = 1 << 32  # of a row's members: as many fractions fit into a column
 MEMBERS, OTHERS = "#members", "#others"
 
 
@@ -49,11 +50,13 @@ def members(node: GroupNode, rows: Rows, terms: TermTable) -> Rows:
         mantissa, scale = numeric_parts(argument)
         shift = 10 ** np.minimum(scale, DIGITS)
         whole = mantissa // shift
-        plain = np.isin(kinds(argument), (4, 5)) & (scale <= DIGITS) & (np.abs(whole) < LARGEST)
+        fits = (np.abs(whole).astype(float) * rows.n < LARGEST) & (rows.n < MOST)
+        plain = np.isin(kinds(argument), (4, 5)) & (scale <= DIGITS) & fits
         others |= ~plain
         n = np.where(plain, rows.n, 0)
-        amounts[f"#whole{i}"] = np.where(plain, whole, 0) * n
-        amounts[f"#fraction{i}"] = np.where(plain, (mantissa - whole * shift) * (10**DIGITS // shift), 0) * n
+        fraction = np.where(plain, (mantissa - whole * shift) * (10**DIGITS // shift), 0) * n
+        amounts[f"#whole{i}"] = np.where(plain, whole, 0) * n + fraction // 10**DIGITS
+        amounts[f"#fraction{i}"] = fraction % 10**DIGITS
         amounts[f"#decimals{i}"] = np.where(kinds(argument) == 5, n, 0)
     amounts[OTHERS] = np.where(others, rows.n, 0)
     columns = dict(zip(node.keys, rows.values(node.keys))) | {name: amounts[name] for name in amount_names(node)}

@@ -6,9 +6,10 @@ are running sums over the members that enter and leave; MIN, MAX and SAMPLE go b
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from typing import Any
 
 import numpy as np
 
@@ -188,13 +189,13 @@ def _lists(spec: Aggregate, rows: Rows, group: Ints, argument: Ints, segments: S
     return terms.ids([run(m) for m in members])
 
 
-def ranks(ids: Ints, terms: TermTable) -> tuple[Ints, Ints]:
-    """Each id's place in the order of terms, and the ids in that order."""
+def ranks(ids: Ints, terms: TermTable, key: Callable[[str | None], Any] = order_key) -> tuple[Ints, Ints]:
+    """Each id's place in the order of terms, and the ids in that order. Ids of equal ``key`` share a place."""
     distinct, inverse = np.unique(ids, return_inverse=True)
-    texts = terms.texts(distinct)
-    order = sorted(range(len(distinct)), key=lambda i: order_key(texts[i]))
+    keys = [key(text) for text in terms.texts(distinct)]
+    order = sorted(range(len(distinct)), key=keys.__getitem__)
     rank = np.empty(len(distinct), np.int64)
-    rank[order] = np.arange(len(order))
+    rank[order] = np.cumsum([i > 0 and keys[order[i]] != keys[order[i - 1]] for i in range(len(order))])
     return rank[inverse], distinct[order]
 
 

@@ -209,9 +209,15 @@ def covered(rows: Rows, owner: Ints, start: Ints, end: Ints) -> tuple[Rows, Rows
     """
     if not len(owner):
         return rows.take(np.empty(0, np.int64)), rows
+    low, span = int(rows.start.min()), int(rows.end.max()) - int(rows.start.min()) + 1
+    if len(rows) * span >= 1 << 62:  # owners and times do not fit into one number; places in the list of times do
+        times = np.unique(np.concatenate([rows.start, rows.end, start, end]))
+        placed = Rows(rows.columns, np.searchsorted(times, rows.start), np.searchsorted(times, rows.end), rows.n)
+        parts = covered(placed, owner, np.searchsorted(times, start), np.searchsorted(times, end))
+        inside, outside = (part.with_interval(times[part.start], times[part.end]) for part in parts)
+        return inside, outside
     order = np.lexsort((start, owner))
     owner, start, end = owner[order], start[order], end[order]
-    low, span = int(rows.start.min()), int(rows.end.max()) - int(rows.start.min()) + 1
     reach = np.maximum.accumulate(owner * span + (end - low))  # running greatest end within an owner: owners ascend
     opens = np.ones(len(owner), bool)
     opens[1:] = owner[1:] * span + (start[1:] - low) > reach[:-1]

@@ -50,6 +50,7 @@ from cqels_opt.operators.rows import HIDDEN, Ints, Rows, concat, empty, group_id
 from cqels_opt.operators.terms import TermTable
 from cqels_opt.operators.triples import described, instantiated
 from cqels_opt.query.algebra import Expression, Variable
+from cqels_opt.query.values import sort_key
 from cqels_opt.windows.intervals import BEFORE_TIME, FOREVER
 
 ORDER = "#order"  # hidden column: the place of a row under ORDER BY
@@ -323,7 +324,7 @@ def ordered(node: OrderNode, rows: Rows, scope: Scope) -> Rows:
     for place, (expression, _) in enumerate(node.keys):
         rows = with_value(rows, f"{ORDER}{place}", expression, scope)
     for place, (_, descending) in enumerate(node.keys):
-        rank = ranks(rows.columns.pop(f"{ORDER}{place}"), scope.terms)[0]
+        rank = ranks(rows.columns.pop(f"{ORDER}{place}"), scope.terms, sort_key)[0]
         keys.append(-rank if descending else rank)
     ties = [ranks(rows.columns[v], scope.terms)[0] for v in node.ties if v in rows.columns]
     order = np.lexsort((*reversed(ties), *reversed(keys))) if keys or ties else np.arange(len(rows))

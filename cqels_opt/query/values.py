@@ -307,3 +307,15 @@ def _order_key(written: str) -> OrderKey:
     if is_triple(written):
         return (_TRIPLE, tuple(map(_order_key, triple_parts(written))), written)
     return (_IRI, written[1:-1], written) if written.startswith("<") else (_BLANK, 0, written)
+
+
+def sort_key(item: Item | None) -> tuple[int, Any]:
+    """The place of a term as a key of ORDER BY: that of :func:`order_key`, where the next key decides between equal values."""
+    return _by_value(order_key(item))
+
+
+def _by_value(key: OrderKey) -> tuple[int, Any]:
+    kind, found, written = key
+    if kind == _TRIPLE:
+        return kind, tuple(map(_by_value, found))
+    return kind, written if kind in (_BLANK, _OTHER) else found

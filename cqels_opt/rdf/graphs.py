@@ -3,7 +3,7 @@
 What else the default graph says of an element belongs to it (``rsp-ql-star-2019``, Definition 2).
 
 The file is read as a stream: an element is handed on once its time is known and another graph has begun, so memory holds what is
-between a graph and its time. The triples of a graph therefore stand together.
+between a graph and its time, and of each graph before them a digest of its name and of its time. The triples of a graph stand together.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import re
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias, cast
 
@@ -46,6 +47,10 @@ class _Graph:
     time: str | None = None
 
 
+def _digest(text: str) -> bytes:
+    return blake2b(text.encode(), digest_size=16).digest()
+
+
 class _Elements:
     """The elements of a file as its quads come by: those that wait, and a batch of those that are whole.
 
@@ -58,7 +63,7 @@ class _Elements:
         self._waiting: dict[str, _Graph] = {}  # in order of their first triples
         self._spoken_of = ""
         self._announced: dict[str, _Graph] = {}  # graphs that have not begun, of which the default graph has told
-        self._finished: dict[str, str] = {}  # with their times
+        self._finished: dict[bytes, bytes] = {}  # times by names, of each a digest: two of one are as unlikely as two equal UUIDs
         self._number = 0
         self._rows: list[tuple[str, str, str, str | None, str, int, int]] = []
         self._rejects: list[Reject] = []
@@ -81,10 +86,10 @@ class _Elements:
             self._hand_on()
 
     def _add_triple(self, name: str, triple: Statement, line: int) -> None:
-        if name in self._finished:
-            self.reject(line, f"the triples of graph {name} do not stand together")
-            return
         if name not in self._waiting:
+            if _digest(name) in self._finished:
+                self.reject(line, f"the triples of graph {name} do not stand together")
+                return
             self._waiting[name] = self._announced.pop(name) if name in self._announced else _Graph()
         self._speak_of(name)
         self._waiting[name].triples.setdefault(triple, line)
@@ -96,9 +101,10 @@ class _Elements:
             return
         value = literal_parts(time)[0]
         graph = self._waiting.get(name) or self._announced.get(name)
-        known = graph.time if graph is not None else self._finished.get(name)
+        told = graph.time if graph is not None else None
+        known = self._finished.get(_digest(name)) if told is None else _digest(told)
         if known is not None:
-            if known != value:
+            if known != _digest(value):
                 self.reject(line, f"graph {name} has a second time, {value!r}")
             return
         if graph is None:
@@ -109,7 +115,7 @@ class _Elements:
 
     def _add_about(self, triple: Statement, line: int) -> None:
         name = triple[0]
-        if name in self._finished:
+        if _digest(name) in self._finished:
             self.reject(line, f"the default graph speaks of graph {name} after its element: its triples stand beside its time")
             return
         if name in self._waiting or name in self._announced:
@@ -129,7 +135,7 @@ class _Elements:
                 self._rows.extend((s, p, o, of, graph.time, line, self._number) for (s, p, o), line in statements.items())
             self._number += 1
             del self._waiting[name]
-            self._finished[name] = graph.time
+            self._finished[_digest(name)] = _digest(graph.time)
 
     def end(self) -> None:
         """The file has ended: what has a time is whole, what has none is refused."""

@@ -193,6 +193,15 @@ def numeric_parts(ids: Ids) -> tuple[Ids, Ids]:
 
 
 # ------------------------------------------------------------------ collisions
+def once(ids: Ids, texts: pa.StringArray) -> tuple[Ids, pa.StringArray]:
+    """Each id once, in rising order, with its text. CollisionError if one stands for two texts."""
+    order = np.argsort(ids, kind="stable")
+    check_collisions(ids, texts, order)
+    rising = ids[order]
+    first = np.append(np.ones(min(1, len(ids)), bool), rising[1:] != rising[:-1])
+    return rising[first], texts.take(pa.array(order[first]))
+
+
 def check_collisions(ids: Ids, texts: Sequence[str] | pa.StringArray, order: Ids | None = None) -> None:
     """Raise CollisionError if one id stands for two different texts. Equal (id, text) pairs may repeat.
 

@@ -61,14 +61,6 @@ class Frontier:
         """The greatest time seen, a partition."""
         return {number: p.last_time for number, p in self.partitions.items() if p.last_time is not None}
 
-    def last(self) -> dict[str, int]:
-        """The greatest time seen, a stream."""
-        found: dict[str, int] = {}
-        for p in self.partitions.values():
-            if p.last_time is not None:
-                found[p.stream] = max(found.get(p.stream, p.last_time), p.last_time)
-        return found
-
     def advance(self, idle: Collection[str | int] = ()) -> int:
         """Moves the frontier to where the elements seen allow, and returns it. It never falls. ``idle``: what is let go."""
         greatest = self.greatest

@@ -120,21 +120,20 @@ def instants(
     return np.unique(np.concatenate(found)) if found else np.empty(0, np.int64)
 
 
-def emptied(windows: Sequence[Window], report: Report, last: Mapping[str, int]) -> int:
-    """The first instant from which on all windows stay empty, given the last element's time of each stream (``--drain``)."""
+def emptied(windows: Sequence[Window], report: Report, times: Mapping[str, Times]) -> int:
+    """The first instant from which on all windows stay empty, given the sorted times of each stream that can still matter (``--drain``)."""
     ends = [BEFORE_TIME]
     for window in windows:
         if window.kind in ("last", "all"):
             raise InputError(f"--drain: window {window.name} ({window.kind}) never empties; leave --drain out")
-        if window.stream in last:
-            start, end = validity(window, np.array([last[window.stream]], np.int64), report.origin(window.name))
-            ends += [end[0]] if start[0] < end[0] else []
+        start, end = validity(window, times[window.stream], report.origin(window.name))
+        ends += end[start < end][-1:].tolist()  # the last element may be in no window, and an earlier one in one that is to come
     return int(max(ends))
 
 
-def drained(windows: Sequence[Window], report: Report, last: Mapping[str, int], greatest: int) -> int:
+def drained(windows: Sequence[Window], report: Report, times: Mapping[str, Times], greatest: int) -> int:
     """Where ``--drain`` moves the frontier: the first instant of E, taken without NC, at which all windows are empty for good."""
-    empty = max(emptied(windows, report, last), greatest)
+    empty = max(emptied(windows, report, times), greatest)
     found = []
     for window in windows:
         policy, t0 = report.policy(window.name), report.origin(window.name)
@@ -142,9 +141,8 @@ def drained(windows: Sequence[Window], report: Report, last: Mapping[str, int], 
         closing = closings(window, t0, empty, max(empty, t0 + window.width) + step) if policy.window_close and step else None
         if closing is not None and len(closing):
             found.append(int(closing[0]))
-        if (policy.content_change or (policy.window_close and closing is None)) and window.stream in last:
-            final = changes(window, np.array([last[window.stream]], np.int64), t0, empty - 1, empty)
-            found += final.tolist()
+        if policy.content_change or (policy.window_close and closing is None):
+            found += changes(window, times[window.stream], t0, empty - 1, empty).tolist()
         if policy.period:
             found.append(t0 + max(0, -((t0 - empty) // policy.period)) * policy.period)
     return min(found, default=empty)

@@ -62,7 +62,7 @@ class SlotFile:
 
     kind: str  # slot | elements | terms | counts | result
     path: str  # relative to the state folder
-    stream: str = ""  # of a slot, or of elements
+    stream: str = ""  # of a slot, of elements, or of the terms that they bind
     shape: str = ""  # Shape.key of a slot; program and block of a result
     rows: int = 0
     least: int = 0  # time of the first and last row; for a result the least start and the greatest end

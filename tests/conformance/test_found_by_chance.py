@@ -50,6 +50,10 @@ FOUND = {
         "SELECT ?x { GRAPH ?w { ?a :at ?x } } ORDER BY DESC(?x) LIMIT 1 OFFSET 1",
         Settings("rstream"),
     ),
+    "a second key decides where the first are equal in value": (
+        "SELECT ?x { GRAPH ?w { ?a :at ?x } BIND(IF(?x = :x, 1, 1.0) AS ?k) } ORDER BY ?k DESC(?x) LIMIT 1",
+        Settings("rstream"),
+    ),
     "DISTINCT after ORDER BY goes by the first of equal rows that are there": (
         "SELECT DISTINCT ?x { GRAPH ?w { ?a :at ?x } } ORDER BY ?a LIMIT 1",
         Settings("rstream"),
@@ -126,3 +130,14 @@ def test_drain_goes_to_an_instant_at_which_all_is_empty(tmp_path: Path) -> None:
     outcome = query.run(Cut("2"))
     assert query.judged(outcome.answers).equal
     assert max(time for time, _, _ in outcome.answers) == 8400
+
+
+def test_drain_waits_for_an_element_that_is_seen_after_the_last_one_has_gone(tmp_path: Path) -> None:
+    """What comes at 9 s is seen from 10 s to 20 s; what comes at 11 s is never seen."""
+    text = f"PREFIX : <{EX}> SELECT ?a FROM NAMED :S [RANGE 2 s SLIDE 10 s] AS ?w {{ GRAPH ?w {{ ?a :at ?x }} }}"
+    stream = [element(9000, "a at x"), element(11000, "b at x")]
+    query = register(text, World({STREAM: [stream]}), tmp_path, Settings("dstream", drain=True))
+    for how in CUTS:
+        outcome = query.run(how)
+        assert query.judged(outcome.answers).equal
+        assert [time for time, _, _ in outcome.answers] == [20000]

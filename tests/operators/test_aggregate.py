@@ -15,6 +15,7 @@ from cqels_opt.operators.rows import Rows
 from cqels_opt.operators.terms import TermTable
 from cqels_opt.query.aggregates import aggregate
 from cqels_opt.query.algebra import Aggregate, Call, Constant, Variable
+from cqels_opt.query.values import sort_key
 from cqels_opt.rdf.ids import DEFAULT_SEED
 
 from .rows_by_hand import HORIZON, Plain, plain_rows, rows_of, snapshots
@@ -146,3 +147,11 @@ def test_ranks_follow_the_order_of_terms() -> None:
     place, ordered = ranks(codes, terms)
     assert place.tolist() == [1, 3, 2, 0]  # unbound, IRIs, numbers by value
     assert terms.texts(ordered) == [None, "<http://ex.org/p>", INTEGERS[2], INTEGERS[3]]
+
+
+def test_ranks_of_equal_values() -> None:
+    terms = table()
+    codes = terms.ids([f'"1.0"^^<{XSD}decimal>', INTEGERS[2], f'"02"^^<{XSD}integer>', f'"1"^^<{XSD}integer>'])
+    assert ranks(codes, terms)[0].tolist() == [1, 3, 2, 0]  # ties go by the text
+    assert ranks(codes, terms, sort_key)[0].tolist() == [0, 1, 1, 0]
+    assert ranks(codes[:0], terms, sort_key)[0].tolist() == []

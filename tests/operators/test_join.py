@@ -85,6 +85,20 @@ def test_covered_splits_each_row_where_it_has_a_partner(left: list[Plain], right
     assert (outside.start < outside.end).all()
 
 
+@given(plain_rows(1, most=5), plain_rows(1, most=8), st.sampled_from([10**12, 1 << 58]))
+def test_covered_is_the_same_at_any_scale_of_time(left: list[Plain], right: list[Plain], scale: int) -> None:
+    """Twenty rows with times this large pass 64 bits, as a million do in a window of a hundred years."""
+    rows, others = rows_of("x", left * 4), rows_of("x", right)
+    a, b = compatible_pairs(rows, others)
+    start, end = np.maximum(rows.start[a], others.start[b]), np.minimum(rows.end[a], others.end[b])
+    large = rows.with_interval(rows.start * scale - 10**12, rows.end * scale - 10**12)
+    small_parts, large_parts = covered(rows, a, start, end), covered(large, a, start * scale - 10**12, end * scale - 10**12)
+    for small, found in zip(small_parts, large_parts):
+        assert found.columns["x"].tolist() == small.columns["x"].tolist()
+        assert found.start.tolist() == (small.start * scale - 10**12).tolist()
+        assert found.end.tolist() == (small.end * scale - 10**12).tolist()
+
+
 def test_covered_without_partners() -> None:
     rows = rows_of("x", [((1,), 0, 3, 1)])
     none = np.empty(0, np.int64)

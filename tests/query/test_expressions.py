@@ -28,7 +28,7 @@ from cqels_opt.query.evaluate import compile_condition, compile_expression
 from cqels_opt.query.functions import ARITIES, CONTEXTUAL, FUNCTIONS, Context
 from cqels_opt.query.numeric import ExpressionError
 from cqels_opt.query.scope import uses_now, variables
-from cqels_opt.query.values import order_key
+from cqels_opt.query.values import order_key, sort_key
 from cqels_opt.rdf.terms import XSD, canonical
 
 ERROR = "error"
@@ -639,3 +639,21 @@ def test_the_total_order() -> None:
     ]
     backwards = ordered[::-1]
     assert sorted(backwards, key=order_key) == ordered
+
+
+def test_keys_of_order_by_go_by_value() -> None:
+    same = [
+        ("1", "1.0"),
+        ("1", "'01'^^integer"),
+        ("1", "1.0e0"),
+        ("'2020-01-01T00:00:00Z'^^dateTime", "'2020-01-01T01:00:00+01:00'^^dateTime"),
+        ("'true'^^boolean", "'1'^^boolean"),
+    ]
+    for one, other in same:
+        a, b = read(one), read(other)
+        assert sort_key(a) == sort_key(b) and order_key(a) != order_key(b)
+        assert sort_key(f"<<( <urn:a> <urn:p> {a} )>>") == sort_key(f"<<( <urn:a> <urn:p> {b} )>>")
+    apart = [None, "_:a", "_:b", "<urn:a>", read("1"), '"a"', '"a"@en', read("'x'^^hexBinary"), read("'x'^^integer")]
+    backwards = apart[::-1]
+    assert sorted(backwards, key=sort_key) == apart
+    assert len(set(map(sort_key, apart))) == len(apart)

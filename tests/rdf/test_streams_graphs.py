@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import gzip
+import tracemalloc
 from pathlib import Path
 
 import pytest
 
 from cqels_opt.errors import DataError
+from cqels_opt.rdf import graphs
+from cqels_opt.rdf.graphs import GENERATED_AT
 from cqels_opt.rdf.streams import read_stream
 from cqels_opt.rdf.tabular import Reject
 
@@ -90,6 +93,32 @@ def test_bad_graphs_are_found_at_their_place(tmp_path: Path, text: str, line: in
     rejects: list[Reject] = []
     elements(path, on_error="skip", rejected=rejects.append)
     assert rejects[0].line == line
+
+
+def test_a_graph_may_have_its_time_said_again_but_no_other_after_its_element(tmp_path: Path) -> None:
+    text = ":g0 { :a :at :x } :g0 prov:generatedAtTime 5 .\n:g1 { :a :at :x } :g1 prov:generatedAtTime 6 .\n"
+    path = trig(tmp_path, text + ":g0 prov:generatedAtTime 5 .\n:g0 prov:generatedAtTime 7 .")
+    rejects: list[Reject] = []
+    assert [e[1] for e in elements(path, on_error="skip", rejected=rejects.append)] == [5, 6]
+    assert [(r.line, r.reason) for r in rejects] == [(5, "graph <http://e/g0> has a second time, '7'")]
+
+
+def test_the_names_of_graphs_that_are_done_are_not_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of each a digest: a long stream of long names fits into memory."""
+    monkeypatch.setattr(graphs, "BATCH", 200)
+    names, size = 2000, 5000
+    path = tmp_path / "s.nq"
+    with path.open("w") as file:
+        for i in range(names):
+            name = f"<g:{i:0{size}}>"
+            file.write(f'<a:a> <a:at> <e:/x> {name} .\n{name} <{GENERATED_AT}> "{i}" .\n')
+    tracemalloc.start()
+    try:
+        held = [tracemalloc.get_traced_memory()[0] for rows, _ in graphs.read_graphs(path, ".nq") if len(rows.s)]
+    finally:
+        tracemalloc.stop()
+    assert len(held) > 5
+    assert held[-1] - held[0] < names * size / 4
 
 
 def test_skipped_quads_leave_the_others(tmp_path: Path) -> None:

@@ -83,6 +83,21 @@ def engine_policy(text: str) -> Policy:
     return Policy("cc" in words, "wc" in words, "nc" in words, period)
 
 
+def assert_by_definition(
+    ws: list[Window], times: dict[str, list[int]], default: str, special: dict[str, str], t0: int, drain: bool
+) -> None:
+    everything = [t for ts in times.values() for t in ts]
+    query = Query("", "cqels", (), Bgp(()), tuple(ws), ())
+    options = Options(default, special, None, "bag", t0, {}, drain)
+    expected = by_definition(query, {w.name: times[w.stream] for w in ws}, options)
+    report = Report(engine_policy(default), {w: engine_policy(p) for w, p in special.items()}, {"": t0})
+    upto = max(everything)
+    distinct = {s: np.unique(np.array(ts, np.int64)) for s, ts in times.items()}
+    if drain:
+        upto = drained(ws, report, distinct, upto)
+    assert instants(ws, report, distinct, min(everything), -10, upto).tolist() == expected
+
+
 @given(st.data())
 def test_instants_by_definition(data: st.DataObject) -> None:
     count = data.draw(st.integers(1, 2))
@@ -91,24 +106,44 @@ def test_instants_by_definition(data: st.DataObject) -> None:
     default = data.draw(policies())
     special = {"w0": data.draw(policies())} if data.draw(st.booleans()) else {}
     t0 = data.draw(st.sampled_from([0, 0, 3, 12]))
-    drain = data.draw(st.booleans())
-    everything = [t for ts in times.values() for t in ts]
-    if not everything:
-        return
-    query = Query("", "cqels", (), Bgp(()), tuple(ws), ())
-    options = Options(default, special, None, "bag", t0, {}, drain)
-    expected = by_definition(query, {w.name: times[w.stream] for w in ws}, options)
-    report = Report(engine_policy(default), {w: engine_policy(p) for w, p in special.items()}, {"": t0})
-    upto = max(everything)
-    if drain:
-        upto = drained(ws, report, {w.stream: times[w.stream][-1] for w in ws if times[w.stream]}, upto)
-    distinct = {s: np.unique(np.array(ts, np.int64)) for s, ts in times.items()}
-    assert instants(ws, report, distinct, min(everything), -10, upto).tolist() == expected
+    if any(times.values()):
+        assert_by_definition(ws, times, default, special, t0, data.draw(st.booleans()))
+
+
+@given(
+    st.sampled_from(["grid", "open-closed", "closed-open", "star"]),
+    st.integers(1, 4),
+    st.integers(5, 12),
+    st.lists(st.integers(0, 25), min_size=1, max_size=3).map(sorted),
+    policies(),
+    st.sampled_from([0, 3]),
+)
+def test_windows_with_gaps_between_them_are_drained(
+    kind: str, width: int, slide: int, times: list[int], policy: str, t0: int
+) -> None:
+    """The last element may be in no window at all, and an earlier one in one that is seen later."""
+    w = window(kind, width, slide)
+    assert_by_definition([w], {w.stream: times}, policy, {}, t0, drain=True)
 
 
 def test_drain_needs_windows_that_empty() -> None:
     with pytest.raises(InputError, match="--drain: window w"):
-        drained([window("all")], Report(CC), {"http://ex.org/S": 3}, 3)
+        drained([window("all")], Report(CC), {"http://ex.org/S": np.array([3])}, 3)
+
+
+@pytest.mark.parametrize(
+    ("w", "policy", "times", "upto"),
+    [
+        (window("grid", 2, 10), CC, [9, 11], 20),  # 9 is seen at 10 and leaves at 20; 11 has left before the grid looks
+        (window("star", 2, 10), Policy(period=1), [11, 15], 23),  # [10, 12) is seen from 13 on; 15 is between two windows
+        (window("closed-open", 2, 10), CC, [11, 15], 15),  # [10, 12) has closed at 13
+        (window("grid", 2, 10), CC, [15], 15),  # is never seen
+        (window("grid", 2, 10), CC, [], 3),
+    ],
+)
+def test_drain_waits_for_what_a_window_holds(w: Window, policy: Policy, times: list[int], upto: int) -> None:
+    greatest = max(times, default=3)
+    assert drained([w], Report(policy), {w.stream: np.array(times, np.int64)}, greatest) == upto
 
 
 @given(windows(), st.integers(0, 30), st.integers(0, 60))

@@ -29,6 +29,7 @@ from cqels_opt.operators.compiling.drafts import (
     quotes,
     read_by_node,
     windows_of,
+    without_units,
 )
 from cqels_opt.operators.compiling.subresults import Part, choose_parts, join_all, name_of, numbered, restricted
 from cqels_opt.operators.compiling.upkeep import Upkeep, write_recipes
@@ -154,6 +155,9 @@ class BlockBuilder:
             for condition in draft.filters:
                 unit = p.FilterNode(unit, condition)
             return unit
+        if not draft.moving and draft.units:
+            apart = without_units(draft)
+            return self.finished(self.evaluated(apart, "select", outside) if self.store.counted else apart, outside)
         if not draft.moving:
             return p.StaticNode(self._static(self._materialised(draft, outside), "static"))
         block = self._block(draft, outside)
@@ -314,6 +318,7 @@ class BlockBuilder:
 
     # -------------------------------------------------------------- evaluated once
     def _materialised(self, draft: Draft, outside: set[str]) -> Part:
+        assert not draft.units, "units are no part of a relation"
         parts = self._parts(draft)
         if len(parts) == 1 and not draft.filters:
             return parts[0]

@@ -9,6 +9,7 @@ from typing import TypeAlias
 from cqels_opt.operators import program as p
 from cqels_opt.operators.compiling.mentions import conjunction, exists_in
 from cqels_opt.operators.compiling.subresults import Part
+from cqels_opt.operators.rows import HIDDEN
 from cqels_opt.plans import JoinKind
 from cqels_opt.query import algebra as a
 from cqels_opt.query.scope import operands, uses_now
@@ -139,6 +140,24 @@ def with_unit(left: Draft, kind: JoinKind, right: Draft, conditions: Iterable[a.
         return None
     static = Draft(right.patterns, right.statics, [*right.filters, *inside])
     return replace(left, units=[*left.units, Unit(kind, static, on, reads, conjunction(across))])
+
+
+def without_units(draft: Draft) -> Normal:
+    """The draft with its units as operators above it: the filters that read what an OPTIONAL adds stand above them all."""
+    early = [condition for condition in draft.filters if read_by(condition) <= draft.certain]
+    found: Normal = replace(draft, filters=early, units=[])
+    hole = p.ValuesNode((), ())
+    for number, unit in enumerate(draft.units):
+        if unit.kind == "optional":
+            found = Above(p.LeftJoinNode(hole, hole, unit.condition), [found, unit.right])
+            continue
+        flag = a.Variable(f"{HIDDEN}unit{number}")
+        found = Above(p.ExistsNode(hole, hole, unit.condition, flag.name), [found, unit.right])
+        found = Above(p.FilterNode(hole, a.Call("!", (flag,)) if unit.kind == "anti" else flag), [found])
+    for condition in draft.filters:
+        if condition not in early:
+            found = Above(p.FilterNode(hole, condition), [found])
+    return found
 
 
 def conjuncts(condition: a.Expression | None) -> list[a.Expression]:

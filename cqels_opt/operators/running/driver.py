@@ -122,7 +122,7 @@ class Driver:
                 f"{folder}: queries came or went while the run went on: start it with those that it was first started with; "
                 "run.add and run.remove change them"
             )
-        self.log.sweep(("slots", "results", "knowledge"))
+        self.log.sweep(("slots", "results", "answers", "knowledge"))
 
     # -------------------------------------------------------------- state
     def have(self, programs: Sequence[Program]) -> None:
@@ -269,12 +269,8 @@ class Driver:
         """Up to where a query is looked at: the frontier, or at the end with ``--drain`` until its windows are empty."""
         if self.options.drain and self.frontier.ended and (greatest := self.frontier.greatest) is not None:
             times = self.arrivals.in_order()
-            last = {
-                **self.frontier.last(),
-                **{s: int(times[s][-1]) for s in self.network.fed if len(times[s])},
-            }
-            greatest = max([greatest, *(last[s] for s in program.streams if s in last)])
-            return max(self._reached, drained(program.windows, program.report, last, greatest))
+            greatest = max([greatest, *(int(times[s][-1]) for s in program.streams if len(times[s]))])
+            return max(self._reached, drained(program.windows, program.report, times, greatest))
         return self._reached
 
     def _fed(self, task: IngestTask, stage: Sequence[Program], done: Evaluated, place: int) -> list[IngestReport]:

@@ -15,19 +15,21 @@ from pathlib import Path
 from typing import TypeAlias
 
 import numpy as np
+import pyarrow as pa
 
 from cqels_opt.errors import CqelsOptError, RunError
 from cqels_opt.operators.planning.workshop import Start
 from cqels_opt.operators.program import Program
 from cqels_opt.operators.segments import Layout, SegmentTask, layouts, merge_segments
 from cqels_opt.operators.terms import Page, write_page
+from cqels_opt.rdf.ids import once
 from cqels_opt.windows.slots import SlotFile
 from cqels_opt.windows.tiers import Tiers
 
 
 @dataclass(frozen=True, slots=True)
 class PagesTask:
-    """Pages of terms that become one at ``path``."""
+    """Pages of terms of one stream that become one at ``path``."""
 
     folder: str
     path: str
@@ -51,12 +53,10 @@ def merge(task: MergeTask) -> SlotFile:
 def _merge_pages(task: PagesTask) -> SlotFile:
     folder = Path(task.folder)
     pages = [Page(folder / file.path) for file in task.pages]
-    ids = np.concatenate([page.ids for page in pages])
-    texts = [text for page in pages for text in page.terms.to_pylist()]
-    distinct, first = np.unique(ids, return_index=True)
-    write_page(folder / task.path, distinct, [texts[i] for i in first.tolist()])
+    ids, texts = once(np.concatenate([page.ids for page in pages]), pa.concat_arrays([page.terms for page in pages]))
+    write_page(folder / task.path, ids, texts)
     greatest = max(file.greatest for file in task.pages)
-    return SlotFile("terms", task.path, "", MERGED, len(distinct), greatest, greatest)
+    return SlotFile("terms", task.path, task.pages[0].stream, MERGED, len(ids), greatest, greatest)
 
 
 class Merging:
@@ -111,19 +111,20 @@ class Merging:
         return files
 
     def _due(self, files: Sequence[SlotFile], name: str, frontier: int) -> list[MergeTask]:
-        """What is to be merged now: of each shape, and of the pages, at most one group of neighbours."""
+        """What is to be merged now: of each shape, and of the pages of each stream, at most one group of neighbours."""
         found: list[MergeTask] = []
         for number, layout in enumerate(self._layouts):
             mine = [f for f in files if f.stream == layout.shape.stream and f.shape == layout.shape.key]
             task = self._segments(layout, mine, f"slots/segment-{name}-{number}.arrow", frontier)
             found += [task] if task else []
         pages = [f for f in files if f.kind == "terms"]
-        small, large = [f for f in pages if not f.shape], [f for f in pages if f.shape == MERGED]
-        if group := self.tiers.group([f.rows for f in large], [f.rows for f in small]):
-            some, all_small = group
-            found.append(
-                PagesTask(str(self.folder), f"slots/terms-{name}-m.arrow", (*large[some], *(small if all_small else [])))
-            )
+        for number, stream in enumerate(dict.fromkeys(f.stream for f in pages)):
+            mine = [f for f in pages if f.stream == stream]
+            small, large = [f for f in mine if not f.shape], [f for f in mine if f.shape == MERGED]
+            if group := self.tiers.group([f.rows for f in large], [f.rows for f in small]):
+                some, all_small = group
+                inputs = (*large[some], *(small if all_small else []))
+                found.append(PagesTask(str(self.folder), f"slots/terms-{name}-m{number}.arrow", inputs))
         return found
 
     def _segments(self, layout: Layout, files: Sequence[SlotFile], path: str, frontier: int) -> SegmentTask | None:

@@ -36,14 +36,17 @@ class Retention:
         """What stays after a step that ended at ``frontier`` and reported, a program, up to ``reported``."""
         streams = tuple(dict.fromkeys((*self.streams, *(s for p in self.programs for s in p.streams))))
         dropped = dict(state.dropped)
-        bounds = {}
+        bounds: dict[str, int | None] = {}
+        first = state.first if state.first is not None else frontier
         for stream in streams:
-            bounds[stream] = self._bound(stream, reported, state.first if state.first is not None else frontier, frontier)
+            looked_at = {p.id: min(reported.get(p.id, first), frontier) for p in self.programs if stream in p.streams}
+            bounds[stream] = self._bound(stream, looked_at) if looked_at else frontier  # nobody reads it
             if stream in self.tables:
-                bounds[stream] = self._of_last(stream, files, bounds[stream], frontier, dropped)
+                bounds[stream] = self._of_last(stream, files, bounds[stream], min(looked_at.values()), dropped)
         known = [bound for bound in bounds.values() if bound is not None]
         lowest = min(known, default=None) if len(known) == len(bounds) else None
-        live = [f for f in files if self._needed(f, reported, lowest if f.kind == "terms" else bounds.get(f.stream))]
+        shared = {"": lowest}  # pages of terms that are of no one stream: earlier versions wrote those of all streams together
+        live = [f for f in files if self._needed(f, reported, (bounds | shared).get(f.stream))]
         return Kept(live, dropped, bounds)
 
     def _needed(self, file: SlotFile, reported: Mapping[str, int], bound: int | None) -> bool:
@@ -51,28 +54,22 @@ class Retention:
             return file.greatest > reported.get(file.shape.split("/")[0], int(NOWHEN))
         return bound is None or file.greatest >= bound
 
-    def _bound(self, stream: str, reported: Mapping[str, int], first: int, frontier: int) -> int | None:
-        """The time from which on elements are needed; None: all are."""
-        found = [
-            retained_from(p.windows, p.report, stream, min(reported.get(p.id, first), frontier))
-            for p in self.programs
-            if stream in p.streams
-        ]
+    def _bound(self, stream: str, looked_at: Mapping[str, int]) -> int | None:
+        """The time from which on elements are needed by programs that have been looked at up to these instants; None: all are."""
+        found = [retained_from(p.windows, p.report, stream, looked_at[p.id]) for p in self.programs if p.id in looked_at]
         known = [bound for bound in found if bound is not None]
-        if not found:
-            return frontier  # nobody reads it
         return min(known) if len(known) == len(found) else None
 
     def _of_last(
-        self, stream: str, files: Sequence[SlotFile], bound: int | None, frontier: int, dropped: dict[str, int]
+        self, stream: str, files: Sequence[SlotFile], bound: int | None, looked_at: int, dropped: dict[str, int]
     ) -> int | None:
-        """For last-n windows: the time of the n-th last element that the frontier has passed, and of no table that straddles it.
+        """For last-n windows: the time of the n-th last element at the instant last looked at, and of no table that straddles it.
 
-        Where a window moves by m elements, of the (n + m)-th last.
+        Where a window moves by m elements, of the (n + m)-th last. What was there then may still have to be named as it goes.
         """
         deepest = max(w.count + w.every for p in self.programs for w in p.windows if w.stream == stream and w.kind == "last")
         tables = [f for f in files if f.kind == "elements" and f.stream == stream]
-        passed = rank_elements(self.folder, tables, 0, frontier).times
+        passed = rank_elements(self.folder, tables, 0, looked_at).times
         if len(passed) <= deepest or bound is None:
             return None
         limit = min(bound, int(passed[-deepest]))

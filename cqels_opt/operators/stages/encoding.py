@@ -67,15 +67,16 @@ class Texts:
         self._texts.append(texts)
 
     def of(self, ids: Ints) -> tuple[Ints, pa.StringArray]:
-        """Those of the ids whose texts are here, in rising order, and the texts."""
+        """Those of the ids whose texts are here, in rising order, and the texts. Two texts of one id are a CollisionError."""
         if not self._ids:
             return np.empty(0, np.int64), pa.array([], pa.string())
-        known, first = np.unique(np.concatenate(self._ids), return_index=True)
+        known, texts = term_ids.once(np.concatenate(self._ids), pa.concat_arrays(self._texts))
+        self._ids, self._texts = [known], [texts]
         kept = np.zeros(len(known), bool)
         place = np.searchsorted(known, ids)
         place[place == len(known)] = 0
         kept[place[known[place] == ids]] = True
-        return known[kept], pa.concat_arrays(self._texts).take(pa.array(first[kept]))
+        return known[kept], texts.filter(pa.array(kept))
 
 
 @dataclass(slots=True)

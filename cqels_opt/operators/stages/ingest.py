@@ -74,7 +74,6 @@ def ingest(rows: pa.Table | Iterable[pa.RecordBatch], task: IngestTask, name: st
         return report
     stream, partition, offset, t, encoded, bad = whole.stream, whole.partition, whole.offset, whole.t, whole.terms, whole.bad
     late = whole.late | (t <= task.frontier)
-    used: list[Ints] = []
     for number in _distinct(stream):
         iri = task.streams[number]
         mine = stream == number
@@ -103,6 +102,7 @@ def ingest(rows: pa.Table | Iterable[pa.RecordBatch], task: IngestTask, name: st
             table = {"t": t[order][first], "partition": partition[order][first], "offset": offset[order][first]}
             write_columns(folder / path, table)
             report.files.append(SlotFile("elements", path, iri, "", len(first), int(t[order[0]]), int(t[order[-1]])))
+        used: list[Ints] = []
         for shape in task.shapes:
             if shape.stream != iri:
                 continue
@@ -119,7 +119,7 @@ def ingest(rows: pa.Table | Iterable[pa.RecordBatch], task: IngestTask, name: st
             )
             values = {f"v{i}": columns[f"v{i}"] for i in range(shape.width)}
             seen.counts[shape.key] = _counts(columns["t"], values)
-    report.files += _write_terms(folder, f"slots/terms-{task.batch:08d}-{task.stage}{name}.arrow", used, texts, int(t.max()))
+        report.files += _write_terms(folder, head.format("terms") + ".arrow", iri, used, texts, int(times[-1]))
     return report
 
 
@@ -196,10 +196,10 @@ def _match(shape: Shape, columns: Sequence[Ints], quoted: TripleTerms) -> tuple[
     return bound, matched
 
 
-def _write_terms(folder: Path, path: str, used: Iterable[Ints], texts: Texts, greatest: int) -> list[SlotFile]:
-    """The page of the terms that slots use and neither their id nor the static store tells."""
+def _write_terms(folder: Path, path: str, stream: str, used: Iterable[Ints], texts: Texts, greatest: int) -> list[SlotFile]:
+    """The page of the terms that a stream's slots use and neither their id nor the static store tells."""
     ids, terms = texts.of(np.concatenate([np.empty(0, np.int64), *used]))
     if not len(ids):
         return []
     write_page(folder / path, ids, terms)
-    return [SlotFile("terms", path, rows=len(ids), least=greatest, greatest=greatest)]
+    return [SlotFile("terms", path, stream, rows=len(ids), least=greatest, greatest=greatest)]

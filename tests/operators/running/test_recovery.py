@@ -185,10 +185,15 @@ def test_merges_beside_the_batches_change_no_answer(seed: int, tmp_path: Path) -
 
 def test_what_no_record_names_goes_with_the_next_start(tmp_path: Path) -> None:
     query, _, state = started(tmp_path)
-    left = [state / "slots" / "segment-00000002-lost-0.arrow", state / "results" / "00000003-half.arrow"]
+    left = [
+        state / "slots" / "segment-00000002-lost-0.arrow",
+        state / "results" / "00000003-half.arrow",
+        state / "answers" / "00000003-q-half.jsonl",
+    ]
     for path in left:
         path.write_bytes(b"half")
     driver = query.driver(Cut("3"), state)
+    assert not [*(state / "answers").iterdir()]
     assert not any(path.exists() for path in left)
     assert all((state / f.path).exists() for f in driver.state.files)
 
