@@ -46,11 +46,12 @@ class Estimator:
         self._ranks = [anchor_ranks(self.graph, source) for source in leaves.sources]
         self._edge = {(e.left, e.right, e.variable): i for i, e in enumerate(self.graph.edges)}
         self._carriers = self.graph.carriers
+        self._stars: dict[tuple[int, str, RelationSet], tuple[int, ...]] = {}
         self._joins = {variable: carriers for variable, carriers in self._carriers.items() if carriers & carriers - 1}
 
     def factors(self, source: int, relations: RelationSet, filters: int) -> list[int]:
         """The factors whose product is the rows of a state; ``source`` is an index into the leaves' sources."""
-        leaves, ranks = self.leaves, self._ranks[source]
+        leaves = self.leaves
         if (units := self.graph.units & relations) and (inner := relations & ~units):
             found = self.factors(source, inner, filters)
             return [*found, *(f for k in members(units) for f in self._unit_factors(source, k, inner))]
@@ -59,12 +60,18 @@ class Estimator:
         for variable, carriers in self._joins.items():
             inside = carriers & relations
             if inside & (inside - 1):
-                here = list(members(inside))
-                anchor = min(here, key=ranks.__getitem__)
-                edges.extend(self._edge[min(anchor, i), max(anchor, i), variable] for i in here if i != anchor)
+                edges.extend(self._stars.get((source, variable, inside)) or self._star(source, variable, inside))
         if size(relations) == 2 and len(edges) == 1:
             return [leaves.pair_factor(edges[0]), *conditions]
         return [*(leaves.rows_factor(i) for i in members(relations)), *(leaves.edge_factor(e) for e in edges), *conditions]
+
+    def _star(self, source: int, variable: str, inside: RelationSet) -> tuple[int, ...]:
+        """The edges from the anchor of a variable to the other relations of a set that have it."""
+        here = list(members(inside))
+        anchor = min(here, key=self._ranks[source].__getitem__)
+        found = tuple(self._edge[min(anchor, i), max(anchor, i), variable] for i in here if i != anchor)
+        self._stars[source, variable, inside] = found
+        return found
 
     def _unit_factors(self, source: int, unit: int, inner: RelationSet) -> list[int]:
         """What a unit makes of each row of a set, seen from the anchor of each variable that it is joined on."""
