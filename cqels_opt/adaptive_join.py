@@ -178,7 +178,6 @@ class JoinRun(DropIn):
         self._versions: dict[str, DataFrame] = {}
         self._statics: dict[str, DataFrame] = {}
         self.last: TraceRecord | None = None
-        self._unfinished = False  # a batch has begun and not been committed: the planner may know half of it
         super().__init__(name, claim, limits)
 
     # ------------------------------------------------------------------ how it does
@@ -220,10 +219,9 @@ class JoinRun(DropIn):
             raise CheckpointError(
                 f"the job continues at batch {number}, but the join has no state of the batches before: give it state=FOLDER"
             )
-        if self.kept.begin(number) or self._unfinished:
+        if self.kept.begin(number):
             self._planner = None
             self._restore_trace()
-        self._unfinished = True
         clock, session = Clock(), frame.sparkSession
         self._runner.spark = session
         self._runner.begin(number)
@@ -276,7 +274,7 @@ class JoinRun(DropIn):
         chunks = self._with_new(number, chunks, counted, new)
         clock.lap("commit")
         record = self._record(number, counted, after, planner, clock.done(), jobs, found.fallback)
-        lengths = {**self.kept.state.lengths, **({"trace": self._trace.put([record])} if self._trace is not None else {})}
+        lengths = {"trace": self._trace.put([record])} if self._trace is not None else {}
         totals = {
             "batches": 1,
             "elements": counted.elements,
@@ -285,7 +283,7 @@ class JoinRun(DropIn):
             "answers": found.rows,
         }
         self.kept.commit(number, chunks, greatest, frame.schema.simpleString(), planner, totals, lengths)
-        self._unfinished, self.last = False, record
+        self.last = record
         if why := self.limits.broken(bytes=self.kept.bytes if self.limits.bytes is not None else 0):
             raise LimitError(why)
 

@@ -238,16 +238,14 @@ class Optimizer:
         """
         if self._feedback is None:
             return
-        seen = []
-        for step, observed in zip(planning.operators(self._current[source], self.graph), rows, strict=True):
-            if observed is not None:
-                relations = self._covers(step)
-                seen.append((relations, self._memo.uncorrected_rows(source, relations), observed))
-                if _surprising(self._estimated[source][relations][0], observed):
-                    self._pace.hurry(source)
+        steps = planning.operators(self._current[source], self.graph)
+        given = [(self._covers(step), seen) for step, seen in zip(steps, rows, strict=True) if seen is not None]
+        if any(_surprising(self._estimated[source][relations][0], seen) for relations, seen in given):
+            self._pace.hurry(source)
         if self.fallback:
             return
-        self._feedback[source].observe(seen)
+        learnt = [(relations, self._memo.uncorrected_rows(source, relations), seen) for relations, seen in given]
+        self._feedback[source].observe(learnt)
         self._memo.table.correct(self.sources.index(source), self._feedback[source].corrections())
 
     # ------------------------------------------------------------------ other designs of the same block

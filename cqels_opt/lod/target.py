@@ -101,7 +101,7 @@ def _clear(target: Path, read: set[str]) -> None:
     for identity in {found[1] or found[2] for found in names if found is not None}:
         place = LoadPlace(target, identity)
         with _lock_file(place).open("ab") as lock:
-            if _held(lock):
+            if taken_lock(lock):
                 _remove(place, read)
     if _named(target) not in (set(), {_UNKNOWN}):
         # what is left of a store of version 1, whose data lay beside its header
@@ -116,13 +116,13 @@ def _claim(target: Path) -> tuple[LoadPlace, IO[bytes]]:
         with suppress(FileNotFoundError):  # another load has just taken the empty folder away
             target.mkdir(parents=True, exist_ok=True)
             lock = _lock_file(place).open("xb")
-            if _held(lock) and _lock_file(place).exists():
+            if taken_lock(lock) and _lock_file(place).exists():
                 return place, lock
             lock.close()
 
 
-def _held(lock: IO[bytes]) -> bool:
-    """Whether the lock could be taken."""
+def taken_lock(lock: IO[Any]) -> bool:
+    """Whether the lock of a file could be taken; it is held as long as the file is open."""
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -51,9 +51,9 @@ class Kept:
 
     # ------------------------------------------------------------------ a batch
     def begin(self, number: int) -> bool:
-        """A batch is about to run; whether it goes back to before what is known, or another object has gone on. CheckpointError where
-        the state of before is kept no longer."""
-        if number > self.state.batch == self.log.newest:
+        """A batch is about to run; whether the state was read anew for it (:meth:`CommitLog.begin`). CheckpointError where that of before
+        is kept no longer."""
+        if not self.log.begin(number, self.state.batch):
             return False
         self.log.check_back(number)
         self.state = self.log.before(number) or Commit(-1)
@@ -109,7 +109,7 @@ class Kept:
             number,
             list(chunks),
             {"greatest": greatest, "schema": schema},
-            lengths=lengths,
+            lengths={**self.state.lengths, **lengths},  # a file that this run does not write is as long as before
             totals={name: self.state.totals.get(name, 0) + totals.get(name, 0) for name in {*totals, *self.state.totals}},
             knowledge=knowledge,
         )

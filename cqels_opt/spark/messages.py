@@ -102,6 +102,11 @@ def reading_of(payloads: Sequence[Payload], frontier: Frontier) -> Callable[[int
     return lambda batch: MessageReading(payloads, batch, frontier.greatest_times(), frontier.lateness)
 
 
+def first_place(batch: int) -> int:
+    """The place of the first element of a batch that nobody has numbered; of the others it has the lower ``BATCH_SHIFT`` bits."""
+    return (batch & BATCHES) << BATCH_SHIFT
+
+
 @dataclass(frozen=True, slots=True)
 class MessageBatch:
     """A batch of messages. Those of a source partition are in one task, so that their order says which elements are late."""
@@ -118,7 +123,7 @@ def read_messages(messages: pa.Table, reading: MessageReading, task: IngestTask,
     tables: list[pa.Table] = []
     rejected: list[Rejected] = []
     of = messages.column("stream").to_numpy()
-    base = ((reading.batch & BATCHES) << BATCH_SHIFT) + (number << TASK_SHIFT)
+    base = first_place(reading.batch) + (number << TASK_SHIFT)
     for stream in np.unique(of).tolist():
         mine = messages.filter(pa.array(of == stream))
         numbered = mine.column("offset").null_count == 0

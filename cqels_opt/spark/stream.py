@@ -21,7 +21,7 @@ from cqels_opt.operators.running.driver import Driver
 from cqels_opt.operators.running.population import Population
 from cqels_opt.spark.drop_in import at_most
 from cqels_opt.spark.files import FileBatch, OrderedBatch, Reading
-from cqels_opt.spark.messages import BATCHES, MessageBatch, MessageReading
+from cqels_opt.spark.messages import MessageBatch, MessageReading, first_place
 from cqels_opt.spark.runner import SparkRunner
 from cqels_opt.spark.session import IN_A_BATCH, settings
 from cqels_opt.stats import summary
@@ -107,7 +107,7 @@ def numbered(frame: DataFrame, batch: int) -> DataFrame:
     row = place.bitwiseAND((1 << ELEMENT_BITS) - 1)
     inside = f.shiftleft(task, ELEMENT_BITS) + row
     of_graph = f.xxhash64("g").bitwiseAND((1 << TASK_BITS + ELEMENT_BITS) - 1)
-    offset = f.lit((batch & BATCHES) << TASK_BITS + ELEMENT_BITS) + f.when(f.col("g").isNull(), inside).otherwise(of_graph)
+    offset = f.lit(first_place(batch)) + f.when(f.col("g").isNull(), inside).otherwise(of_graph)
     whole = frame.withColumn("offset", offset).withColumn("line", place)
     return whole.select(*(field.split()[0] for field in CHUNK_SCHEMA.split(", ")))
 

@@ -87,6 +87,7 @@ class CommitLog:
         self.records.mkdir(parents=True, exist_ok=True)
         self._other: dict[str, Any] | None = None
         self._held: Hold | None = None
+        self._begun = False  # a batch, which has not been committed: what is in memory may be half of it
 
     def claim(self, identity: Identity, changed: bool = False) -> str:
         """The name of this checkpoint's run. Another version's checkpoint, or that of other data or options, is a :class:`CheckpointError`.
@@ -126,6 +127,7 @@ class CommitLog:
         record = {name: getattr(commit, name) for name in Commit.__slots__}
         record["files"] = [f.as_json() for f in commit.files]
         durable_write(self._path(commit.batch), json.dumps(record))
+        self._begun = False
         for path in sorted(self.records.glob("[0-9]*.json"))[:-KEEP]:
             path.unlink()
 
@@ -138,6 +140,15 @@ class CommitLog:
     def newest(self) -> int:
         """The batch of the last record; -1 where there is none."""
         return max((int(path.stem) for path in self.records.glob("[0-9]*.json")), default=-1)
+
+    def begin(self, batch: int, known: int) -> bool:
+        """A batch is about to run over the state after the batch ``known``; whether that must be read anew.
+
+        It must where the batch was done already (Spark may not yet have noted that), where another object has gone on, and where a batch
+        was begun and not committed.
+        """
+        newest, begun, self._begun = self.newest, self._begun, True
+        return begun or newest >= batch or newest != known
 
     def check_back(self, batch: int) -> None:
         """A job may go back by a few batches, or to its beginning. CheckpointError where the record before a batch is kept no longer."""

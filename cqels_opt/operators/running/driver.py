@@ -101,7 +101,6 @@ class Driver:
         self.query, self._changed = identity.digest, False
         self.frontier, self.pages, self.trace = frontier, list(pages), trace
         self._reached = int(BEFORE_TIME)
-        self._unfinished = False  # a batch has begun and not been committed: what is in memory is half of it
         self.rejects = Rejects(options.rejects, options.refused, options.sources)
         self.changes = Changes(self)
         self.doomed: list[tuple[int, set[str]]] = []
@@ -164,10 +163,8 @@ class Driver:
 
         Queries that read no stream are answered once, by their first batch, which has no rows.
         """
-        newest = self.log.newest
-        if self._unfinished or newest >= number or newest != self.state.batch:
+        if self.log.begin(number, self.state.batch):
             self.restore(number)
-        self._unfinished = True
         if callable(rows):
             rows = rows()
         clock = Clock()
@@ -254,7 +251,6 @@ class Driver:
         if self.trace is not None:
             lengths["trace"] = self.trace.put(records)
         self._commit(number, files, done, steps, rejected, reports, lengths)
-        self._unfinished = False
         return records
 
     def _idle(self, number: int, reports: Sequence[IngestReport]) -> Collection[str | int]:

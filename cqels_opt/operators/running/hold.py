@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 from contextlib import suppress
 from pathlib import Path
@@ -10,6 +9,7 @@ from threading import Lock
 from weakref import WeakValueDictionary
 
 from cqels_opt.errors import CheckpointError
+from cqels_opt.lod.target import taken_lock
 
 NAME = ".lock"
 _held: WeakValueDictionary[Path, Hold] = WeakValueDictionary()
@@ -23,16 +23,16 @@ class Hold:
         self.process = os.getpid()
         self._file = (folder / NAME).open("a+", encoding="utf-8")
         try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+            taken = taken_lock(self._file)
+        except OSError:  # a file system without locks: whoever starts two processes there is not told
+            return
+        if not taken:
             self._file.seek(0)
             who = self._file.read().strip()
             self._file.close()
             raise CheckpointError(
                 f"{folder}: another process{f' ({who})' if who else ''} works with this checkpoint: wait until it has ended, or stop it"
-            ) from None
-        except OSError:  # a file system without locks: whoever starts two processes there is not told
-            return
+            )
         self._file.truncate(0)
         self._file.write(str(self.process))
         self._file.flush()

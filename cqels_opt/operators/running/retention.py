@@ -45,8 +45,9 @@ class Retention:
                 bounds[stream] = self._of_last(stream, files, bounds[stream], min(looked_at.values()), dropped)
         known = [bound for bound in bounds.values() if bound is not None]
         lowest = min(known, default=None) if len(known) == len(bounds) else None
-        shared = {"": lowest}  # pages of terms that are of no one stream: earlier versions wrote those of all streams together
-        live = [f for f in files if self._needed(f, reported, (bounds | shared).get(f.stream))]
+        # Pages of terms may be of no one stream: earlier versions wrote those of all streams together.
+        needed_from = {**bounds, "": lowest}
+        live = [f for f in files if self._needed(f, reported, needed_from.get(f.stream))]
         return Kept(live, dropped, bounds)
 
     def _needed(self, file: SlotFile, reported: Mapping[str, int], bound: int | None) -> bool:
