@@ -2,6 +2,7 @@
 VENV    := .venv
 PY      := $(VENV)/bin/python
 STAMP   := $(VENV)/.installed
+CLASSES := $(VENV)/spark-classes.jsa
 VERSITYGW := v1.8.0
 SERVED  := $(VENV)/services
 S3      := $(SERVED)/versitygw-$(VERSITYGW)
@@ -62,9 +63,13 @@ java: $(STAMP)
 demo: setup
 	@$(VENV)/bin/cqels-opt demo $(DEMO)
 
+# Half of what a JVM of Spark does in a test is to read classes and to verify them: tests take them from an archive.
+$(CLASSES): $(STAMP) | java
+	@$(PY) tests/spark/class_archive.py
+
 # Bytecode is kept, for the processes that tests start and for the next run, whatever the shell asks for. Three processes for two cores:
 # two of them have the tests that start JVMs, and wait for these much of the time (tests/conftest.py).
-test: setup
+test: setup $(CLASSES)
 	@env -u PYTHONDONTWRITEBYTECODE $(PY) -m pytest -n 3 --dist loadgroup --ignore=tests/services --ignore=tests/installed $(TESTS)
 
 # What pip makes of the package, outside of this folder: tests/installed/environment.py.

@@ -36,8 +36,11 @@ os.environ["XDG_CACHE_HOME"] = _CACHE.name
 # Thousands of tests in one process have a large heap that stays: the collector looks through all of it less often.
 gc.set_threshold(20_000, 20, 20)
 
-# JVMs of tests live for seconds and have little memory: they compile once and lightly, and collect without threads of their own.
+# JVMs of tests live for seconds and have little memory: they compile once and lightly, collect without threads of their own, and take
+# Spark's classes from an archive, where ``make test`` has made one (tests/spark/class_archive.py).
 SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+if (ARCHIVE := Path(sys.prefix) / "spark-classes.jsa").exists():
+    SHORT_LIVED += f" -Xlog:disable -XX:SharedArchiveFile={ARCHIVE}"
 os.environ["SPARK_SUBMIT_OPTS"] = f"{os.environ.get('SPARK_SUBMIT_OPTS', '')} {SHORT_LIVED}".strip()
 
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"

@@ -1,0 +1,39 @@
+"""``.venv/spark-classes.jsa``: Spark's classes as a JVM needs them, so that those which tests start neither read nor verify them again.
+
+A JVM that finds other jars, or is another Java, leaves the archive alone (https://docs.oracle.com/en/java/javase/17/vm/class-data-sharing.html).
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from small_world import CROWDS, write_query, write_world
+
+ARCHIVE = Path(sys.prefix) / "spark-classes.jsa"
+
+
+def make(archive: Path) -> None:
+    """Runs a small query with its JVM told to write the archive as it ends, seconds after the command; nothing where it fails."""
+    half = archive.with_suffix(".half")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        world, query = write_world(folder, 200), write_query(folder, CROWDS)
+        words = ["run", str(query), *world.words, "--batch", "50", "--out", str(folder / "answers.jsonl")]
+        options = (
+            f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xlog:disable -XX:ArchiveClassesAtExit={half}"  # as tests/conftest.py
+        )
+        command = [sys.executable, "-m", "cqels_opt.cli", *words]
+        environment = {**os.environ, "SPARK_SUBMIT_OPTS": options}
+        done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    if done.returncode or not half.exists():
+        print(f"no archive of Spark's classes, tests take longer: {done.stdout}", file=sys.stderr)
+    else:
+        half.rename(archive)
+
+
+if __name__ == "__main__":
+    make(ARCHIVE)
