@@ -8,8 +8,9 @@ SERVED  := $(VENV)/services
 S3      := $(SERVED)/versitygw-$(VERSITYGW)
 KAFKA_VERSION := 3.9.1
 KAFKA   := $(SERVED)/kafka-$(KAFKA_VERSION)
-KAFKA_SPARK := 4.0.0
-CONNECTOR := $(SERVED)/spark-kafka-$(KAFKA_SPARK)
+SPARK_4_0 := 4.0.0
+CONNECTOR := $(SERVED)/spark-kafka-$(SPARK_4_0)
+DELTA   := $(SERVED)/delta-$(SPARK_4_0)
 DEMO    ?=
 TESTS   ?= tests bench/micro
 SERVICES ?= tests/services
@@ -99,12 +100,20 @@ $(KAFKA):
 	@mv "$@.half" "$@"
 
 $(CONNECTOR):
-	@echo "fetching PySpark $(KAFKA_SPARK) and its Kafka connector into $@"
+	@echo "fetching PySpark $(SPARK_4_0) and its Kafka connector into $@"
 	@rm -rf "$@.half"
-	@$(IVY) -dependency org.apache.spark spark-sql-kafka-0-10_2.13 $(KAFKA_SPARK) \
+	@$(IVY) -dependency org.apache.spark spark-sql-kafka-0-10_2.13 $(SPARK_4_0) \
 	  -retrieve "$(abspath $@).half/jars/[artifact]-[revision].[ext]" >$(SERVED)/connector.log 2>&1 || { \
 	  tail -n 5 $(SERVED)/connector.log >&2; echo "Spark's Kafka connector could not be fetched: is Maven's repository reachable?" >&2; exit 2; }
-	@$(PY) -m pip install -qq --disable-pip-version-check --no-deps --target "$@.half/python" pyspark==$(KAFKA_SPARK)
+	@$(PY) -m pip install -qq --disable-pip-version-check --no-deps --target "$@.half/python" pyspark==$(SPARK_4_0)
+	@mv "$@.half" "$@"
+
+# Delta's jars have the version of the Spark that they are of.
+$(DELTA):
+	@echo "fetching Delta $(SPARK_4_0) into $@"
+	@rm -rf "$@.half"
+	@$(IVY) -dependency io.delta delta-spark_2.13 $(SPARK_4_0) -retrieve "$(abspath $@).half/[artifact]-[revision].[ext]" >$(SERVED)/delta.log 2>&1 || { \
+	  tail -n 5 $(SERVED)/delta.log >&2; echo "Delta $(SPARK_4_0) could not be fetched: is Maven's repository reachable?" >&2; exit 2; }
 	@mv "$@.half" "$@"
 
 # An MQTT broker: Debian's.
@@ -114,11 +123,12 @@ mosquitto:
 	  apt-get install -qq -y mosquitto >/dev/null || { \
 	    echo "make test-services needs mosquitto, an MQTT broker: install it (apt-get update && apt-get install mosquitto)" >&2; exit 2; }; }
 
-test-services: setup $(S3) $(KAFKA) $(CONNECTOR) mosquitto
+test-services: setup $(S3) $(KAFKA) $(CONNECTOR) $(DELTA) mosquitto
 	@$(PY) -m pip install -qq --disable-pip-version-check -e '.[services]'
 	@$(PY) tests/services/browser.py
 	@CQELS_OPT_S3_SERVER="$(abspath $(S3))" CQELS_OPT_KAFKA_JARS="$(abspath $(KAFKA))" \
-	  CQELS_OPT_KAFKA_PYSPARK="$(abspath $(CONNECTOR))/python" CQELS_OPT_KAFKA_CONNECTOR="$(abspath $(CONNECTOR))/jars" \
+	  CQELS_OPT_PYSPARK_4_0="$(abspath $(CONNECTOR))/python" CQELS_OPT_KAFKA_CONNECTOR="$(abspath $(CONNECTOR))/jars" \
+	  CQELS_OPT_DELTA_JARS="$(abspath $(DELTA))" \
 	  $(PY) -m pytest $(SERVICES)
 
 lint: $(STAMP)

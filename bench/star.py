@@ -38,6 +38,7 @@ HEAD: Final = (
     "@base <http://base/> .\n@prefix xsd: <http://www.w3.org/2001/XMLSchema#> .\n@prefix prov: <http://www.w3.org/ns/prov#> .\n"
     "@prefix rdf: <http://www.w3.org/1999/02/22-rdf-syntax-ns#> .\n"
 )
+MINUTES: Final = 2  # of the e-health query's recording: its answers' rows, and the independent evaluation's, grow with the cube of it
 EHEALTH: Final = ("heart", "breathing", "oxygen", "activity", "location")
 
 Annotated = tuple[str, str, str, str, str]
@@ -200,7 +201,7 @@ def study(quick: bool) -> dict[str, Any]:
         store = load(folder / "store", [])
         measured = list(times(folder, store, counts, seconds, rate))
         try:
-            alerts: list[dict[str, Any]] | str = ehealth(folder, 2 if quick else 12, 6)
+            alerts: list[dict[str, Any]] | str = ehealth(folder, MINUTES, 6)
         except InputError as error:
             alerts = str(error)
     return {"seed": SEED, "elements a batch": rate, "sizes": list(sizes(10)), "results": measured, "ehealth": alerts}

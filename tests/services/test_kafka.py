@@ -28,7 +28,7 @@ subject = "{EX}p{{who}}"
 "{EX}at" = "{EX}x{{room}}"
 """
 #: Where the connector's jars, and a PySpark that they are of, lie; `make test-services` sets them.
-SPARK, CONNECTOR = "CQELS_OPT_KAFKA_PYSPARK", "CQELS_OPT_KAFKA_CONNECTOR"
+SPARK, CONNECTOR = "CQELS_OPT_PYSPARK_4_0", "CQELS_OPT_KAFKA_CONNECTOR"
 
 
 def produce(broker: Broker, topic: str, values: list[tuple[int, bytes]]) -> None:
