@@ -38,7 +38,8 @@ HEAD: Final = (
     "@base <http://base/> .\n@prefix xsd: <http://www.w3.org/2001/XMLSchema#> .\n@prefix prov: <http://www.w3.org/ns/prov#> .\n"
     "@prefix rdf: <http://www.w3.org/1999/02/22-rdf-syntax-ns#> .\n"
 )
-MINUTES: Final = 2  # of the e-health query's recording: its answers' rows, and the independent evaluation's, grow with the cube of it
+MINUTES: Final = 2  # of the e-health query's recording: each place is joined with each activity of its ten-minute windows
+EARLY: Final = 6  # instants of the e-health query in its first minute
 EHEALTH: Final = ("heart", "breathing", "oxygen", "activity", "location")
 
 Annotated = tuple[str, str, str, str, str]
@@ -140,7 +141,7 @@ def _median(run: Ran) -> dict[str, float]:
 
 # ------------------------------------------------------------------ the e-health query
 def ehealth(folder: Path, minutes: int, checked: int) -> list[dict[str, Any]]:
-    """The paper's query over the recorded streams of its use case, some instants of all held against the independent evaluation.
+    """The paper's query over the recorded streams of its use case, some instants of the first minute held against the independent one.
 
     That one joins before it filters: each of three sensors with each, 200,000 rows a minute of them, and that for each place and activity.
     """
@@ -161,7 +162,8 @@ def ehealth(folder: Path, minutes: int, checked: int) -> list[dict[str, Any]]:
         options = Options(f"p:{meant.report.default.period}", operator=meant.operator, duplicates=meant.duplicates)
         inputs = read_inputs(list(files.items()), [data / "base-data.ttl"]).inputs
         every = moments(query, inputs, options)
-        only = {every[at] for at in np.linspace(0, len(every) - 1, checked).round().astype(int)}
+        early = every[:EARLY]
+        only = {early[at] for at in np.linspace(0, len(early) - 1, checked).round().astype(int)}
         differences = compare(evaluate(query, inputs, options, only), type(got)({k: n for k, n in got.items() if k[0] in only}))
         if differences:
             raise RunError(f"the e-health query, {form}: {report(differences, 2)}")
