@@ -166,14 +166,18 @@ def sum_terms(function: str, count: Ints, decimals: Ints, whole: Ints, fraction:
 
 
 def _totals(function: str, rows: Rows, group: Ints, argument: Ints, segments: Segments, terms: TermTable) -> Ints:
-    texts = terms.texts(argument)
+    """A running total a group; members that are equal at the same instants enter and leave at once, as a join has many of them."""
     enters, leaves = segments.at(group, rows.start), segments.at(group, rows.end)
+    alike, first = group_ids([argument, enters, leaves], len(rows))
+    times = np.zeros(len(first), np.int64)
+    np.add.at(times, alike, rows.n)
+    texts, enters, leaves = terms.texts(argument[first]), enters[first], leaves[first]
     events = sorted([(int(s), i, 1) for i, s in enumerate(enters)] + [(int(s), i, -1) for i, s in enumerate(leaves)])
     state, made, at = Total(), [], 0
     for segment in range(len(segments.group)):
         while at < len(events) and events[at][0] == segment:
-            _, row, sign = events[at]
-            state.add(texts[row], sign * int(rows.n[row]))
+            _, i, sign = events[at]
+            state.add(texts[i], sign * int(times[i]))
             at += 1
         made.append(state.sum() if function == "SUM" else state.average())
     return terms.ids(made)
