@@ -141,5 +141,6 @@ class SetMaker(Maker):
         case, rng = super().case(), self.rng
         streams = {name: EX + stream for name, stream, _ in case.windows}
         replaced = {name: self.other_window(name, f"<{stream}>") for name, stream in streams.items() if rng.random() < 0.7}
-        drain = case.settings.drain and not any(w.kind == "last" for w in replaced.values())
+        endless = any(text == "ALL" or text.startswith("TRIPLES") for name, _, text in case.windows if name not in replaced)
+        drain = case.settings.drain and not endless and not any(w.kind == "last" for w in replaced.values())
         return replace(case, replaced=replaced, settings=replace(case.settings, duplicates="set", drain=drain))

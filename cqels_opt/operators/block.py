@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from cqels_opt.operators.cache import relation as static_relation
+from cqels_opt.operators.coalesce import coalesced
 from cqels_opt.operators.content import content
 from cqels_opt.operators.costs import Evaluated
 from cqels_opt.operators.expressions import truth
@@ -113,6 +114,15 @@ class BlockStep:
         """The variables that a plan binds."""
         return frozenset(v for name in relations(plan) for v in self.variables[name])
 
+    def read_after(self, plan: Plan, whole: Plan) -> frozenset[str]:
+        """The variables that are read when a part of a ``whole`` plan is done: by operators that come after it, by filters that wait for
+        more variables, and by what gets the block's rows.
+        """
+        done, bound = set(relations(plan)), self.bound(plan)
+        later = [self.variables[name] | self.needs(name) for name in relations(whole) if name not in done]
+        waiting = [f.variables for f in self.filters.values() if not f.variables <= bound]
+        return frozenset(self.block.output).union(*later, *waiting)
+
     def is_unit(self, name: str) -> bool:
         """Whether a relation of a plan is a unit, or a filter that the plan has as an operator."""
         return name in self.filters or (name in self.statics and self.statics[name].kind != "inner")
@@ -195,6 +205,7 @@ class _SourceRun:
         self.counts = [0] * len(places)
         self._places, self._given = places, given
         self._placed = self.owner.filters.keys() & set(relations(whole))
+        self._whole = None if of or given else plan
         yield from self._run(plan, apart)
 
     def _number(self, plan: Plan, places: dict[int, int]) -> None:
@@ -223,6 +234,7 @@ class _SourceRun:
         before, after = self.owner.bound(plan.input), self.owner.bound(plan)
         right = self.owner.bound(plan.build) if isinstance(plan, Join) else self.owner.variables[plan.relation]
         on, name, built = sorted(before & right), "", right
+        read = after if self._whole is None else self.owner.read_after(plan, self._whole)
         if not isinstance(plan, Join):
             name, built = plan.relation, frozenset()
         for left in self._run(plan.input, apart):
@@ -233,7 +245,7 @@ class _SourceRun:
                 kept = self.owner.filtered(alive, before, after, self._placed, built)
                 self.counts[place] += len(kept)
                 if len(kept):
-                    yield kept
+                    yield coalesced(kept, read)
 
     def _built(self, plan: Plan) -> list[Indexed]:
         """A bushy part, indexed in memory."""

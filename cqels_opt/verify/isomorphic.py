@@ -2,24 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Iterator
 
+import networkx as nx
 from rdflib import BNode, Graph, URIRef
-from rdflib.compare import isomorphic as rdflib_isomorphic
+from rdflib.compare import to_isomorphic
 
 from cqels_opt.verify.model import Triple
 
 
 def isomorphic(one: Iterable[Triple], other: Iterable[Triple]) -> bool:
-    """Whether some renaming of blank nodes makes two graphs equal. Other terms are equal if their texts are."""
-    return bool(rdflib_isomorphic(_graph(one), _graph(other)))
+    """Whether some renaming of blank nodes makes two graphs equal. Other terms are equal if their texts are.
+
+    Blank nodes that are not connected are renamed apart: the graph of a CONSTRUCT has those of each solution, hundreds that look alike,
+    between which a search for one renaming of all would choose in vain.
+    """
+    mine, others = set(one), set(other)
+    if _ground(mine) != _ground(others):
+        return False
+    return Counter(map(_digest, _parts(mine))) == Counter(map(_digest, _parts(others)))
 
 
-def _graph(triples: Iterable[Triple]) -> Graph:
+def _blank(triple: Triple) -> list[str]:
+    return [term for term in triple if term.startswith("_:")]
+
+
+def _ground(triples: Iterable[Triple]) -> set[Triple]:
+    return {triple for triple in triples if not _blank(triple)}
+
+
+def _parts(triples: Iterable[Triple]) -> Iterator[list[Triple]]:
+    """The triples with blank nodes, those together whose blank nodes are connected."""
+    found = [(triple, blank) for triple in triples if (blank := _blank(triple))]
+    together = nx.Graph()
+    for _, (first, *others) in found:
+        together.add_node(first)
+        together.add_edges_from((first, blank) for blank in others)
+    part_of = {blank: number for number, part in enumerate(nx.connected_components(together)) for blank in part}
+    parts: dict[int, list[Triple]] = {}
+    for triple, (first, *_) in found:
+        parts.setdefault(part_of[first], []).append(triple)
+    yield from parts.values()
+
+
+def _digest(triples: Iterable[Triple]) -> int:
     graph = Graph()
     for s, p, o in triples:
         graph.add((_node(s), _node(p), _node(o)))
-    return graph
+    return int(to_isomorphic(graph).internal_hash())  # type: ignore[no-untyped-call]
 
 
 def _node(term: str) -> BNode | URIRef:

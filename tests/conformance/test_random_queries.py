@@ -22,6 +22,7 @@ from shrinking import shrunk
 from whole_cases import KINDS, Formed
 
 from cqels_opt.errors import QueryError, RunError
+from cqels_opt.operators import coalesce
 from cqels_opt.verify import Answers, compare, report
 
 CASES = int(os.environ.get("CQELS_OPT_CASES", "14"))
@@ -54,7 +55,10 @@ def wrong(case: Case, seed: int, whole: bool = False, joins: bool = False, shown
         if reason := judged(query, once.answers, whole):
             return reason
         in_order = query.settings.operator == "rstream" and any(m.startswith("ORDER") for m in case.modifiers)
-        again = query.run(how := other(seed))
+        with pytest.MonkeyPatch.context() as patch:  # rows that have become equal are one from two on
+            patch.setattr(coalesce, "FEW", 1)
+            patch.setattr(coalesce, "PAYS", 1.0)
+            again = query.run(how := other(seed))
         if again.answers != once.answers:
             return f"{how}: lacks {once.answers - again.answers}, has {again.answers - once.answers}"
         if in_order and again.lines != once.lines:
