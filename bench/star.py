@@ -38,7 +38,7 @@ HEAD: Final = (
     "@base <http://base/> .\n@prefix xsd: <http://www.w3.org/2001/XMLSchema#> .\n@prefix prov: <http://www.w3.org/ns/prov#> .\n"
     "@prefix rdf: <http://www.w3.org/1999/02/22-rdf-syntax-ns#> .\n"
 )
-MINUTES: Final = 2  # of the e-health query's recording: each place is joined with each activity of its ten-minute windows
+MINUTES: Final = 12  # of the e-health query's recordings: its windows of ten minutes are full
 EARLY: Final = 6  # instants of the e-health query in its first minute
 EHEALTH: Final = ("heart", "breathing", "oxygen", "activity", "location")
 
@@ -203,7 +203,7 @@ def study(quick: bool) -> dict[str, Any]:
         store = load(folder / "store", [])
         measured = list(times(folder, store, counts, seconds, rate))
         try:
-            alerts: list[dict[str, Any]] | str = ehealth(folder, MINUTES, 6)
+            alerts: list[dict[str, Any]] | str = ehealth(folder, 2 if quick else MINUTES, 6)
         except InputError as error:
             alerts = str(error)
     return {"seed": SEED, "elements a batch": rate, "sizes": list(sizes(10)), "results": measured, "ehealth": alerts}
