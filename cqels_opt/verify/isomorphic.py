@@ -35,7 +35,7 @@ def _ground(triples: Iterable[Triple]) -> set[Triple]:
 def _parts(triples: Iterable[Triple]) -> Iterator[list[Triple]]:
     """The triples with blank nodes, those together whose blank nodes are connected."""
     found = [(triple, blank) for triple in triples if (blank := _blank(triple))]
-    together = nx.Graph()
+    together: nx.Graph[str] = nx.Graph()
     for _, (first, *others) in found:
         together.add_node(first)
         together.add_edges_from((first, blank) for blank in others)
