@@ -206,7 +206,8 @@ class _SourceRun:
         self._places, self._given = places, given
         self._placed = self.owner.filters.keys() & set(relations(whole))
         self._whole = None if of or given else plan
-        yield from self._run(plan, apart)
+        for found, _ in self._run(plan, apart):
+            yield found
 
     def _number(self, plan: Plan, places: dict[int, int]) -> None:
         """Numbers the operators in the order in which they run, as :func:`cqels_opt.plans.operators` lists them."""
@@ -216,11 +217,14 @@ class _SourceRun:
                 self._number(plan.build, places)
         places[id(plan)] = len(places)
 
-    def _run(self, plan: Plan, apart: bool = False) -> Iterator[Rows]:
-        """The rows of a plan; ``apart`` from the delta, in a bushy part, those that no row of the delta can meet are left out."""
+    def _run(self, plan: Plan, apart: bool = False) -> Iterator[tuple[Rows, float]]:
+        """The rows of a plan, and how many of them one stands for on average since equal ones have become one: what is observed is of all.
+
+        ``apart`` from the delta, in a bushy part, those that no row of the delta can meet are left out.
+        """
         place = self._places[id(plan)]
         if self._given is not None and plan is self._given[0]:
-            yield from self._given[1]
+            yield from ((rows, 1.0) for rows in self._given[1])
             return
         if isinstance(plan, Scan):
             rows = self._scan(plan.relation)
@@ -228,29 +232,36 @@ class _SourceRun:
             scanned = self.owner.filtered(rows, frozenset(), self.owner.bound(plan), self._placed)
             self.counts[place] += len(scanned)
             if len(scanned):
-                yield scanned
+                yield scanned, 1.0
             return
         sides: list[Indexed] | None = None
+        alike = 1.0
         before, after = self.owner.bound(plan.input), self.owner.bound(plan)
         right = self.owner.bound(plan.build) if isinstance(plan, Join) else self.owner.variables[plan.relation]
         on, name, built = sorted(before & right), "", right
         read = after if self._whole is None else self.owner.read_after(plan, self._whole)
+        spare = not after <= read  # else rows are as different as they were in the relations
         if not isinstance(plan, Join):
             name, built = plan.relation, frozenset()
-        for left in self._run(plan.input, apart):
+        for left, many in self._run(plan.input, apart):
             if sides is None:
-                sides = self._built(plan.build) if isinstance(plan, Join) else self._sides(plan.relation)
+                sides, alike = self._built(plan.build) if isinstance(plan, Join) else (self._sides(plan.relation), 1.0)
             for joined in self.owner.added(left, name, on, sides):
                 alive = self.owner.alive(joined, self.source) if apart else joined
                 kept = self.owner.filtered(alive, before, after, self._placed, built)
-                self.counts[place] += len(kept)
+                made = len(kept) * many * alike
+                self.counts[place] += round(made)
                 if len(kept):
-                    yield coalesced(kept, read)
+                    found = coalesced(kept, read) if spare else kept
+                    yield found, made / len(found)
 
-    def _built(self, plan: Plan) -> list[Indexed]:
-        """A bushy part, indexed in memory."""
-        rows = concat(list(self._run(plan, apart=True)))
-        return [Indexed.of_rows(rows)] if len(rows) else []
+    def _built(self, plan: Plan) -> tuple[list[Indexed], float]:
+        """A bushy part, indexed in memory, and how many rows one of it stands for."""
+        parts = list(self._run(plan, apart=True))
+        rows = concat([part for part, _ in parts])
+        if not len(rows):
+            return [], 1.0
+        return [Indexed.of_rows(rows)], sum(len(part) * many for part, many in parts) / len(rows)
 
     def _sides(self, name: str) -> list[Indexed]:
         """The indexes in which a relation is probed; a filter has none."""

@@ -21,10 +21,7 @@ PAYS = 0.5
 
 def coalesced(rows: Rows, read: Collection[str]) -> Rows:
     """The rows with the columns that are still ``read`` (and hidden ones): the same bag, in fewer rows where many are equal."""
-    left = [name for name in rows.columns if name in read or name.startswith(HIDDEN)]
-    if len(left) == len(rows.columns):
-        return rows
-    rows, middle = rows.only(left), len(rows) // 2
+    rows, middle = rows.only([name for name in rows.columns if name in read or name.startswith(HIDDEN)]), len(rows) // 2
     if len(rows) < 2 * FEW or len(_alike(rows.take(np.arange(middle, middle + FEW)))[1]) > PAYS * FEW:
         return rows
     group, first = _alike(rows)

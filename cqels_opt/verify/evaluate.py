@@ -8,7 +8,7 @@ pyoxigraph or rdflib evaluates it (on_pyoxigraph.py, on_rdflib.py), and R/I/DSTR
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Literal
@@ -239,20 +239,36 @@ class _Graph:
 
     def count(self, triple: Triple, change: int) -> None:
         """A triple comes (+1) or goes (-1)."""
-        had = self.counts[triple]
-        self.counts[triple] = has = had + change
-        if change > 0 and (self.bag or has == 1):
-            self.engine.add(self._copy(has), [triple])
-        if change < 0 and (self.bag or has == 0):
-            self.engine.remove(self._copy(had), [triple])
-        if self.bag:
-            self.of_count[had] -= 1
-            self.of_count[has] += 1
-            for count in (had, has):
-                if not count or not self.of_count[count]:
-                    del self.of_count[count]
-        if not has:
-            del self.counts[triple]
+        self.take({triple: change})
+
+    def take(self, changes: Mapping[Triple, int]) -> None:
+        """Triples come (so many times each) and go (less than 0)."""
+        come: dict[int, list[Triple]] = {}
+        go: dict[int, list[Triple]] = {}
+        for triple, change in changes.items():
+            had = self.counts[triple]
+            self.counts[triple] = has = had + change
+            if not self.bag:
+                had, has = min(had, 1), min(has, 1)
+            for copy in range(had + 1, has + 1):
+                come.setdefault(copy, []).append(triple)
+            for copy in range(has + 1, had + 1):
+                go.setdefault(copy, []).append(triple)
+            if self.bag:
+                self._recount(had, has)
+            if not has:
+                del self.counts[triple]
+        for copy, triples in go.items():
+            self.engine.remove(self._copy(copy), triples)
+        for copy, triples in come.items():
+            self.engine.add(self._copy(copy), triples)
+
+    def _recount(self, had: int, has: int) -> None:
+        self.of_count[had] -= 1
+        self.of_count[has] += 1
+        for count in (had, has):
+            if not count or not self.of_count[count]:
+                del self.of_count[count]
 
     def _copy(self, copy: int) -> str | None:
         """A copy's name; the first of the default graph is the default graph itself."""
@@ -283,8 +299,7 @@ class _ElementGraphs:
         for listed, item in zip(self.listed, (element.graph, f"<{iri}>")):
             listed.count((f"<{iri}>", f"<{NAME}>", item), change)
         graph = self.graphs.setdefault(iri, _Graph(self.engine, iri, self.bag))
-        for triple in dict.fromkeys(element.triples):
-            graph.count(triple, change)
+        graph.take(dict.fromkeys(element.triples, change))
 
 
 @dataclass(slots=True)
@@ -303,13 +318,15 @@ class _Held:
 
     def move(self, places: range) -> bool:
         """Takes out what has left and puts in what has entered; whether anything did."""
+        changes: Counter[Triple] = Counter()
         for gone, here, change in ((self.places, places, -1), (places, self.places, +1)):
             for place in _outside(gone, here):
                 for triple in self.elements[place].all:
-                    for graph in self.graphs:
-                        graph.count(triple, change)
+                    changes[triple] += change
                 if self.of_elements is not None:
                     self.of_elements.count(self.elements[place], change)
+        for graph in self.graphs:
+            graph.take(changes)
         changed, self.places = places != self.places, places
         return changed
 
