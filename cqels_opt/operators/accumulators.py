@@ -18,7 +18,7 @@ from cqels_opt.operators.expressions import values
 from cqels_opt.operators.keys import Keys
 from cqels_opt.operators.program import GroupNode
 from cqels_opt.operators.results import Segment
-from cqels_opt.operators.rows import Ints, Rows, concat, group_ids
+from cqels_opt.operators.rows import Ints, Rows, concat, counted, group_ids
 from cqels_opt.operators.terms import TermTable
 from cqels_opt.operators.tree import Scope, applied, evaluate
 from cqels_opt.rdf.ids import kinds, numeric_parts
@@ -40,7 +40,7 @@ def amount_names(node: GroupNode) -> tuple[str, ...]:
 
 def members(node: GroupNode, rows: Rows, terms: TermTable) -> Rows:
     """Rows as members of their groups: the keys, and what each row adds to the sums."""
-    amounts = {MEMBERS: rows.n}
+    amounts = {MEMBERS: counted(rows.n)}
     others = np.zeros(len(rows), bool)
     for i, (_, spec) in enumerate(node.aggregates):
         argument = values(rows, spec.argument, terms) if spec.argument is not None else np.ones(len(rows), np.int64)

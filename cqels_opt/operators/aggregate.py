@@ -15,7 +15,7 @@ import numpy as np
 
 from cqels_opt.operators.expressions import values
 from cqels_opt.operators.join import disjoint, visible
-from cqels_opt.operators.rows import Ints, Rows, group_ids
+from cqels_opt.operators.rows import Ints, Rows, counted, group_ids
 from cqels_opt.operators.terms import TermTable
 from cqels_opt.query.aggregates import Total, aggregate
 from cqels_opt.query.algebra import Aggregate
@@ -93,7 +93,7 @@ def grouped(
     if implicit and not groups:
         groups = 1
     segments = segments_of(group, rows, groups, low, high, implicit)
-    (members,) = running(segments, group, rows, rows.n)
+    (members,) = running(segments, group, rows, counted(rows.n))
     out = {k: c[first][segments.group] for k, c in zip(keys, columns)} if len(first) else {}
     for variable, spec in aggregates:
         out[variable] = _column(spec, rows, group, segments, terms, whole)

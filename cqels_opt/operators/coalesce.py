@@ -11,7 +11,7 @@ from collections.abc import Collection
 
 import numpy as np
 
-from cqels_opt.operators.rows import HIDDEN, Ints, Rows, group_ids
+from cqels_opt.operators.rows import HIDDEN, Ints, Rows, counted, group_ids
 
 FEW = 1_024
 """Rows that are looked at, side by side: the matches of one row lie together. Fewer than twice as many are left as they are."""
@@ -26,7 +26,7 @@ def coalesced(rows: Rows, read: Collection[str]) -> Rows:
         return rows
     group, first = _alike(rows)
     n = np.zeros(len(first), np.int64)
-    np.add.at(n, group, rows.n)
+    np.add.at(n, group, counted(rows.n))
     found = rows.take(first)
     return Rows(found.columns, found.start, found.end, n)
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from cqels_opt.lod.index import Runs
 from cqels_opt.lod.relation import Relation
-from cqels_opt.operators.rows import HIDDEN, Ints, Rows, concat, empty, group_ids
+from cqels_opt.operators.rows import HIDDEN, Ints, Rows, concat, counted, empty, group_ids
 from cqels_opt.windows.intervals import BEFORE_TIME, FOREVER
 
 Intervals: TypeAlias = Callable[[Ints], tuple[Ints, Ints]]
@@ -93,7 +93,7 @@ class Indexed:
             column = np.asarray(self.relation.columns[own])[found]
             columns[variable] = np.minimum(columns[variable], column) if variable in columns else column
         n = left.n[probe]
-        return Rows(columns, start, end, n if self.relation.n is None else n * np.asarray(self.relation.n)[found])
+        return Rows(columns, start, end, n if self.relation.n is None else counted(n, np.asarray(self.relation.n)[found]))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 from local_run import Cut, World, register
 
+from cqels_opt.errors import RunError
 from cqels_opt.operators import coalesce
 from cqels_opt.operators.coalesce import coalesced
+from cqels_opt.operators.join import Indexed
 from cqels_opt.operators.rows import RANK, Ints, Rows
 from cqels_opt.verify import Element
 
@@ -88,3 +90,14 @@ class Seen:
         if len(rows) > coalesce.FEW:
             self.before, self.after = self.before + len(rows), self.after + len(found[1])
         return found
+
+
+def test_more_equal_rows_than_64_bits_can_count_are_refused() -> None:
+    rows = some(5_000, 3)
+    many = Rows(rows.columns, rows.start, rows.end, np.full(len(rows), 1 << 50))
+    with pytest.raises(RunError, match="more than 2\\^62 rows"):
+        coalesced(many, {"x", "y"})
+    left = Rows({"x": np.array([1])}, np.array([0]), np.array([9]), np.array([1 << 40]))
+    right = Indexed.of_rows(Rows({"y": np.array([1])}, np.array([0]), np.array([9]), np.array([1 << 30])))
+    with pytest.raises(RunError, match="windows are joined that have nothing in common"):
+        list(right.probe(left, []))
