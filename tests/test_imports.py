@@ -14,6 +14,7 @@ PACKAGE = Path(__file__).resolve().parents[1] / "cqels_opt"
 # Arrows point to lower storeys only; rooms of one storey do not import each other, but for NEIGHBOURS.
 STOREYS: list[set[str]] = [
     {"errors"},
+    {"storage"},
     {"rdf", "plans", "stats", "java"},
     {"lod", "windows", "query", "trace", "topics", "gateway"},
     {"verify", "operators", "options", "outcomes", "warned"},
@@ -37,7 +38,7 @@ NEIGHBOURS = {"windows": {"query.algebra"}, "lod": {"query.algebra"}, "trace": s
 INNER: dict[str, list[set[str]]] = {"operators": [{""}, {"compiling", "stages"}, {"planning"}, {"running"}]}
 # Rooms that may see less than their storey would allow.
 ONLY = {
-    "rdf": {"errors"},
+    "rdf": {"errors", "storage"},
     "plans": {"errors"},
     "stats": {"errors"},
     "verify": {"errors", "query.parser", "query.algebra", "query.extensions"},
