@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from lark import Tree
 from lark.exceptions import UnexpectedInput
 
@@ -14,10 +12,11 @@ from cqels_opt.query.algebra import (
     Distinct,
     GraphsMerged,
     Merged,
-    NamedGraph,
     Project,
     Query,
     Slice,
+    Source,
+    Term,
     Variable,
 )
 from cqels_opt.query.dialects import DIALECTS, recognise
@@ -99,14 +98,10 @@ def _read(text: str, dialect: Dialect, file: str, any_function: bool) -> Query:
 def _dataset(reading: Reading, query: Branch) -> Dataset | None:
     """SPARQL's dataset of FROM and FROM NAMED, which holds where no stream is read; the default graph is then the merge of its graphs."""
     inline = any(True for rule in reading.dialect.patterns for _ in query.find_data(rule))
-    if not (reading.from_graph or reading.from_named) or reading.windows or inline:
+    default = reading.default
+    if not (isinstance(default, GraphsMerged) or reading.from_named) or reading.windows or inline:
         return None
-    match reading.default:
-        case NamedGraph(str(name)):
-            reading.default = GraphsMerged((name,))
-        case DefaultGraph():
-            reading.default = GraphsMerged(())
-    assert isinstance(reading.default, GraphsMerged)
+    reading.default = default if isinstance(default, GraphsMerged) else GraphsMerged(())
     return Dataset(reading.default.names, tuple(dict.fromkeys(reading.from_named)))
 
 
@@ -144,18 +139,24 @@ def _clause(reading: Reading, tree: Branch) -> None:
         reading.dialect.clauses[tree.data](reading, tree)
     elif tree.data == "from_default":
         # SPARQL's default graph is then what --graph loads under this name.
-        name = read_iri(reading, branches(tree)[0])
-        if reading.from_graph and isinstance(reading.default, Merged):
-            reading.fail(tree, "streams are merged with one default graph only: load several with --static")
-        if isinstance(reading.default, NamedGraph | GraphsMerged):
-            before = (str(reading.default.name),) if isinstance(reading.default, NamedGraph) else reading.default.names
-            reading.default = GraphsMerged(tuple(dict.fromkeys((*before, name))))
-            return
-        reading.from_graph = True
-        graph = NamedGraph(name)
-        reading.default = replace(reading.default, default=graph) if isinstance(reading.default, Merged) else graph
+        reading.default = _and_graph(reading.default, read_iri(reading, branches(tree)[0]))
     elif tree.data == "from_named":
         reading.from_named.append(read_iri(reading, branches(tree)[0]))
+
+
+def _and_graph(default: Source, name: Term) -> Source:
+    """The default graph with the triples of one graph more; the first FROM replaces what is loaded without a name."""
+    match default:
+        case Merged(windows, static):
+            return Merged(windows, _graphs(static, name))
+        case DefaultGraph() | GraphsMerged():
+            return _graphs(default, name)
+    raise AssertionError(default)
+
+
+def _graphs(static: DefaultGraph | GraphsMerged, name: Term) -> GraphsMerged:
+    before = static.names if isinstance(static, GraphsMerged) else ()
+    return GraphsMerged(tuple(dict.fromkeys((*before, name))))
 
 
 def _columns(body: object) -> tuple[Variable, ...]:

@@ -90,7 +90,6 @@ class Reading:
         self.every = 0
         self.any_function = False
         self.default: Source = DefaultGraph()
-        self.from_graph = False
         self.from_named: list[str] = []
         self.labels: dict[str, int] = {}
         self._numbers = {kind: count() for kind in ("agg", "key", "graph", "blank", "run")}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cqels_opt.errors import QueryError
-from cqels_opt.query.algebra import Algebra, Bgp, InWindow, Join, Merged, NamedGraph, Project, Source, Union, Window
+from cqels_opt.query.algebra import Algebra, Bgp, GraphsMerged, InWindow, Join, Merged, NamedGraph, Project, Source, Union, Window
 from cqels_opt.query.parser import parse
 
 S, T = "<http://ex.org/S>", "<http://ex.org/T>"
@@ -132,16 +132,18 @@ def test_csparql_merges_windows_and_static_data() -> None:
     assert sources(query.body) == [Merged(("S", "T", "S2")), NamedGraph("<http://ex.org/places>")]
 
 
-def test_csparql_merges_a_default_graph_of_from() -> None:
-    for order in (f"FROM <http://g> FROM STREAM {S} [RANGE 5s STEP 1s]", f"FROM STREAM {S} [RANGE 5s STEP 1s] FROM <http://g>"):
-        query = parse(f"SELECT * {order} {BODY}", "csparql")
-        assert sources(query.body) == [Merged(("S",), NamedGraph("<http://g>"))]
-
-
-def test_one_default_graph_of_from_is_merged() -> None:
-    clauses = f"FROM <http://g> FROM STREAM {S} [RANGE 5s STEP 1s] FROM <http://h>"
-    with pytest.raises(QueryError, match="streams are merged with one default graph only: load several with --static"):
-        parse(f"SELECT * {clauses} {BODY}", "csparql")
+@pytest.mark.parametrize(
+    ("dialect", "clause"),
+    [("csparql", "[RANGE 5s STEP 1s]"), ("sparqlstream", "[NOW - 5s]"), ("streaming-sparql", "WINDOW RANGE 5s FIXED")],
+)
+def test_graphs_of_from_are_merged_with_the_windows_in_any_order(dialect: str, clause: str) -> None:
+    stream, one, other = f"FROM STREAM {S} {clause}", "FROM <http://g>", "FROM <http://h>"
+    for order in ((one, stream), (stream, one)):
+        query = parse(f"SELECT * {' '.join(order)} {BODY}", dialect)
+        assert sources(query.body) == [Merged(("S",), GraphsMerged(("<http://g>",)))]
+    for order in ((one, other, stream), (one, stream, other), (stream, one, other), (one, other, one, stream)):
+        query = parse(f"SELECT * {' '.join(order)} {BODY}", dialect)
+        assert sources(query.body) == [Merged(("S",), GraphsMerged(("<http://g>", "<http://h>")))]
 
 
 # ---------------------------------------------------------------- SPARQLstream
