@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from typing import Final
+
 from lark import Tree
 from lark.exceptions import UnexpectedInput
 
@@ -29,6 +32,17 @@ from cqels_opt.query.names import UnresolvedError
 from cqels_opt.query.reading import Branch, Dialect, Reading, branches, line_and_column, tokens
 from cqels_opt.query.selects import read_select
 
+BYTE_ORDER_MARK: Final = "\ufeff"
+"""What some editors put before the first character of a file."""
+
+
+_WINDOW_CLAUSE: Final = re.compile(
+    r"""FROM \s+ (?:NAMED\s+)? (?:(?:STREAM|WINDOW)\s+)? (?:<[^<>\s]*>|[\w.-]*:[\w.-]*) \s*
+        (?:ON\s+ (?:STREAM\s+)? (?:<[^<>\s]*>|[\w.-]*:[\w.-]*) \s*)? (?:\[[^][]*\]? | WINDOW\s+\w+)""",
+    re.IGNORECASE | re.VERBOSE,
+)
+"""The window of a stream, in the words of any dialect."""
+
 
 def parse(text: str, dialect: str = "auto", file: str = "query", any_function: bool = False) -> Query:
     """Parse a continuous query.
@@ -42,6 +56,7 @@ def parse(text: str, dialect: str = "auto", file: str = "query", any_function: b
         raise QueryError(
             f"unknown dialect {dialect!r}{nearest(dialect, DIALECTS)}; there are auto, {', '.join(DIALECTS)}", file=file
         )
+    text = text.removeprefix(BYTE_ORDER_MARK)
     chosen = recognise(text) if dialect == "auto" else DIALECTS[dialect]
     try:
         return _read(text, chosen, file, any_function)
@@ -56,8 +71,10 @@ def _read(text: str, dialect: Dialect, file: str, any_function: bool) -> Query:
     except UnexpectedInput as unexpected:
         message, at = explain(unexpected, text, grammar)
         likely = recognise(text)
-        if likely is not dialect and _reads_further(text, likely, at):
+        if likely is not dialect and _reads_to(text, likely) > at:
             message += f" (it was read as {dialect.name}, but looks like {likely.name}: try --dialect {likely.name})"
+        else:
+            message += _window_words(text, dialect, at)
         raise QueryError(message, text, *line_and_column(text, at), file) from None
     reading = Reading(text, file, dialect, read_group, read_select)
     reading.any_function = any_function
@@ -105,14 +122,25 @@ def _dataset(reading: Reading, query: Branch) -> Dataset | None:
     return Dataset(reading.default.names, tuple(dict.fromkeys(reading.from_named)))
 
 
-def _reads_further(text: str, dialect: Dialect, at: int) -> bool:
-    """Whether a dialect's grammar gets beyond a place of a text."""
+def _window_words(text: str, dialect: Dialect, at: int) -> str:
+    """Where a window is not written as the dialect does: how it does, and which other one reads more of the text."""
+    clause = _WINDOW_CLAUSE.match(text, text.upper().rfind("FROM", 0, at)) if "FROM" in text[:at].upper() else None
+    if clause is None or not clause.start() < at < clause.end():
+        return ""
+    found = max((_reads_to(text, other), name) for name, other in DIALECTS.items() if name != dialect.name)
+    other = DIALECTS[found[1]]
+    further = f"; {other.name}, which reads further, writes {other.window}: try --dialect {other.name}" if found[0] > at else ""
+    return f" (it was read as {dialect.name}, which writes {dialect.window}{further})"
+
+
+def _reads_to(text: str, dialect: Dialect) -> int:
+    """How far a dialect's grammar gets in a text."""
     grammar = load(dialect.grammar)
     try:
         grammar.parse(text)
     except UnexpectedInput as unexpected:
-        return explain(unexpected, text, grammar)[1] > at
-    return True
+        return explain(unexpected, text, grammar)[1]
+    return len(text)
 
 
 def _prologue(reading: Reading, tree: Branch) -> None:
