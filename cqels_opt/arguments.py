@@ -189,6 +189,9 @@ def _query_arguments(parser: argparse.ArgumentParser) -> None:
 
     meaning = parser.add_argument_group("what the answers are")
     meaning.add_argument("--dialect", choices=DIALECTS, default="auto", help="default: auto")
+    meaning.add_argument(
+        "--base", metavar="IRI", help="what the relative IRIs of the query are resolved against, as by BASE in its text"
+    )
     meaning.add_argument("--profile", choices=PROFILES, help="default: the dialect's own")
     meaning.add_argument(
         "--report",

@@ -5,20 +5,23 @@ from __future__ import annotations
 import csv
 import io
 import re
+import shlex
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from cqels_opt import verify as checking
-from cqels_opt.errors import InputError
+from cqels_opt.errors import InputError, first_of
+from cqels_opt.lod.store import Store
 from cqels_opt.operators.compiling.profile import meaning, with_bounds
 from cqels_opt.operators.compiling.subresults import BYTES_BUDGET
 from cqels_opt.options import ExplainOptions, RunOptions
-from cqels_opt.query.algebra import Query
+from cqels_opt.query.algebra import GraphsMerged, NamedGraph, Query
 from cqels_opt.query.never_true import never_true
 from cqels_opt.query.printing import to_text
+from cqels_opt.query.printing.writing import found_in
 from cqels_opt.query.texts import Reader
 from cqels_opt.rdf.terms import escape
 from cqels_opt.verify import Element, Inputs
@@ -42,6 +45,8 @@ class Asked:
 def asked_for(options: RunOptions) -> list[Asked]:
     """The queries of the options. Several are named after their files; a window that an option names may be of any of them."""
     texts = instances_of(options) if options.instances is not None else _files(options.queries)
+    if options.base is not None:
+        texts = [(path, f"BASE <{options.base}> {text}", name) for path, text, name in texts]
     reader = Reader()
     queries = [reader.read(text, options.dialect, str(path))[0] for path, text, _ in texts]
     one = len(queries) == 1
@@ -62,6 +67,28 @@ def warn_of_never_true(queries: Iterable[Asked]) -> None:
     """Says of conditions that can never be true, each once."""
     for sentence in dict.fromkeys(sentence for asked in queries for sentence in never_true(asked.query)):
         warn(sentence)
+
+
+def warn_of_absent_graphs(queries: Iterable[Asked], place: Path | str) -> None:
+    """Says which named graphs the queries read that the static data do not have, each once."""
+    store = Store.open(place)
+    there = list(filter(None, store.decode(store.named_graphs())))
+    for name in dict.fromkeys(name for asked in queries for name in _graphs_of(asked.query)):
+        if name not in there:
+            known = f"there is {first_of(there)}" if there else "there is no named graph"
+            option = f"--graph {shlex.quote(name[1:-1])} PATH"
+            warn(f"the static data have no graph {name}, in which the query looks for triples: load it with {option}; {known}")
+
+
+def _graphs_of(query: Query) -> Iterator[str]:
+    """The static graphs that a query names."""
+    for source in found_in(query.body, NamedGraph):
+        if isinstance(source.name, str):
+            yield source.name
+    for merged in found_in(query.body, GraphsMerged):
+        yield from merged.names
+    if query.dataset is not None:
+        yield from query.dataset.named
 
 
 def meant(query: Asked, options: RunOptions) -> dict[str, Any]:
@@ -137,7 +164,7 @@ def _names(stems: Sequence[str]) -> list[str]:
 
 def _text(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8-sig")  # a byte order mark is no part of the text
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: not UTF-8 text (byte {error.start})") from error
 

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from cqels_opt import verify as checking
-from cqels_opt.asked import asked_for, judged, meant, warn_of_never_true
+from cqels_opt.asked import asked_for, judged, meant, warn_of_absent_graphs, warn_of_never_true
 from cqels_opt.descriptions import told
 from cqels_opt.driving import check_streams, make_driver, rejects_of, streams_from_outside
 from cqels_opt.engine import CompiledQuery, Engine, population_of
@@ -345,6 +345,7 @@ def _registered(spark: SparkSession, options: RunOptions, folder: Path) -> list[
     told(engine.store)
     registered = [engine.register(query.text, **meant(query, options)) for query in asked]
     warn_of_never_true(asked)
+    warn_of_absent_graphs(asked, engine.store)
     return registered
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -60,9 +61,8 @@ def check_streams(needed: Sequence[str], given: Mapping[str, object]) -> None:
     for iri in needed:
         if iri.strip("<>") not in given:
             named = ", ".join(f"<{i}>" for i in given) or "no stream"
-            raise InputError(
-                f"the query reads stream <{iri.strip('<>')}>, but given is {named}: add --stream {iri.strip('<>')} PATH"
-            )
+            option = f"--stream {shlex.quote(iri.strip('<>'))} PATH"
+            raise InputError(f"the query reads stream <{iri.strip('<>')}>, but given is {named}: add {option}")
 
 
 def rejects_of(trace: str | Path | None, folder: Path) -> Path:

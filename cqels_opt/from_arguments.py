@@ -40,6 +40,7 @@ def run_options(words: argparse.Namespace) -> RunOptions:
         graphs=_named("--graph", words.graph),
         store=existing_store(words.store, "--store") if words.store is not None else None,
         dialect=words.dialect,
+        base=parse_iri(words.base) if words.base is not None else None,
         profile=words.profile,
         report=_by_window("--report", words.report),
         output_operator=words.output_operator,

@@ -54,7 +54,8 @@ class RunOptions:
     input decides. ``fixed`` is the plans' text of ``--plan fixed:…``, and then ``plan`` is ``"fixed"``. ``out`` None is
     standard output; with ``out_folder`` it is a folder of Parquet files, a batch each; answers go to ``out_topic`` instead where there
     is one. ``topics`` are streams beside ``streams``. ``more`` are further queries of the same run;
-    ``instances`` is the file of the constants of a query that is asked many times.
+    ``instances`` is the file of the constants of a query that is asked many times. ``base`` is what relative IRIs of the queries are
+    resolved against.
     """
 
     query: Path
@@ -63,6 +64,7 @@ class RunOptions:
     graphs: tuple[tuple[str, Path], ...] = ()
     store: Path | str | None = None
     dialect: str = "auto"
+    base: str | None = None
     profile: str | None = None
     report: Mapping[str, Policy] = field(default_factory=dict)
     output_operator: Literal["istream", "dstream", "rstream"] | None = None

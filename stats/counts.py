@@ -8,7 +8,7 @@ into the base when it has grown to a quarter of it. So a small delta against a l
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,6 +41,13 @@ def tally(values: Ints, n: Ints | None = None) -> Tally:
     values, n = values[order], np.asarray(n, np.int64)[order]
     first = np.flatnonzero(np.diff(values, prepend=values[:1] - 1)) if len(values) else EMPTY
     return Tally(values[first], np.add.reduceat(n, first) if len(first) else EMPTY)
+
+
+def dot(left: NDArray[Any], right: NDArray[Any]) -> int:
+    """Σ left·right of counts, which are not negative: exact, also where it does not fit into 64 bits."""
+    if np.dot(left.astype(np.float64), right) < 2.0**62:
+        return int(np.dot(left, right))
+    return int(np.dot(left.astype(object), right.astype(object)))
 
 
 def in_order(values: Ints) -> bool:
@@ -151,7 +158,7 @@ class ValueCounts:
             if len(other) < len(self):
                 return other.dot(self)
             other = other.get
-        return sum(int(np.dot(counts, np.asarray(other(values), np.int64))) for values, counts in self.tallies())
+        return sum(dot(counts, np.asarray(other(values), np.int64)) for values, counts in self.tallies())
 
     def __len__(self) -> int:
         return len(self._base.values) + len(self._recent.values)

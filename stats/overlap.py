@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cqels_opt.stats.counts import EMPTY, Ints
+from cqels_opt.stats.counts import EMPTY, Ints, dot
 
 MOST_CHUNK_PAIRS = 4096
 """More pairs of chunks than this that their bounds do not decide are looked at as one chunk a side."""
@@ -81,7 +81,7 @@ def overlapping(left: Sequence[Spans], right: Sequence[Spans]) -> int:
     one, other = _bounds(left)[:, :, None], _bounds(right)[:, None, :]
     meet = (one[_LAST_START] < other[_FIRST_END]) & (other[_LAST_START] < one[_FIRST_END])
     apart = (other[_LAST_END] <= one[_FIRST_START]) | (one[_LAST_END] <= other[_FIRST_START])
-    pairs = int((one[_ROWS] * other[_ROWS])[meet].sum())
+    pairs = dot(one[_ROWS, :, 0], meet @ other[_ROWS, 0])
     undecided = np.argwhere(~(meet | apart))
     if len(undecided) > MOST_CHUNK_PAIRS:
         return _overlapping(joined(left), joined(right))
@@ -99,8 +99,7 @@ def _bounds(chunks: Sequence[Spans]) -> Ints:
 
 def _overlapping(left: Spans, right: Spans) -> int:
     """All pairs but those where one has ended when the other begins; of non-empty intervals never both ways round."""
-    apart = np.dot(left.n, right.ended_by(left.starts)) + np.dot(right.n, left.ended_by(right.starts))
-    return left.rows * right.rows - int(apart)
+    return left.rows * right.rows - dot(left.n, right.ended_by(left.starts)) - dot(right.n, left.ended_by(right.starts))
 
 
 def joined(chunks: Sequence[Spans]) -> Spans:

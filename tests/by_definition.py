@@ -206,8 +206,7 @@ class Evaluation:
             case a.InWindow(window):
                 return self.windows.triples(window, graph or None)
             case a.Merged(windows, default):
-                static = self.data.get(default.name if isinstance(default, a.NamedGraph) else "", frozenset())  # type: ignore[arg-type]
-                return self.windows.counted(chain(static, *map(self.windows.triples, windows)))
+                return self.windows.counted(chain(self.triples(default, ""), *map(self.windows.triples, windows)))
             case a.GraphsMerged(names):
                 return list(frozenset().union(*(self.data.get(name, frozenset()) for name in names)))
         return list(self.data[graph])

@@ -108,8 +108,9 @@ class MergedMaker(Maker):
             merged += not named
             clause = f"FROM {'NAMED ' * named}STREAM :{stream} {self.clause_window()}"
             windows.append((f"w{number}", EX + stream, clause))
-        if rng.random() < 0.1:
-            windows.append(("", "", f"FROM :{rng.choice(GRAPHS)}"))
+        if rng.random() < 0.2:
+            for name in rng.choices(GRAPHS, k=rng.choice([1, 2, 2, 3])):
+                windows.insert(rng.randint(0, len(windows)), ("", "", f"FROM :{name}"))
         first = self.in_window()
         stamped = self.stamped(first) if self.dialect == "csparql" and rng.random() < 0.3 else []
         body = Group((first, *(self.some() for _ in range(rng.choice([0, 1, 1]))), *self.extras(1, 0.6), *stamped))

@@ -8,7 +8,7 @@ distinct values that it says, so that plans can be looked at. It answers nothing
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
@@ -142,6 +142,13 @@ class Described(Store):
         if isinstance(pattern.graph, str):
             values[pattern.graph] = len(found)
         return sized(rows, values)
+
+    def match_merged(self, pattern: StaticPattern, graphs: Sequence[int]) -> Relation:
+        """The size of what matches in any of the graphs, taken to have no triple in common."""
+        found = [self._graphs[graph].of(pattern) for graph in graphs if graph in self._graphs]
+        return sized(
+            sum(rows for rows, _ in found), {v: sum(distinct.get(v, 0) for _, distinct in found) for v in pattern.variables}
+        )
 
 
 def sized(rows: float, distinct: Mapping[str, float]) -> Relation:

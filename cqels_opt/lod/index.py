@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cqels_opt.lod.order import Ids, is_sorted, run_starts, stable_order
+from cqels_opt.stats.counts import dot
 
 #: A single column is good enough for a composite index while a row's key has on average at most this many rows to verify.
 VERIFY_LIMIT: Final = 4.0
@@ -56,7 +57,7 @@ def fan_out(starts: Ids) -> FanOut:
     for begin in range(0, len(starts) - 1, _PIECE):
         lengths = np.diff(starts[begin : begin + _PIECE + 1])
         histogram += np.bincount(np.frexp(lengths.astype(np.float64))[1] - 1, minlength=64)
-        squares += int(np.dot(lengths, lengths))
+        squares += dot(lengths, lengths)
         maximum = max(maximum, int(lengths.max()))
     filled = int(np.flatnonzero(histogram)[-1]) + 1 if maximum else 0
     return FanOut(len(starts) - 1, int(starts[-1]), maximum, squares, tuple(histogram[:filled].tolist()))
@@ -159,7 +160,7 @@ class Index:
     def join_size(self, other: Index) -> int:
         """The rows that the relations of two indexes, each on one variable, join to on it."""
         few, many = (self, other) if len(self.keys) <= len(other.keys) else (other, self)
-        return int(np.dot(np.diff(few.starts), many.fanout(np.asarray(few.keys))))
+        return dot(np.diff(few.starts), many.fanout(np.asarray(few.keys)))
 
     def fanout(self, *keys: Ids) -> Ids:
         """How many relation rows each probe row matches."""

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from cqels_opt.errors import StoreError
 from cqels_opt.lod.files import FileEntry, map_array, read_header, write_array, write_header
 from cqels_opt.lod.index import FanOut, Index
+from cqels_opt.lod.multiplicities import product, summed, total
 from cqels_opt.lod.order import Ids, run_starts, sorted_order
 
 FORMAT: Final = "cqels-opt relation"
@@ -59,7 +60,7 @@ class Relation:
     @property
     def total(self) -> int:
         """The number of rows, counted with their multiplicities."""
-        return self.rows if self.n is None else int(self.n.sum())
+        return self.rows if self.n is None else total(self.n)
 
     @property
     def nbytes(self) -> int:
@@ -172,15 +173,15 @@ def compact(columns: Mapping[str, Ids], n: Ids | None = None) -> tuple[dict[str,
     """Merge equal rows and add up their multiplicities. The rows come back sorted by the columns in order."""
     arrays = list(columns.values())
     if not arrays:
-        total = 0 if n is None else int(n.sum())
-        return {}, np.array([total] if total else [], np.int64)
+        whole = np.zeros(1, np.int64) if n is None else summed(n, lambda some: some.sum(keepdims=True))
+        return {}, whole[whole != 0]
     order = sorted_order(arrays)
     ordered = [array[order] for array in arrays]
     first = run_starts(ordered)
     if n is None:
         counts = np.diff(np.append(first, len(order)))
     else:
-        counts = np.add.reduceat(n[order], first) if len(first) else np.empty(0, np.int64)
+        counts = summed(n[order], lambda some: np.add.reduceat(some, first)) if len(first) else np.empty(0, np.int64)
     return {variable: array[first] for variable, array in zip(columns, ordered)}, counts
 
 
@@ -280,7 +281,7 @@ def _joined(left: Relation, left_rows: Ids, right: Relation, right_rows: Ids) ->
     columns |= {variable: array[right_rows] for variable, array in right.columns.items() if variable not in columns}
     if left.n is None and right.n is None:
         return Relation(columns, None, len(left_rows))
-    return Relation(columns, left.multiplicities()[left_rows] * right.multiplicities()[right_rows], len(left_rows))
+    return Relation(columns, product(left.multiplicities()[left_rows], right.multiplicities()[right_rows]), len(left_rows))
 
 
 def join_rows(left: Relation, right: Relation) -> int:

@@ -10,8 +10,8 @@ A store is a folder: ``store.json`` (format version, hash seed, counts, fingerpr
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -27,7 +27,7 @@ from cqels_opt.lod.places import is_uri
 from cqels_opt.lod.relation import FORMAT as RELATION_FORMAT
 from cqels_opt.lod.relation import HEADER as RELATION_HEADER
 from cqels_opt.lod.relation import VERSION as RELATION_VERSION
-from cqels_opt.lod.relation import Relation
+from cqels_opt.lod.relation import Relation, compact
 from cqels_opt.lod.triple_terms import TERMS_GRAPH
 from cqels_opt.rdf.ids import encode_one
 
@@ -223,6 +223,15 @@ class Store:
         empty = np.empty(0, np.int64)
         columns = {v: np.concatenate([empty, *(relation.columns[v] for relation in found)]) for v in pattern.variables}
         return Relation.build(columns)
+
+    def match_merged(self, pattern: StaticPattern, graphs: Sequence[int]) -> Relation:
+        """The bindings of a pattern in the merge of named graphs: a triple that several of them have is one row."""
+        found = [self.match(replace(pattern, graph=graph)) for graph in graphs]
+        if not pattern.variables:
+            return Relation.build({}, np.ones(int(any(relation.rows for relation in found)), np.int64))
+        empty = np.empty(0, np.int64)
+        columns = {v: np.concatenate([empty, *(relation.columns[v] for relation in found)]) for v in pattern.variables}
+        return Relation.build(compact(columns)[0])
 
     def partitions_of(self, pattern: StaticPattern) -> dict[tuple[int, int], str]:
         """What a pattern's bindings hang on: the partitions that it can match in, with the checksums of their content."""

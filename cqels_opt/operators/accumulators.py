@@ -13,12 +13,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from cqels_opt.lod.multiplicities import by_group
 from cqels_opt.operators.aggregate import counts, running, segments_of, sum_terms
 from cqels_opt.operators.expressions import values
 from cqels_opt.operators.keys import Keys
 from cqels_opt.operators.program import GroupNode
 from cqels_opt.operators.results import Segment
-from cqels_opt.operators.rows import Ints, Rows, concat, counted, group_ids
+from cqels_opt.operators.rows import Ints, Rows, concat, group_ids
 from cqels_opt.operators.terms import TermTable
 from cqels_opt.operators.tree import Scope, applied, evaluate
 from cqels_opt.rdf.ids import kinds, numeric_parts
@@ -40,7 +41,7 @@ def amount_names(node: GroupNode) -> tuple[str, ...]:
 
 def members(node: GroupNode, rows: Rows, terms: TermTable) -> Rows:
     """Rows as members of their groups: the keys, and what each row adds to the sums."""
-    amounts = {MEMBERS: counted(rows.n)}
+    amounts = {MEMBERS: rows.n}
     others = np.zeros(len(rows), bool)
     for i, (_, spec) in enumerate(node.aggregates):
         argument = values(rows, spec.argument, terms) if spec.argument is not None else np.ones(len(rows), np.int64)
@@ -69,10 +70,8 @@ def added_up(rows: Rows, keys: Sequence[str], amounts: Sequence[str]) -> Rows:
     columns = {key: rows.columns[key][first] for key in keys}
     some = np.zeros(len(first), bool)
     for name in amounts:
-        total = np.zeros(len(first), np.int64)
-        np.add.at(total, group, rows.columns[name])
-        columns[name] = total
-        some |= total != 0
+        columns[name] = by_group(rows.columns[name], group, len(first))
+        some |= columns[name] != 0
     size = len(first)
     always = np.full(size, BEFORE_TIME), np.full(size, FOREVER)
     return Rows(columns, *always, np.ones(size, np.int64)).take(some)

@@ -13,9 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from cqels_opt.lod.multiplicities import by_group, summed
 from cqels_opt.operators.expressions import values
 from cqels_opt.operators.join import disjoint, visible
-from cqels_opt.operators.rows import Ints, Rows, counted, group_ids
+from cqels_opt.operators.rows import Ints, Rows, group_ids
 from cqels_opt.operators.terms import TermTable
 from cqels_opt.query.aggregates import Total, aggregate
 from cqels_opt.query.algebra import Aggregate
@@ -57,10 +58,15 @@ def running(segments: Segments, group: Ints, rows: Rows, *amounts: Ints) -> list
     enters, leaves = segments.at(group, rows.start), segments.at(group, rows.end)
     found = []
     for amount in amounts:
-        change = np.zeros(len(segments.group) + 1, amount.dtype)
-        np.add.at(change, enters, amount)
-        np.add.at(change, leaves, -amount)
-        found.append(np.cumsum(change)[:-1])
+        changes = np.concatenate([amount, -amount])
+        found.append(summed(changes, lambda some: _running(np.concatenate([enters, leaves]), some, len(segments.group))))
+    return found
+
+
+def _running(places: Ints, changes: Ints, length: int) -> Ints:
+    change = np.zeros(length + 1, np.int64)
+    np.add.at(change, places, changes)
+    found: Ints = np.cumsum(change)[:-1]
     return found
 
 
@@ -93,7 +99,7 @@ def grouped(
     if implicit and not groups:
         groups = 1
     segments = segments_of(group, rows, groups, low, high, implicit)
-    (members,) = running(segments, group, rows, counted(rows.n))
+    (members,) = running(segments, group, rows, rows.n)
     out = {k: c[first][segments.group] for k, c in zip(keys, columns)} if len(first) else {}
     for variable, spec in aggregates:
         out[variable] = _column(spec, rows, group, segments, terms, whole)
@@ -169,8 +175,7 @@ def _totals(function: str, rows: Rows, group: Ints, argument: Ints, segments: Se
     """A running total a group; members that are equal at the same instants enter and leave at once, as a join has many of them."""
     enters, leaves = segments.at(group, rows.start), segments.at(group, rows.end)
     alike, first = group_ids([argument, enters, leaves], len(rows))
-    times = np.zeros(len(first), np.int64)
-    np.add.at(times, alike, rows.n)
+    times = by_group(rows.n, alike, len(first))
     texts, enters, leaves = terms.texts(argument[first]), enters[first], leaves[first]
     events = sorted([(int(s), i, 1) for i, s in enumerate(enters)] + [(int(s), i, -1) for i, s in enumerate(leaves)])
     state, made, at = Total(), [], 0

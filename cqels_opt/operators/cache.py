@@ -22,6 +22,7 @@ from cqels_opt.operators.step import Step
 from cqels_opt.operators.terms import Page, TermTable
 from cqels_opt.operators.units import made_of_each
 from cqels_opt.plans import JoinKind
+from cqels_opt.stats.counts import dot
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -96,7 +97,7 @@ def join_size(
         one, other = (relation(store_folder, at).index((variable,)) for at in (left, right))
         if kind == "inner":
             return one.join_size(other)
-        return int(np.dot(np.diff(one.starts), made_of_each(kind, other.fanout(np.asarray(one.keys)))))
+        return dot(np.diff(one.starts), made_of_each(kind, other.fanout(np.asarray(one.keys))))
 
     return _JOIN_SIZES.get((store_folder, stamps, left, right, variable, kind), count)
 

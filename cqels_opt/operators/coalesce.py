@@ -11,7 +11,8 @@ from collections.abc import Collection
 
 import numpy as np
 
-from cqels_opt.operators.rows import HIDDEN, Ints, Rows, counted, group_ids
+from cqels_opt.lod.multiplicities import by_group
+from cqels_opt.operators.rows import HIDDEN, Ints, Rows, group_ids
 
 FEW = 1_024
 """Rows that are looked at, side by side: the matches of one row lie together. Fewer than twice as many are left as they are."""
@@ -25,8 +26,7 @@ def coalesced(rows: Rows, read: Collection[str]) -> Rows:
     if len(rows) < 2 * FEW or len(_alike(rows.take(np.arange(middle, middle + FEW)))[1]) > PAYS * FEW:
         return rows
     group, first = _alike(rows)
-    n = np.zeros(len(first), np.int64)
-    np.add.at(n, group, counted(rows.n))
+    n = by_group(rows.n, group, len(first))
     found = rows.take(first)
     return Rows(found.columns, found.start, found.end, n)
 

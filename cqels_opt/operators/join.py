@@ -12,8 +12,9 @@ from typing import TypeAlias
 import numpy as np
 
 from cqels_opt.lod.index import Runs
+from cqels_opt.lod.multiplicities import product
 from cqels_opt.lod.relation import Relation
-from cqels_opt.operators.rows import HIDDEN, Ints, Rows, concat, counted, empty, group_ids
+from cqels_opt.operators.rows import HIDDEN, Ints, Rows, concat, empty, group_ids
 from cqels_opt.windows.intervals import BEFORE_TIME, FOREVER
 
 Intervals: TypeAlias = Callable[[Ints], tuple[Ints, Ints]]
@@ -93,7 +94,7 @@ class Indexed:
             column = np.asarray(self.relation.columns[own])[found]
             columns[variable] = np.minimum(columns[variable], column) if variable in columns else column
         n = left.n[probe]
-        return Rows(columns, start, end, n if self.relation.n is None else counted(n, np.asarray(self.relation.n)[found]))
+        return Rows(columns, start, end, n if self.relation.n is None else product(n, np.asarray(self.relation.n)[found]))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -192,7 +193,8 @@ def combine(left: Rows, right: Rows, a: Ints, b: Ints) -> Rows:
             columns[variable] = np.minimum(mine, taken) if variable.startswith(HIDDEN) else np.where(mine == 0, taken, mine)
         else:
             columns[variable] = taken
-    return Rows(columns, np.maximum(left.start[a], right.start[b]), np.minimum(left.end[a], right.end[b]), left.n[a] * right.n[b])
+    n = product(left.n[a], right.n[b])
+    return Rows(columns, np.maximum(left.start[a], right.start[b]), np.minimum(left.end[a], right.end[b]), n)
 
 
 def join(left: Rows, right: Rows) -> Rows:

@@ -8,12 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from cqels_opt.errors import RunError
 from cqels_opt.windows.intervals import FOREVER
 
 Ints = NDArray[np.int64]
 UNBOUND = 0
-MOST = 2.0**62
 RANK = "#rank:"  # hidden columns: the rank at which a row of a last-n window ends, a stream
 HIDDEN = "#"  # begins the name of a column that is no variable; the parser's own variables begin with a full stop
 
@@ -87,13 +85,6 @@ def concat(parts: Sequence[Rows]) -> Rows:
         np.concatenate([p.end for p in parts]),
         np.concatenate([p.n for p in parts]),
     )
-
-
-def counted(n: Ints, times: Ints | None = None) -> Ints:
-    """Multiplicities (each taken so many ``times``) that together can be counted in 64 bits. Raises RunError where they cannot."""
-    if len(n) and (n.sum(dtype=float) if times is None else np.dot(n.astype(float), times)) >= MOST:
-        raise RunError("more than 2^62 rows are equal in one result: windows are joined that have nothing in common")
-    return n if times is None else n * times
 
 
 def group_ids(columns: Sequence[Ints], length: int) -> tuple[Ints, Ints]:

@@ -13,6 +13,7 @@ from typing import Protocol
 
 import numpy as np
 
+from cqels_opt.lod.multiplicities import LIMIT, summed
 from cqels_opt.operators.aggregate import earliest, grouped, ranks
 from cqels_opt.operators.block import scan_static
 from cqels_opt.operators.cache import relation as static_relation
@@ -333,13 +334,14 @@ def ordered(node: OrderNode, rows: Rows, scope: Scope) -> Rows:
         rows = rows.with_column(ORDER, np.arange(len(rows)))
     if node.limit is None and not node.offset:
         return rows
-    limit = node.limit if node.limit is not None else int(rows.n.sum())
+    upto = LIMIT if node.limit is None else node.offset + node.limit
     edges = np.unique(np.concatenate([rows.start, rows.end]))
     parts = []
     for begin, end in zip(edges[:-1].tolist(), edges[1:].tolist()):
         alive = rows.take((rows.start <= begin) & (rows.end >= end))
-        upto = np.cumsum(alive.n)
-        n = np.clip(upto, node.offset, node.offset + limit) - np.clip(upto - alive.n, node.offset, node.offset + limit)
+        own = np.minimum(alive.n, upto)  # more of one row than are let through make no difference
+        reached = summed(own, np.cumsum)
+        n = np.clip(reached, node.offset, upto) - np.clip(reached - own, node.offset, upto)
         some = n > 0
         kept = alive.take(some)
         parts.append(Rows(kept.columns, np.full(len(kept), begin), np.full(len(kept), end), n[some]))

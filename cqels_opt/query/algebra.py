@@ -76,21 +76,21 @@ class InWindow:
 
 
 @dataclass(frozen=True, slots=True)
-class Merged:
-    """The contents of windows and the default graph, merged: what C-SPARQL and its relatives match outside GRAPH.
+class GraphsMerged:
+    """The default graph that FROM clauses make: each triple of these static graphs once (SPARQL 1.1 §13.2.1)."""
 
-    ``default`` is the static default graph, or the graph that a FROM clause makes it.
-    """
-
-    windows: tuple[str, ...]
-    default: DefaultGraph | NamedGraph = DefaultGraph()
+    names: tuple[Term, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class GraphsMerged:
-    """The default graph that several FROM clauses make: each triple of these static graphs once (SPARQL 1.1 §13.2.1)."""
+class Merged:
+    """The contents of windows and the default graph, merged: what C-SPARQL and its relatives match outside GRAPH.
 
-    names: tuple[Term, ...]
+    ``default`` is the static default graph, or the graphs that FROM clauses make it.
+    """
+
+    windows: tuple[str, ...]
+    default: DefaultGraph | GraphsMerged = DefaultGraph()
 
 
 Source: TypeAlias = DefaultGraph | NamedGraph | InWindow | Merged | GraphsMerged

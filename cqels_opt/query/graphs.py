@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass, replace
-from functools import reduce
 from typing import Any, cast
 
 from cqels_opt.query.aggregates import aggregate as aggregated
@@ -33,7 +32,6 @@ from cqels_opt.query.algebra import (
     Slice,
     Source,
     Term,
-    TriplePattern,
     Union,
     Values,
     Variable,
@@ -133,17 +131,6 @@ def within(node: Any, named: tuple[Term, ...]) -> Any:
     if is_dataclass(node) and not isinstance(node, type):
         return replace(node, **{field.name: within(getattr(node, field.name), named) for field in fields(node)})
     return node
-
-
-def in_each(patterns: tuple[TriplePattern, ...], names: tuple[Term, ...]) -> Algebra:
-    """Patterns in the merge of graphs: a triple that several have is one match. Of none nothing is."""
-    found: Algebra = Bgp((), DefaultGraph())
-    for pattern in patterns:
-        if not names:
-            return Values(pattern.variables, ())
-        ways: list[Algebra] = [Bgp((pattern,), NamedGraph(name)) for name in names]
-        found = join(found, Distinct(Project(reduce(Union, ways), pattern.variables)))
-    return found
 
 
 def one_group_a_graph(

@@ -49,6 +49,13 @@ _MOST: Final = 6
 _LONGEST: Final = 60
 _WORD = re.compile(r"[^\W\d]\w*")
 _ITEM = re.compile(r'[?$]?[\w:]+|<[^\s<>]*>?|"[^"\n]*"?|\S')
+_BARE_ITEM = re.compile(
+    r"""\bSELECT\b (?:(?!\b(?:FROM|WHERE|SELECT)\b)[^{}])*? (?<![\w?$])
+        ( [?$]\w+ | (?:[A-Z_][\w.-]*:?[\w.-]*|<[^<>\s]*>) \s* \( (?:[^(){}]|\((?:[^(){}]|\([^(){}]*\))*\))* \) ) \s* $""",
+    re.IGNORECASE | re.VERBOSE,
+)
+"""A variable or call at the end of a text, in the head of a SELECT."""
+_NAME = re.compile(r"AS\s+([?$]\w+)", re.IGNORECASE)
 
 
 def explain(unexpected: UnexpectedInput, text: str, grammar: Lark) -> tuple[str, int]:
@@ -130,6 +137,9 @@ def _known_mistake(text: str, at: int, accepted: set[str]) -> str | None:
             return f"unexpected {sign}: write {right}"
         if rest[:1] == sign[1:] and text[at - 1 : at + 1] == sign:
             return f"unexpected {sign}: write {right}"
+    if upper == "AS" and (item := _BARE_ITEM.search(text[:at])) is not None and (name := _NAME.match(rest)) is not None:
+        written = f"{item[1]} AS {name[1]}"
+        return f"{written} in SELECT needs brackets around it: write ({written})"
     if upper in _LOGIC and "AND" in accepted:
         return f"unexpected {word[0] if word else upper}: write {_LOGIC[upper]}"
     return _unclosed(rest)

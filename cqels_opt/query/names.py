@@ -53,11 +53,15 @@ class Names:
         return f"<{self.prefixes[prefix]}{_LOCAL_ESCAPE.sub(_UNESCAPED, local)}>"
 
     def iri_of(self, token: Token) -> str:
-        """The canonical term of an IRI in angle brackets, resolved against BASE (RFC 3986, §5.2); without BASE as it is."""
+        """The canonical term of an IRI in angle brackets, resolved against BASE (RFC 3986, §5.2)."""
         try:
             term = canonical(token)
         except TermError as error:
             raise UnresolvedError(str(error)) from error
+        if self.base is None and not _SCHEME.match(term[1:-1]):
+            raise UnresolvedError(
+                f"{term} is a relative IRI, and the query has no BASE: write the whole IRI, or BASE <http://…/> before it (--base)"
+            )
         return term if self.base is None else f"<{resolve(self.base, term[1:-1])}>"
 
     def _undeclared(self, prefix: str) -> str:

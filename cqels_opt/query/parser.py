@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import re
+from typing import Final
 
 from lark import Tree
 from lark.exceptions import UnexpectedInput
@@ -14,10 +15,11 @@ from cqels_opt.query.algebra import (
     Distinct,
     GraphsMerged,
     Merged,
-    NamedGraph,
     Project,
     Query,
     Slice,
+    Source,
+    Term,
     Variable,
 )
 from cqels_opt.query.dialects import DIALECTS, recognise
@@ -29,6 +31,17 @@ from cqels_opt.query.mistakes import explain, nearest
 from cqels_opt.query.names import UnresolvedError
 from cqels_opt.query.reading import Branch, Dialect, Reading, branches, line_and_column, tokens
 from cqels_opt.query.selects import read_select
+
+BYTE_ORDER_MARK: Final = "\ufeff"
+"""What some editors put before the first character of a file."""
+
+
+_WINDOW_CLAUSE: Final = re.compile(
+    r"""FROM \s+ (?:NAMED\s+)? (?:(?:STREAM|WINDOW)\s+)? (?:<[^<>\s]*>|[\w.-]*:[\w.-]*) \s*
+        (?:ON\s+ (?:STREAM\s+)? (?:<[^<>\s]*>|[\w.-]*:[\w.-]*) \s*)? (?:\[[^][]*\]? | WINDOW\s+\w+)""",
+    re.IGNORECASE | re.VERBOSE,
+)
+"""The window of a stream, in the words of any dialect."""
 
 
 def parse(text: str, dialect: str = "auto", file: str = "query", any_function: bool = False) -> Query:
@@ -43,6 +56,7 @@ def parse(text: str, dialect: str = "auto", file: str = "query", any_function: b
         raise QueryError(
             f"unknown dialect {dialect!r}{nearest(dialect, DIALECTS)}; there are auto, {', '.join(DIALECTS)}", file=file
         )
+    text = text.removeprefix(BYTE_ORDER_MARK)
     chosen = recognise(text) if dialect == "auto" else DIALECTS[dialect]
     try:
         return _read(text, chosen, file, any_function)
@@ -57,8 +71,10 @@ def _read(text: str, dialect: Dialect, file: str, any_function: bool) -> Query:
     except UnexpectedInput as unexpected:
         message, at = explain(unexpected, text, grammar)
         likely = recognise(text)
-        if likely is not dialect and _reads_further(text, likely, at):
+        if likely is not dialect and _reads_to(text, likely) > at:
             message += f" (it was read as {dialect.name}, but looks like {likely.name}: try --dialect {likely.name})"
+        else:
+            message += _window_words(text, dialect, at)
         raise QueryError(message, text, *line_and_column(text, at), file) from None
     reading = Reading(text, file, dialect, read_group, read_select)
     reading.any_function = any_function
@@ -99,25 +115,32 @@ def _read(text: str, dialect: Dialect, file: str, any_function: bool) -> Query:
 def _dataset(reading: Reading, query: Branch) -> Dataset | None:
     """SPARQL's dataset of FROM and FROM NAMED, which holds where no stream is read; the default graph is then the merge of its graphs."""
     inline = any(True for rule in reading.dialect.patterns for _ in query.find_data(rule))
-    if not (reading.from_graph or reading.from_named) or reading.windows or inline:
+    default = reading.default
+    if not (isinstance(default, GraphsMerged) or reading.from_named) or reading.windows or inline:
         return None
-    match reading.default:
-        case NamedGraph(str(name)):
-            reading.default = GraphsMerged((name,))
-        case DefaultGraph():
-            reading.default = GraphsMerged(())
-    assert isinstance(reading.default, GraphsMerged)
+    reading.default = default if isinstance(default, GraphsMerged) else GraphsMerged(())
     return Dataset(reading.default.names, tuple(dict.fromkeys(reading.from_named)))
 
 
-def _reads_further(text: str, dialect: Dialect, at: int) -> bool:
-    """Whether a dialect's grammar gets beyond a place of a text."""
+def _window_words(text: str, dialect: Dialect, at: int) -> str:
+    """Where a window is not written as the dialect does: how it does, and which other one reads more of the text."""
+    clause = _WINDOW_CLAUSE.match(text, text.upper().rfind("FROM", 0, at)) if "FROM" in text[:at].upper() else None
+    if clause is None or not clause.start() < at < clause.end():
+        return ""
+    found = max((_reads_to(text, other), name) for name, other in DIALECTS.items() if name != dialect.name)
+    other = DIALECTS[found[1]]
+    further = f"; {other.name}, which reads further, writes {other.window}: try --dialect {other.name}" if found[0] > at else ""
+    return f" (it was read as {dialect.name}, which writes {dialect.window}{further})"
+
+
+def _reads_to(text: str, dialect: Dialect) -> int:
+    """How far a dialect's grammar gets in a text."""
     grammar = load(dialect.grammar)
     try:
         grammar.parse(text)
     except UnexpectedInput as unexpected:
-        return explain(unexpected, text, grammar)[1] > at
-    return True
+        return explain(unexpected, text, grammar)[1]
+    return len(text)
 
 
 def _prologue(reading: Reading, tree: Branch) -> None:
@@ -144,18 +167,24 @@ def _clause(reading: Reading, tree: Branch) -> None:
         reading.dialect.clauses[tree.data](reading, tree)
     elif tree.data == "from_default":
         # SPARQL's default graph is then what --graph loads under this name.
-        name = read_iri(reading, branches(tree)[0])
-        if reading.from_graph and isinstance(reading.default, Merged):
-            reading.fail(tree, "streams are merged with one default graph only: load several with --static")
-        if isinstance(reading.default, NamedGraph | GraphsMerged):
-            before = (str(reading.default.name),) if isinstance(reading.default, NamedGraph) else reading.default.names
-            reading.default = GraphsMerged(tuple(dict.fromkeys((*before, name))))
-            return
-        reading.from_graph = True
-        graph = NamedGraph(name)
-        reading.default = replace(reading.default, default=graph) if isinstance(reading.default, Merged) else graph
+        reading.default = _and_graph(reading.default, read_iri(reading, branches(tree)[0]))
     elif tree.data == "from_named":
         reading.from_named.append(read_iri(reading, branches(tree)[0]))
+
+
+def _and_graph(default: Source, name: Term) -> Source:
+    """The default graph with the triples of one graph more; the first FROM replaces what is loaded without a name."""
+    match default:
+        case Merged(windows, static):
+            return Merged(windows, _graphs(static, name))
+        case DefaultGraph() | GraphsMerged():
+            return _graphs(default, name)
+    raise AssertionError(default)
+
+
+def _graphs(static: DefaultGraph | GraphsMerged, name: Term) -> GraphsMerged:
+    before = static.names if isinstance(static, GraphsMerged) else ()
+    return GraphsMerged(tuple(dict.fromkeys((*before, name))))
 
 
 def _columns(body: object) -> tuple[Variable, ...]:

@@ -39,7 +39,8 @@ class Dialect:
     ``grammar`` extends ``sparql.lark``. ``clauses`` says, by the name of the rule, what a header or dataset clause declares;
     ``patterns`` what an additional graph pattern means, and ``group_window`` in which source a group with a window of its own is
     matched. ``recognise`` finds what only this dialect writes, in a text without comments, strings and IRIs (``<>``) and with one
-    space between words. With ``element_graphs``, GRAPH inside a window names the graphs of its elements.
+    space between words. ``window`` is a clause with a window, as an example for messages.
+    With ``element_graphs``, GRAPH inside a window names the graphs of its elements.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Dialect:
     recognise: re.Pattern[str]
     clauses: Mapping[str, Callable[[Reading, Branch], None]]
     patterns: Mapping[str, Callable[[Reading, Branch, Source], Algebra]]
+    window: str
     group_window: Callable[[Reading, Branch, Source], Source] | None = None
     element_graphs: bool = False
 
@@ -90,7 +92,6 @@ class Reading:
         self.every = 0
         self.any_function = False
         self.default: Source = DefaultGraph()
-        self.from_graph = False
         self.from_named: list[str] = []
         self.labels: dict[str, int] = {}
         self._numbers = {kind: count() for kind in ("agg", "key", "graph", "blank", "run")}

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from cqels_opt.errors import QueryError
 from cqels_opt.query import algebra as a
 from cqels_opt.query.outlines import Outline, filled, outline
-from cqels_opt.query.parser import parse
+from cqels_opt.query.parser import BYTE_ORDER_MARK, parse
 
 KEPT = 256  # texts without their constants
 OUTLINES = 16  # of a text without its constants: they differ in what has to be the same
@@ -83,6 +83,7 @@ class Reader:
 
     def read(self, text: str, dialect: str = "auto", file: str = "query") -> tuple[a.Query, Outline | None]:
         """The query of a text, and its outline. Raises QueryError with line and column."""
+        text = text.removeprefix(BYTE_ORDER_MARK)
         pieces = _pieces(text)
         key = (dialect, pieces.between)
         for known in self._known.get(key, ()):

@@ -12,6 +12,7 @@ from typing import TypeAlias
 
 from pyspark.sql import functions as f
 
+from cqels_opt.lod.multiplicities import product_in_sql
 from cqels_opt.operators.program import BlockFilter
 from cqels_opt.plans import Join, Plan, Probe, Scan, Split
 from cqels_opt.plans.physical import By
@@ -103,7 +104,7 @@ def join(left: Side, right: Side, columns: Columns, parts: int, how: By | None =
         chosen.append(_either("a", left.timed, right.timed, "greatest(l.{0}, r.{0})"))
         chosen.append(_either("z", left.timed, right.timed, "least(l.{0}, r.{0})"))
     if left.counted or right.counted:
-        chosen.append(_either("n", left.counted, right.counted, "l.{0} * r.{0}"))
+        chosen.append(_either("n", left.counted, right.counted, product_in_sql(["l.{0}", "r.{0}"])))
     frame = both.selectExpr(*chosen) if chosen else both.selectExpr("1L AS n")
     return Side(
         frame if on and parts > 1 else frame.coalesce(parts),  # a product has too many; of one, Spark must see that it is one

@@ -15,6 +15,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
+from cqels_opt.lod.multiplicities import checked
 from cqels_opt.operators.content import content
 from cqels_opt.operators.expressions import truth
 from cqels_opt.operators.program import Block, BlockFilter, Occurrence
@@ -57,7 +58,7 @@ class Columns:
         named = {v: c for v, c in self.of.items() if c in batch.schema.names}
         size = batch.num_rows
         ends = {c: _array(batch, c) if c in batch.schema.names else np.zeros(size, np.int64) for c in ("a", "z")}
-        n = _array(batch, "n") if "n" in batch.schema.names else np.ones(size, np.int64)
+        n = checked(_array(batch, "n")) if "n" in batch.schema.names else np.ones(size, np.int64)
         return Rows({v: _array(batch, c) for v, c in named.items()}, ends["a"], ends["z"], n)
 
 
@@ -186,7 +187,7 @@ def by_block(batches: Batches, found: Sequence[Layout]) -> dict[int, Rows]:
     if not held:
         return {}
     table = pa.Table.from_batches(held)
-    number, n = _array(table, "b"), _array(table, "n")
+    number, n = _array(table, "b"), checked(_array(table, "n"))
     start, end = _array(table, "a"), _array(table, "z")
     rows = {}
     for layout in found:

@@ -16,6 +16,7 @@ import pandas as pd
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.functions import pandas_udf
 
+from cqels_opt.lod.multiplicities import product_in_sql
 from cqels_opt.operators.expressions import truth
 from cqels_opt.operators.program import Block, BlockFilter
 from cqels_opt.operators.rows import Rows
@@ -115,7 +116,7 @@ def _select(
         f"{layout.number}L AS b",
         f"{_of('greatest', [f'{a}.a' for a in timed])} AS a",
         f"{_of('least', [f'{a}.z' for a in timed])} AS z",
-        f"{' * '.join(f'{a}.n' for a, source in aliases.items() if source.counted) or '1L'} AS n",
+        f"{product_in_sql([f'{a}.n' for a, source in aliases.items() if source.counted])} AS n",
         *(f"{_output(v, places, ranks)} AS c{i}" for i, v in enumerate(layout.names)),
         *(f"0L AS c{i}" for i in range(len(layout.names), columns)),
     ]

@@ -168,6 +168,30 @@ def test_a_default_graph_of_from_is_merged(tmp_path: Path) -> None:
     assert told(tmp_path, text, TWO, ("c at x",), operator="istream", graphs={"g": ("d at x",)}) == ["1 + a", "1 + d", "3 + b"]
 
 
+FROM_TWO = {
+    "csparql": ("REGISTER QUERY q AS", "FROM STREAM :S [RANGE 1s STEP 1s]"),
+    "sparqlstream": ("", "FROM STREAM :S [NOW - 1 S TO NOW SLIDE 1 S]"),
+    "streaming-sparql": ("", "FROM STREAM :S WINDOW RANGE 1 S FIXED"),
+}
+
+
+@pytest.mark.parametrize("order", ["FROM :g FROM :h {}", "FROM :g {} FROM :h", "{} FROM :g FROM :h FROM :g"])
+@pytest.mark.parametrize("dialect", FROM_TWO)
+def test_several_graphs_of_from_are_merged(dialect: str, order: str, tmp_path: Path) -> None:
+    """`d at x` is in both graphs and matches once; no pattern matches in the default graph or in graph k."""
+    register_as, clause = FROM_TWO[dialect]
+    text = f"{register_as} PREFIX : <{EX}> SELECT ?p ?q {order.format(clause)} {{ ?p :at :x . ?q :in ?p . :z :is :there }}"
+    graphs = {"g": ("d at x", "c in a"), "h": ("d at x", "e in d", "z is there"), "k": ("f in a",)}
+    found = told(tmp_path, text, stream("1 a at x"), ("f in a", "f in d"), policy="wc", graphs=graphs)
+    assert len(found) == len(set(found))
+    assert {row.partition("= ")[2] for row in found} == {"a c", "d e"}
+
+
+def test_a_graph_of_from_that_is_not_there_is_empty(tmp_path: Path) -> None:
+    text = "SELECT ?p FROM :none FROM STREAM :S [NOW - 1 S TO NOW] FROM :g { ?p :at :x }"
+    assert told(tmp_path, text, TWO, ("c at x",), operator="istream", graphs={"g": ("d at x",)}) == ["1 + a", "1 + d", "3 + b"]
+
+
 def test_an_optional_over_static_data_alone(tmp_path: Path) -> None:
     """A row of static data alone has no delta, and keeps what an OPTIONAL adds to it."""
     text = "SELECT ?p ?n FROM STREAM :S [NOW - 1 S TO NOW] { ?p :at ?l OPTIONAL { GRAPH :g { ?p :name ?n } } }"

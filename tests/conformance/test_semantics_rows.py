@@ -190,7 +190,7 @@ def test_profiles(row: str, policy: Policy, operator: str, duplicates: str) -> N
 def test_operators_as_written(word: str, operator: str) -> None:
     stream = parse(f"PREFIX : <{EX}> SELECT {word} ?p FROM STREAM :S [NOW - 2 S TO NOW] {INNER}")
     window = parse(
-        f"REGISTER {word} <out> AS PREFIX : <{EX}> SELECT ?p FROM NAMED WINDOW :w ON :S [RANGE 2s STEP 1s] {{ WINDOW :w {INNER} }}"
+        f"REGISTER {word} <urn:out> AS PREFIX : <{EX}> SELECT ?p FROM NAMED WINDOW :w ON :S [RANGE 2s STEP 1s] {{ WINDOW :w {INNER} }}"
     )
     assert [(q.dialect, meaning(q).operator) for q in (stream, window)] == [("sparqlstream", operator), ("rspql", operator)]
     assert meaning(stream, operator="dstream").operator == "dstream"
@@ -247,7 +247,7 @@ def test_examples_9_and_10_the_answer(tmp_path: Path) -> None:
 
     Rows are ?coupon ?owner ?shop ?shopper.
     """
-    text = f"""PREFIX : <{EX}> REGISTER RSTREAM <out> AS SELECT *
+    text = f"""PREFIX : <{EX}> REGISTER RSTREAM <urn:out> AS SELECT *
     FROM NAMED WINDOW :w1 ON :nearby [RANGE PT5S STEP PT2S] FROM NAMED WINDOW :w2 ON :coupon [RANGE PT2S STEP PT2S]
     WHERE {{ WINDOW :w1 {NEAR} WINDOW :w2 {{ ?owner :offers ?coupon }} ?owner :owns ?shop }}"""
     settings = Settings("rstream", {"w2": "wc,nc", "w1": "p:100000000"}, {"w1": 1000, "w2": 0}, True, duplicates="set")

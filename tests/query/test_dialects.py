@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cqels_opt.errors import QueryError
-from cqels_opt.query.algebra import Algebra, Bgp, InWindow, Join, Merged, NamedGraph, Project, Source, Union, Window
+from cqels_opt.query.algebra import Algebra, Bgp, GraphsMerged, InWindow, Join, Merged, NamedGraph, Project, Source, Union, Window
 from cqels_opt.query.parser import parse
 
 S, T = "<http://ex.org/S>", "<http://ex.org/T>"
@@ -35,7 +35,7 @@ WHERE {{ WINDOW :u {body} WINDOW :v {body} GRAPH :places {body} ?p :name ?n }}""
 
 
 def test_rspql() -> None:
-    query = parse(RSPQL.format(header="ISTREAM <out>", stream=S, body=BODY))
+    query = parse(RSPQL.format(header="ISTREAM <urn:out>", stream=S, body=BODY))
     assert (query.dialect, query.operator) == ("rspql", "istream")
     assert query.windows == (Window("u", S, "open-closed", 5000, 2000), Window("v", S, "last", count=10, every=3))
     assert sources(query.body)[:3] == [InWindow("u"), InWindow("v"), NamedGraph("<http://ex.org/places>")]
@@ -54,7 +54,7 @@ def test_computed_every_makes_the_windows_of_rspql_star() -> None:
 
 def test_the_prefixes_may_stand_after_the_header() -> None:
     clause = f"FROM NAMED WINDOW :w ON {S} [RANGE 5s STEP 2s]"
-    text = f"REGISTER RSTREAM <out> AS PREFIX : <http://e/> SELECT * {clause} {{ WINDOW :w {BODY} }}"
+    text = f"REGISTER RSTREAM <urn:out> AS PREFIX : <http://e/> SELECT * {clause} {{ WINDOW :w {BODY} }}"
     assert parse(text).operator == "rstream"
 
 
@@ -105,10 +105,10 @@ def test_a_window_variable_ranges_over_the_windows() -> None:
         ),
         (f"SELECT * {{ WINDOW ?w {BODY} }}", "WINDOW needs a window"),
         (
-            f"SELECT * FROM NAMED WINDOW <w> ON {S} [RANGE 5s STEP 2s] FROM NAMED WINDOW <w> ON {S} [RANGE 5s STEP 2s] {{ }}",
-            "the window <w> is declared twice",
+            f"SELECT * FROM NAMED WINDOW <urn:w> ON {S} [RANGE 5s STEP 2s] FROM NAMED WINDOW <urn:w> ON {S} [RANGE 5s STEP 2s] {{ }}",
+            "the window <urn:w> is declared twice",
         ),
-        (f"SELECT * FROM NAMED WINDOW <w> ON {S} [RANGE 5s] {{ }}", r"unexpected '\]'; expected SLIDE or STEP"),
+        (f"SELECT * FROM NAMED WINDOW <urn:w> ON {S} [RANGE 5s] {{ }}", r"unexpected '\]'; expected SLIDE or STEP"),
     ],
 )
 def test_rspql_mistakes(text: str, message: str) -> None:
@@ -132,16 +132,18 @@ def test_csparql_merges_windows_and_static_data() -> None:
     assert sources(query.body) == [Merged(("S", "T", "S2")), NamedGraph("<http://ex.org/places>")]
 
 
-def test_csparql_merges_a_default_graph_of_from() -> None:
-    for order in (f"FROM <http://g> FROM STREAM {S} [RANGE 5s STEP 1s]", f"FROM STREAM {S} [RANGE 5s STEP 1s] FROM <http://g>"):
-        query = parse(f"SELECT * {order} {BODY}", "csparql")
-        assert sources(query.body) == [Merged(("S",), NamedGraph("<http://g>"))]
-
-
-def test_one_default_graph_of_from_is_merged() -> None:
-    clauses = f"FROM <http://g> FROM STREAM {S} [RANGE 5s STEP 1s] FROM <http://h>"
-    with pytest.raises(QueryError, match="streams are merged with one default graph only: load several with --static"):
-        parse(f"SELECT * {clauses} {BODY}", "csparql")
+@pytest.mark.parametrize(
+    ("dialect", "clause"),
+    [("csparql", "[RANGE 5s STEP 1s]"), ("sparqlstream", "[NOW - 5s]"), ("streaming-sparql", "WINDOW RANGE 5s FIXED")],
+)
+def test_graphs_of_from_are_merged_with_the_windows_in_any_order(dialect: str, clause: str) -> None:
+    stream, one, other = f"FROM STREAM {S} {clause}", "FROM <http://g>", "FROM <http://h>"
+    for order in ((one, stream), (stream, one)):
+        query = parse(f"SELECT * {' '.join(order)} {BODY}", dialect)
+        assert sources(query.body) == [Merged(("S",), GraphsMerged(("<http://g>",)))]
+    for order in ((one, other, stream), (one, stream, other), (stream, one, other), (one, other, one, stream)):
+        query = parse(f"SELECT * {' '.join(order)} {BODY}", dialect)
+        assert sources(query.body) == [Merged(("S",), GraphsMerged(("<http://g>", "<http://h>")))]
 
 
 # ---------------------------------------------------------------- SPARQLstream
@@ -243,8 +245,8 @@ def test_a_window_of_a_group_without_a_stream() -> None:
         (f"SELECT * FROM NAMED STREAM {S} [NOW - 5 S] {BODY}", "sparqlstream"),
         (f"SELECT RSTREAM * {BODY}", "sparqlstream"),
         (f"SELECT * FROM NAMED STREAM {S} WINDOW ELEMS 5 {BODY}", "streaming-sparql"),
-        (f"SELECT * FROM NAMED WINDOW <w> ON {S} [RANGE 5s STEP 1s] {BODY}", "rspql"),
-        (f"REGISTER ISTREAM <out> AS SELECT * {BODY}", "rspql"),
+        (f"SELECT * FROM NAMED WINDOW <urn:w> ON {S} [RANGE 5s STEP 1s] {BODY}", "rspql"),
+        (f"REGISTER ISTREAM <urn:out> AS SELECT * {BODY}", "rspql"),
     ],
 )
 def test_auto_recognises(text: str, dialect: str) -> None:

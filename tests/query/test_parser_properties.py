@@ -62,12 +62,12 @@ ORDER DESC LIMIT OFFSET PREFIX BASE REGISTER STREAM ISTREAM WINDOW RANGE SLIDE S
 """
 FRAGMENTS = [*WORDS.split(), " ", "\n", "\r", "\x00", '"""']
 GOOD = [
-    "PREFIX : <http://e/> SELECT ?x (COUNT(*) AS ?n) FROM NAMED <s> [RANGE 5s] AS ?w { GRAPH ?w { ?x :p 'a'@en } } GROUP BY ?x",
-    "SELECT * { STREAM <s> [TRIPLES 5] { ?x a ?y ; ?p (1 [ ?q 2 ]) } FILTER(?x IN (1, -2) || !BOUND(?y)) OPTIONAL { ?x a 1 } }",
-    "REGISTER RSTREAM <o> AS SELECT * FROM NAMED WINDOW <w> ON <s> [RANGE PT5S STEP PT2S] { WINDOW <w> { ?x ?p ?y } } LIMIT 5",
-    "REGISTER QUERY q AS SELECT ?x FROM STREAM <s> [RANGE 5s STEP 1s] { ?x ?p ?y MINUS { ?x ?q 1 } VALUES ?x { <a> UNDEF } }",
-    "SELECT ISTREAM ?x FROM NAMED STREAM <s> [NOW - 5 S TO NOW - 2 S] { ?x ?p ?y BIND(STRLEN(?y) + 1 AS ?z) } ORDER BY DESC(?z)",
-    "SELECT ?x FROM STREAM <s> WINDOW RANGE 30 MINUTE SLIDE { ?x ?p ?y { ?x ?q ?z WINDOW ELEMS 5 } UNION { } }",
+    "PREFIX : <http://e/> SELECT ?x (COUNT(*) AS ?n) FROM NAMED <urn:s> [RANGE 5s] AS ?w { GRAPH ?w { ?x :p 'a'@en } } GROUP BY ?x",
+    "SELECT * { STREAM <urn:s> [TRIPLES 5] { ?x a ?y ; ?p (1 [ ?q 2 ]) } FILTER(?x IN (1, -2) || !BOUND(?y)) OPTIONAL { ?x a 1 } }",
+    "REGISTER RSTREAM <urn:o> AS SELECT * FROM NAMED WINDOW <urn:w> ON <urn:s> [RANGE PT5S STEP PT2S] { WINDOW <urn:w> { ?x ?p ?y } }",
+    "REGISTER QUERY q AS SELECT ?x FROM STREAM <urn:s> [RANGE 5s STEP 1s] { ?x ?p ?y MINUS { ?x ?q 1 } VALUES ?x { <urn:a> UNDEF } }",
+    "SELECT ISTREAM ?x FROM NAMED STREAM <urn:s> [NOW - 5 S TO NOW - 2 S] { ?x ?p ?y BIND(STRLEN(?y) + 1 AS ?z) } ORDER BY DESC(?z)",
+    "SELECT ?x FROM STREAM <urn:s> WINDOW RANGE 30 MINUTE SLIDE { ?x ?p ?y { ?x ?q ?z WINDOW ELEMS 5 } UNION { } }",
 ]
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from cqels_opt.errors import QueryError
+from cqels_opt.query.dialects import DIALECTS
 from cqels_opt.query.parser import parse
+from cqels_opt.query.texts import Reader
 
 PREFIXES = "PREFIX foaf: <http://xmlns.com/foaf/0.1/>\nPREFIX loc: <http://ex.org/loc#>\n"
 
@@ -91,6 +93,21 @@ def marked(text: str) -> tuple[str, int, int]:
         ("SELECT ^(COUNT(*)) { ?x ?y ?z }", "COUNT(*) in SELECT needs a name: write (COUNT(*) AS ?count)"),
         ("SELECT ^(?x + 1) { ?x ?y ?z }", "?x + 1 in SELECT needs a name: write (?x + 1 AS ?value)"),
         ("SELECT ^max(count(?x)) { ?x ?y ?z }", "max(count(?x)): aggregates do not nest"),
+        # ... and without brackets
+        ("SELECT AVG(?v) ^AS ?m { ?x ?y ?v }", "AVG(?v) AS ?m in SELECT needs brackets around it: write (AVG(?v) AS ?m)"),
+        ("SELECT ?x (COUNT(*) AS ?n) sum( ?v )  ^as ?m { ?x ?y ?v }", "sum( ?v ) AS ?m in SELECT needs brackets around it"),
+        ("SELECT STR(CONCAT(STR(?v), 'a')) ^AS ?m { ?x ?y ?v }", "STR(CONCAT(STR(?v), 'a')) AS ?m in SELECT needs brackets"),
+        ("SELECT ?x { { SELECT ?v ^AS ?m { ?x ?y ?v } } }", "?v AS ?m in SELECT needs brackets around it: write (?v AS ?m)"),
+        # relative IRIs
+        (
+            "SELECT ?x { ?x ^<a/b> ?z }",
+            "<a/b> is a relative IRI, and the query has no BASE: write the whole IRI, or BASE <http://…/>",
+        ),
+        ("SELECT ?x { ?x ?y ^'1'^^<b> }", "<b> is a relative IRI"),
+        ("SELECT ?x FROM NAMED ^<red> [NOW] AS ?w { GRAPH ?w { ?x ?y ?z } }", "<red> is a relative IRI"),
+        ("PREFIX p: ^<#> SELECT ?x { ?x ?y p:z }", "<#> is a relative IRI"),
+        ("BASE ^<b/> SELECT ?x { ?x ?y <z> }", "<b/> is a relative IRI"),
+        ("SELECT ?x { ?x ?y ^<//host/z> }", "<//host/z> is a relative IRI"),
     ],
 )
 def test_messages_and_places(text: str, message: str) -> None:
@@ -120,6 +137,34 @@ def test_another_dialect_is_named_where_it_reads_further() -> None:
     with pytest.raises(QueryError) as error:
         parse("REGISTER QUERY q SELECT ?x { }", "cqels")
     assert error.value.message == "unexpected SELECT; expected AS"
+
+
+@pytest.mark.parametrize("dialect", ["auto", "cqels", "csparql", "sparqlstream", "streaming-sparql"])
+@pytest.mark.parametrize("window", ["RANGE 5s STEP 1s", "RANGE 5s", "TRIPLES 4"])
+def test_a_window_clause_of_another_dialect(window: str, dialect: str) -> None:
+    """The dialect that reads most of it is named, with its own words and those of the one that was asked for."""
+    with pytest.raises(QueryError) as error:
+        parse(f"SELECT ?x FROM NAMED STREAM <http://s> [{window}] {{ ?x ?y ?z }}", dialect)
+    own = DIALECTS["cqels" if dialect == "auto" else dialect]
+    assert f"it was read as {own.name}, which writes {own.window}" in error.value.message
+    if window.startswith("RANGE"):
+        assert "rspql, which reads further, writes FROM NAMED WINDOW <w> ON <stream>" in error.value.message
+        assert error.value.message.endswith("try --dialect rspql)")
+
+
+def test_each_dialect_reads_the_window_that_messages_show_of_it() -> None:
+    for name, dialect in DIALECTS.items():
+        query = parse(f"BASE <http://e/> SELECT * {dialect.window} {{ ?x ?y ?z }}", name)
+        assert [window.stream for window in query.windows] == ["<http://e/stream>"]
+
+
+def test_a_byte_order_mark_is_no_part_of_the_text() -> None:
+    text = "SELECT ?x { ?x ?y ?z }"
+    assert parse("\ufeff" + text) == parse(text)
+    assert Reader().read("\ufeff" + text)[0] == parse(text)
+    with pytest.raises(QueryError) as error:
+        parse("\ufeffSELECT ?x { ?x }")
+    assert (error.value.line, error.value.column) == (1, 16)
 
 
 def test_an_empty_query() -> None:

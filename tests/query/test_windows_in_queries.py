@@ -168,7 +168,7 @@ def test_bad_windows(brackets: str, message: str) -> None:
         (f"SELECT ?w FROM NAMED {S} [NOW] AS ?w {{ ?a ?b ?c }}", r"\?w names a window and has no value"),
         (f"SELECT * FROM NAMED {S} [NOW] AS ?w {{ GRAPH ?w {{ ?w ?b ?c }} }}", r"\?w names a window and has no value"),
         (f"SELECT * FROM NAMED {S} [NOW] {{ ?a ?b ?c }}", "expected AS"),
-        (f"SELECT * FROM NAMED WINDOW <w> ON {S} [RANGE PT5S STEP PT5S] {{ ?a ?b ?c }}", "undetected"),
+        (f"SELECT * FROM NAMED WINDOW <urn:w> ON {S} [RANGE PT5S STEP PT5S] {{ ?a ?b ?c }}", "undetected"),
     ],
 )
 def test_bad_declarations(text: str, message: str) -> None:

@@ -54,7 +54,7 @@ def test_no_stream(tmp_path: Path, files: Files, query: Path, capsys: pytest.Cap
 
 def test_undeclared_window(tmp_path: Path, files: Files, capsys: pytest.CaptureFixture[str]) -> None:
     """GRAPH of an undeclared variable ranges over named graphs (SEMANTICS §6), WINDOW of one is an error."""
-    clause = "REGISTER RSTREAM <o> AS\nSELECT ?p\nFROM NAMED WINDOW :w ON :S [RANGE PT5S STEP PT1S]"
+    clause = "REGISTER RSTREAM <urn:o> AS\nSELECT ?p\nFROM NAMED WINDOW :w ON :S [RANGE PT5S STEP PT1S]"
     text = f"PREFIX : <{EX}>\n{clause}\nWHERE {{\n  WINDOW :v {{ ?p :at ?l }}\n}}\n"
     query = write_query(tmp_path, text)
     first, shown, caret = complaint([str(query), *files.words], tmp_path, capsys)

@@ -112,6 +112,8 @@ class BlockBuilder:
                 self._taken_apart[pattern, source] = self._materialised(apart, set(pattern_variables(pattern, source)))
             return replace(self._taken_apart[pattern, source], name=name_of(pattern.p))
         at = StaticPattern(self._id(pattern.s), self._id(pattern.p), self._id(pattern.o), self._graph(source))
+        if isinstance(source, a.GraphsMerged) and len(source.names) != 1:
+            return Part(name_of(pattern.p), self.store.match_merged(at, [int(self._id(name)) for name in source.names]), None, 1)
         if at not in self._static_relations:
             self._static_relations[at] = self.store.match(at)
         found = self._static_relations[at]
@@ -199,7 +201,10 @@ class BlockBuilder:
         return node.name if isinstance(node, a.Variable) else int(term_ids.encode([node], self.store.seed)[0])
 
     def _graph(self, source: a.Source) -> int | str | None:
-        return self._id(source.name) if isinstance(source, a.NamedGraph) else None
+        match source:
+            case a.NamedGraph(name) | a.GraphsMerged((name,)):
+                return self._id(name)
+        return None
 
     def _block(self, draft: Draft, outside: set[str]) -> p.Tree:
         number = len(self._blocks)

@@ -43,7 +43,7 @@ from cqels_opt.operators.rows import HIDDEN
 from cqels_opt.plans import JoinKind
 from cqels_opt.query import algebra as a
 from cqels_opt.query.extensions import given_functions
-from cqels_opt.query.graphs import in_each, within
+from cqels_opt.query.graphs import within
 from cqels_opt.query.reading import line_and_column
 from cqels_opt.query.scope import seeded, uses_now
 from cqels_opt.query.scope import variables as read_by
@@ -157,8 +157,6 @@ class Compiler:
                 return Draft(statics=[self.building.named_graphs(name)])
             case a.Bgp((), a.InWindow(_, name) as source) if name is not None:
                 return self._element_graphs(name, source)
-            case a.Bgp(patterns, a.GraphsMerged(names)):
-                return self.normal(in_each(patterns, names))
             case a.Bgp(patterns, source):
                 return self._matched(patterns, source)
             case a.Closure():

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from cqels_opt.lod.multiplicities import summed, total
 from cqels_opt.operators.rows import Ints, Rows, group_ids
 from cqels_opt.operators.terms import TermTable
 from cqels_opt.operators.tree import ORDER, at_each_instant
@@ -49,7 +50,7 @@ class Answers:
     @property
     def total(self) -> int:
         """The number of answers, each as often as it occurs."""
-        return int(self.n.sum())
+        return total(self.n)
 
 
 def answers(rows: Rows, variables: Sequence[str], operator: Operator, instants: Ints, part: int = 0, parts: int = 1) -> Answers:
@@ -96,9 +97,9 @@ def _changes(rows: Rows, columns: list[Ints], sign: int, low: int, high: int) ->
     order = np.argsort(event)
     event = event[order]
     edges = np.flatnonzero(np.append(len(event) > 0, event[1:] != event[:-1]))
-    total = np.add.reduceat(change[order], edges) if len(edges) else change
-    key, total = event[edges][total > 0], total[total > 0]
-    return key // max(1, len(first)), total, of[first[key % max(1, len(first))]]
+    n = summed(change[order], lambda some: np.add.reduceat(some, edges)) if len(edges) else change
+    key, n = event[edges][n > 0], n[n > 0]
+    return key // max(1, len(first)), n, of[first[key % max(1, len(first))]]
 
 
 def json_term(term: str) -> dict[str, Any]:
@@ -213,7 +214,7 @@ def columns_of(found: Answers, terms: TermTable, size: int = PIECE) -> Iterator[
 
 def pieces(found: Answers, size: int) -> Iterator[Ints]:
     """Which answer stands at each of some places, each as often as it occurs; so many places at a time."""
-    ends = np.cumsum(found.n)
+    ends = summed(found.n, np.cumsum)
     for begin in range(0, found.total, size):
         yield np.searchsorted(ends, np.arange(begin, min(begin + size, found.total)), "right")
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from cqels_opt.lod.multiplicities import summed
 from cqels_opt.lod.store import Store
 from cqels_opt.operators import cache
 from cqels_opt.operators.keys import Keys
@@ -33,14 +34,19 @@ def advanced(standing: Rows, changing: Rows, variables: Sequence[str], places: i
     event = np.concatenate([group[:size] * places, (own * places + changing.start)[begins], (own * places + changing.end)[ends]])
     change = np.concatenate([standing.n, changing.n[begins], -changing.n[ends]])
     key, inverse = np.unique(event, return_inverse=True)
-    amount = np.zeros(len(key), np.int64)
-    np.add.at(amount, inverse, change)
     owner, start = key // places, key % places
     last = np.append(owner[1:] != owner[:-1], True)[: len(key)]
     end = np.where(last, places, np.roll(start, -1))
-    running = np.cumsum(amount)
-    before = np.append(0, running[last])  # what the answers before this one add up to
-    n = running - before[np.cumsum(last) - last]
+
+    def adding(some: Ints) -> Ints:
+        amount = np.zeros(len(key), np.int64)
+        np.add.at(amount, inverse, some)
+        running = np.cumsum(amount)
+        before = np.append(0, running[last])  # what the answers before this one add up to
+        found: Ints = running - before[np.cumsum(last) - last]
+        return found
+
+    n = summed(change, adding)
     rows = Rows({v: column[first][owner] for v, column in zip(variables, columns)}, start, end, n)
     return rows.take(n > 0)
 

@@ -47,4 +47,5 @@ DIALECT = Dialect(
     recognise=re.compile(r"\] ?AS [?$]|(?<!FROM )(?<!NAMED )\bSTREAM (<>|[\w.-]*:[\w.-]*) ?\[[^]]*\] ?\{", re.IGNORECASE),
     clauses={"named_window": _named_window, "registration": register},
     patterns={"stream_block": _stream_block},
+    window="FROM NAMED <stream> [RANGE 10s SLIDE 5s] AS ?w",
 )

@@ -27,4 +27,5 @@ DIALECT = Dialect(
     recognise=re.compile(r"\bFROM STREAM\b|\bREGISTER (QUERY|STREAM)\b", re.IGNORECASE),
     clauses={"registration": register, "from_stream": _from_stream},
     patterns={},
+    window="FROM STREAM <stream> [RANGE 10s STEP 5s]",
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import resources
 
 from cqels_opt.query import durations
-from cqels_opt.query.algebra import DefaultGraph, Merged, NamedGraph, Window
+from cqels_opt.query.algebra import DefaultGraph, GraphsMerged, Merged, Window
 from cqels_opt.query.formulas import read_iri
 from cqels_opt.query.reading import Branch, Reading, branches, tokens
 
@@ -60,7 +60,7 @@ def merge(reading: Reading, window: Window) -> None:
     match reading.default:
         case Merged(windows, default):
             reading.default = Merged((*windows, window.name), default)
-        case DefaultGraph() | NamedGraph() as default:
+        case DefaultGraph() | GraphsMerged() as default:
             reading.default = Merged((window.name,), default)
 
 

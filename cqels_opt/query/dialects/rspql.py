@@ -94,5 +94,6 @@ DIALECT = Dialect(
         "window_as": _window_as,
     },
     patterns={"window_block": _window_block},
+    window="FROM NAMED WINDOW <w> ON <stream> [RANGE 10s STEP 5s]",
     element_graphs=True,
 )

@@ -47,4 +47,5 @@ DIALECT = Dialect(
     recognise=re.compile(r"\[ ?(FROM )?NOW ?[-\u2013\u2212]|\b(SELECT|CONSTRUCT|ASK|DESCRIBE) [RID]STREAM\b", re.IGNORECASE),
     clauses={"from_stream": _from_stream, "from_named_stream": _from_stream, "select_head": _output},
     patterns={},
+    window="FROM STREAM <stream> [NOW - 10s SLIDE 5s]",
 )

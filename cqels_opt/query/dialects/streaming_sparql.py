@@ -66,5 +66,6 @@ DIALECT = Dialect(
     recognise=re.compile(r"\bWINDOW (RANGE|ELEMS)\b", re.IGNORECASE),
     clauses={"from_stream": _from_stream, "from_named_stream": _from_stream},
     patterns={},
+    window="FROM STREAM <stream> WINDOW RANGE 10s SLIDE 5s",
     group_window=_group_window,
 )

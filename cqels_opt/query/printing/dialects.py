@@ -12,6 +12,7 @@ from cqels_opt.query.algebra import (
     Construct,
     DefaultGraph,
     Describe,
+    GraphsMerged,
     InWindow,
     Merged,
     NamedGraph,
@@ -69,7 +70,7 @@ def _graph(writing: Writing, source: Source) -> str:
     """GRAPH of static data; what other sources a dialect has comes before this."""
     _no_elements(writing, source)
     match source:
-        case NamedGraph(name):
+        case NamedGraph(name) | GraphsMerged((name,)):
             return f"GRAPH {writing.node(name)}"
         case Merged():
             writing.fail("it does not match patterns in windows and static data merged")
@@ -93,8 +94,8 @@ def _all_merged(writing: Writing) -> Source:
     return Merged(tuple(window.name for window in query.windows), _from(query))
 
 
-def _from(query: Query) -> DefaultGraph | NamedGraph:
-    """The default graph that a FROM clause names, where windows are merged with it; elsewhere GRAPH says the same."""
+def _from(query: Query) -> DefaultGraph | GraphsMerged:
+    """The default graph that FROM clauses name, where windows are merged with it."""
     return next((source.default for source in found_in(query.body, Merged)), DefaultGraph())
 
 

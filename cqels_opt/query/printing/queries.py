@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from cqels_opt.errors import QueryError
-from cqels_opt.query.algebra import Ask, Construct, DefaultGraph, Describe, GraphsMerged, Merged, NamedGraph, Query
+from cqels_opt.query.algebra import Ask, Construct, Dataset, DefaultGraph, Describe, GraphsMerged, Merged, Query, Source
 from cqels_opt.query.mistakes import nearest
 from cqels_opt.query.printing.dialects import STYLES, Style
 from cqels_opt.query.printing.patterns import inside, triples
@@ -25,20 +25,22 @@ def to_text(query: Query, dialect: str) -> str:
     whole = Whole(query)
     writing = Writing(whole, dialect, DefaultGraph(), style.opened, style.ending, inside, whole.names)
     style.check(writing)
-    several = next(iter(found_in(query.body, GraphsMerged)), None)
-    writing.default = several or (style.default(writing) if query.windows else DefaultGraph())
+    writing.default = _default(writing, style)
     lines = [f"BASE {_bracketed(query.base)}"] if query.base else []
     lines += filter(None, [style.header(writing)])
-    default = writing.default.default if isinstance(writing.default, Merged) else None
-    clauses = f"\nFROM {writing.node(default.name)}" if isinstance(default, NamedGraph) else ""
-    if query.dataset is not None:
-        clauses += "".join(f"\nFROM {name}" for name in query.dataset.default)
-        clauses += "".join(f"\nFROM NAMED {name}" for name in query.dataset.named)
-    elif several is not None:
-        clauses += "".join(f"\nFROM {name}" for name in several.names)
+    static = writing.default.default if isinstance(writing.default, Merged) else writing.default
+    dataset = query.dataset or Dataset(static.names if isinstance(static, GraphsMerged) else (), ())
+    clauses = "".join(f"\nFROM {name}" for name in dataset.default)
+    clauses += "".join(f"\nFROM NAMED {name}" for name in dataset.named)
     clauses += "".join(f"\n{clause}" for window in query.windows if (clause := style.window(writing, window)))
     lines.append(select(writing, query.body, _head(writing, style), f"{clauses}\n" if clauses else "", style.operator(writing)))
     return "\n".join(lines) + "\n"
+
+
+def _default(writing: Writing, style: Style) -> Source:
+    """Where patterns outside GRAPH are matched: in the windows that the dialect merges, else in what FROM says."""
+    default = style.default(writing) if writing.query.windows else DefaultGraph()
+    return default if isinstance(default, Merged) else next(iter(found_in(writing.query.body, GraphsMerged)), default)
 
 
 def _head(writing: Writing, style: Style) -> str | None:

@@ -1,0 +1,68 @@
+"""The queries that a command was asked to run: their texts, and what is said of them before they run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cqels_opt.asked import asked_for, warn_of_absent_graphs
+from cqels_opt.errors import QueryError
+from cqels_opt.lod.build import build_store
+from cqels_opt.options import RunOptions
+from cqels_opt.query.algebra import Query
+
+EX = "http://ex.org/"
+
+
+def read(folder: Path, text: str, base: str | None = None) -> Query:
+    (folder / "q.rq").write_text(text, encoding="utf-8")
+    (asked,) = asked_for(RunOptions(folder / "q.rq", base=base))
+    return asked.query
+
+
+def test_a_file_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
+    text = f"SELECT ?p {{ ?p <{EX}at> ?l }}"
+    assert read(tmp_path, "\ufeff" + text) == read(tmp_path, text)
+
+
+def test_relative_iris_of_a_query_are_resolved_against_an_option(tmp_path: Path) -> None:
+    text = "SELECT ?p { GRAPH <events> { ?p <../at> ?l } }"
+    with pytest.raises(QueryError, match=r"q\.rq:1:19: <events> is a relative IRI, and the query has no BASE"):
+        read(tmp_path, text)
+    assert read(tmp_path, text, f"{EX}a/").body == read(tmp_path, f"BASE <{EX}a/> {text}").body
+    own = read(tmp_path, f"BASE <http://own/> {text}", EX)
+    assert own.body == read(tmp_path, f"BASE <http://own/> {text}").body
+
+
+@pytest.mark.parametrize(
+    ("text", "absent"),
+    [
+        ("{ GRAPH :there { ?p :at ?l } }", []),
+        ("{ GRAPH ?g { ?p :at ?l } }", []),
+        ("{ GRAPH :none { ?p :at ?l } GRAPH :none { ?l :in ?p } }", ["none"]),
+        ("{ ?p :at ?l FILTER NOT EXISTS { GRAPH :none { ?p :at+ ?l } } }", ["none"]),
+        ("FROM :there FROM :none { ?p :at ?l }", ["none"]),
+        ("FROM NAMED :none FROM NAMED :there { GRAPH ?g { ?p :at ?l } }", ["none"]),
+        ("FROM STREAM :S [RANGE 1s STEP 1s] FROM :one FROM :other { ?p :at ?l }", ["one", "other"]),
+        ("FROM NAMED :S [NOW] AS ?w { GRAPH ?w { ?p :at ?l } }", []),
+    ],
+)
+def test_a_named_graph_that_is_not_there_is_mentioned(
+    text: str, absent: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "q.rq").write_text(f"PREFIX : <{EX}> SELECT * {text}", encoding="utf-8")
+    build_store(tmp_path / "store", [(f"<{EX}a>", f"<{EX}at>", f"<{EX}x>", f"<{EX}there>")])
+    warn_of_absent_graphs(asked_for(RunOptions(tmp_path / "q.rq")), tmp_path / "store")
+    assert capsys.readouterr().err.splitlines() == [
+        f"warning: the static data have no graph <{EX}{name}>, in which the query looks for triples: "
+        f"load it with --graph {EX}{name} PATH; there is <{EX}there>"
+        for name in absent
+    ]
+
+
+def test_where_no_graph_is_there_that_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "q.rq").write_text(f"SELECT * {{ GRAPH <{EX}g> {{ ?s ?p ?o }} }}", encoding="utf-8")
+    build_store(tmp_path / "store", [])
+    warn_of_absent_graphs(asked_for(RunOptions(tmp_path / "q.rq")), tmp_path / "store")
+    assert capsys.readouterr().err.endswith("PATH; there is no named graph\n")
