@@ -19,6 +19,7 @@ from pyspark.sql import functions as f
 from cqels_opt.errors import RunError
 from cqels_opt.operators.forms import TRUTH
 from cqels_opt.operators.program import Program
+from cqels_opt.operators.running.owner import Owner, claim_file
 from cqels_opt.operators.stages.evaluate import FinishReport, Format
 from cqels_opt.operators.stages.output import column_names
 from cqels_opt.trace.writer import cut_back
@@ -99,6 +100,10 @@ class FileSink:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+
+    def claim(self, owner: Owner, lengths: Mapping[str, int]) -> None:
+        """Takes the file for a run. InputError where it is that of another one, or no run has written it."""
+        self._held = claim_file(self.path, owner, lengths.get("out", 0))
 
     def restore(self, lengths: Mapping[str, int]) -> None:
         """Back to the committed length."""

@@ -78,6 +78,14 @@ ANONYMOUS = Identity()
 """Of a run whose query nobody compares."""
 
 
+def run_of(folder: Path) -> str | None:
+    """The name of the run that a folder is the checkpoint of, if it is one."""
+    try:
+        return str(json.loads((folder / NAME).read_text(encoding="utf-8"))["run"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
 class CommitLog:
     """The records of a checkpoint, and the identity of the run that it belongs to."""
 
