@@ -52,7 +52,7 @@ class Hold:
 
 
 def hold_file(path: Path, refusal: Callable[[str], Exception]) -> Hold:
-    """Takes the lock of a file for this process, which may do so several times. ``refusal`` makes the error where another process has it."""
+    """Takes the lock of a file for this process, which may do so several times. ``refusal`` makes the error: another process has it."""
     path = path.resolve()
     with _taking:
         found = _held.get(path)

@@ -157,7 +157,7 @@ def test_two_processes_do_not_write_to_one_output(tmp_path: Path) -> None:
 def test_two_runs_of_one_process(start: Start, query: Registered, tmp_path: Path) -> None:
     """The first one has not written anything yet."""
     first = start(query, tmp_path, "a", 0)
-    with pytest.raises(InputError, match="out: it has the output of the run with the checkpoint .*/a"):
+    with pytest.raises(InputError, match=r"out: it has the output of the run with the checkpoint .*/a"):
         start(query, tmp_path, "b")
     run(query, first, 3)
 
