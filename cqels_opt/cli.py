@@ -18,6 +18,7 @@ from contextlib import contextmanager
 
 from cqels_opt import arguments, from_arguments
 from cqels_opt.errors import CqelsOptError, InputError, QueryError, StoreError, first_of
+from cqels_opt.file_errors import file_error
 from cqels_opt.java import find_java
 from cqels_opt.named_files import existing_store
 
@@ -45,10 +46,13 @@ def main(words: Sequence[str] | None = None) -> int:
     except InputError as error:
         _complain(error.report() if isinstance(error, QueryError) else _one_line(str(error)), debug)
         return WRONG_INPUT
-    except CqelsOptError as error:
-        _complain(_one_line(str(error)), debug)
-        return FAILED
     except Exception as error:  # noqa: BLE001 - the last resort: whatever it is, the user gets one line
+        if (of_file := file_error(error)) is not None:
+            _complain(_one_line(str(of_file)), debug)
+            return WRONG_INPUT
+        if isinstance(error, CqelsOptError):
+            _complain(_one_line(str(error)), debug)
+            return FAILED
         _complain(f"{type(error).__name__}: {_one_line(str(error))}{'' if debug else ' (--debug shows where)'}", debug)
         return FAILED
 

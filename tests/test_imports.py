@@ -14,7 +14,7 @@ PACKAGE = Path(__file__).resolve().parents[1] / "cqels_opt"
 # Arrows point to lower storeys only; rooms of one storey do not import each other, but for NEIGHBOURS.
 STOREYS: list[set[str]] = [
     {"errors"},
-    {"rdf", "plans", "stats", "java"},
+    {"rdf", "plans", "stats", "java", "file_errors"},
     {"lod", "windows", "query", "trace", "topics", "gateway"},
     {"verify", "operators", "options", "outcomes", "warned"},
     {"relational", "plan_modes"},

@@ -133,9 +133,7 @@ STOPS: dict[str, Callable[[Command], None]] = {
 
 
 @pytest.mark.parametrize("stop", STOPS)
-def test_stopped(
-    stop: str, tmp_path: Path, files: Files, undisturbed: dict[str, Run], to_the_end: Callable[[Run], None]
-) -> None:
+def test_stopped(stop: str, tmp_path: Path, files: Files, undisturbed: dict[str, Run], to_the_end: Callable[[Run], None]) -> None:
     """The run stops between two batches, says how far it came, and leaves no temporary files; the next start does the rest."""
     run, temporary = prepared(tmp_path / "met", MET, files), tmp_path / "t"
     temporary.mkdir()

@@ -10,6 +10,7 @@ from threading import Lock
 from weakref import WeakValueDictionary
 
 from cqels_opt.errors import CheckpointError
+from cqels_opt.file_errors import naming
 from cqels_opt.lod.target import taken_lock
 
 NAME = ".lock"
@@ -24,7 +25,7 @@ class Hold:
     """
 
     def __init__(self, path: Path, refusal: Callable[[str], Exception]) -> None:
-        self.process, self.run = os.getpid(), ""
+        self.path, self.process, self.run = path, os.getpid(), ""
         self._file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o666), "r+b", buffering=0)
         try:
             taken = taken_lock(self._file)
@@ -38,9 +39,10 @@ class Hold:
     def write(self, text: str) -> None:
         """Replaces the line. A process that is killed here leaves the old one or the new one."""
         self.text, line = text, f"{text}\n".encode()
-        os.pwrite(self._file.fileno(), line, 0)
-        self._file.truncate(len(line))
-        os.fsync(self._file.fileno())
+        with naming(self.path):
+            os.pwrite(self._file.fileno(), line, 0)
+            self._file.truncate(len(line))
+            os.fsync(self._file.fileno())
 
     def is_of(self, path: Path) -> bool:
         """Whether the path still is the file that is locked."""
