@@ -130,10 +130,12 @@ class Driver:
         """Takes files and folders of output for this run, before anything in them is changed."""
         owner, last = Owner(self.run, self.folder), self.log.last()
         lengths = last.lengths if last is not None else {}
-        if isinstance(self.sink, Owned):
-            self.sink.claim(owner, lengths)
-        if isinstance(self.trace, InFile):
-            self._trace_hold = claim_file(self.trace.path, owner, lengths.get("trace", 0))
+        sink: object = self.sink
+        trace: object = self.trace
+        if isinstance(sink, Owned):
+            sink.claim(owner, lengths)
+        if isinstance(trace, InFile):
+            self._trace_hold = claim_file(trace.path, owner, lengths.get("trace", 0))
 
     def have(self, programs: Sequence[Program]) -> None:
         """These are the programs from now on."""
