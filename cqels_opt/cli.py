@@ -13,10 +13,12 @@ import sys
 import threading
 import traceback
 from argparse import Namespace
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 from cqels_opt import arguments, from_arguments
 from cqels_opt.errors import CqelsOptError, InputError, QueryError, StoreError, first_of
+from cqels_opt.file_errors import file_error
 from cqels_opt.java import find_java
 from cqels_opt.named_files import existing_store
 
@@ -31,7 +33,8 @@ def main(words: Sequence[str] | None = None) -> int:
         logging.basicConfig(level=logging.CRITICAL)  # what libraries log about a failure, we say in one line
     try:
         options = arguments.make_parser().parse_args(words)
-        code = _COMMANDS[options.command](options)
+        with _terminated_as_interrupted():
+            code = _COMMANDS[options.command](options)
         sys.stdout.flush()
         return code
     except BrokenPipeError:  # the reader of the pipe has left: not our failure, and nothing more can be said to it
@@ -43,12 +46,28 @@ def main(words: Sequence[str] | None = None) -> int:
     except InputError as error:
         _complain(error.report() if isinstance(error, QueryError) else _one_line(str(error)), debug)
         return WRONG_INPUT
-    except CqelsOptError as error:
-        _complain(_one_line(str(error)), debug)
-        return FAILED
     except Exception as error:  # noqa: BLE001 - the last resort: whatever it is, the user gets one line
+        if (of_file := file_error(error)) is not None:
+            _complain(_one_line(str(of_file)), debug)
+            return WRONG_INPUT
+        if isinstance(error, CqelsOptError):
+            _complain(_one_line(str(error)), debug)
+            return FAILED
         _complain(f"{type(error).__name__}: {_one_line(str(error))}{'' if debug else ' (--debug shows where)'}", debug)
         return FAILED
+
+
+@contextmanager
+def _terminated_as_interrupted() -> Iterator[None]:
+    """SIGTERM is what Ctrl-C is, so that a service manager gets the same end: a summary, and nothing left behind."""
+    if threading.current_thread() is not threading.main_thread():  # signals are the main thread's
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _complain(message: str, debug: bool) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -37,6 +35,7 @@ from cqels_opt.spark.load import load as load_store
 from cqels_opt.spark.messages import message_stream, reading_of
 from cqels_opt.spark.mixed import MixedRunner, machine_of
 from cqels_opt.spark.runner import SparkRunner
+from cqels_opt.spark.scratch import scratch_folder
 from cqels_opt.spark.session import SparkSession, make_session
 from cqels_opt.spark.sinks import FileSink, StreamSink
 from cqels_opt.spark.stream import MOST_BYTES, StreamRun, chunk_stream, folder_stream
@@ -286,8 +285,8 @@ def verify(options: RunOptions) -> VerifyReport:
         raise InputError("verify reads files from beginning to end: a live source (--follow, or a folder) has no end")
     if options.out_folder:
         raise InputError(f"--out {options.out}: verify reads answers as lines: name a file, or leave --out out")
-    with tempfile.TemporaryDirectory(prefix="cqels-opt-verify-") as scratch:
-        out = options.out if options.out is not None and str(options.out) != "-" else Path(scratch) / "answers.jsonl"
+    with scratch_folder("verify") as scratch:
+        out = options.out if options.out is not None and str(options.out) != "-" else scratch / "answers.jsonl"
         run(replace(options, out=out))
         reading = checking.read_inputs(
             options.streams,
@@ -358,11 +357,8 @@ def _workplace(checkpoint: Path | None) -> Iterator[Path]:
         checkpoint.mkdir(parents=True, exist_ok=True)
         yield checkpoint.absolute()
         return
-    folder = Path(tempfile.mkdtemp(prefix="cqels-opt-"))
-    try:
+    with scratch_folder() as folder:
         yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager

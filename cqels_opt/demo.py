@@ -10,7 +10,6 @@ import json
 import shlex
 import shutil
 import sys
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -27,6 +26,7 @@ from cqels_opt.bench.flights import AIRPORTS, BLIZZARD, DEPARTURES, QUERIES, WEA
 from cqels_opt.commands import in_session
 from cqels_opt.options import Batch, DemoOptions, RunOptions
 from cqels_opt.outcomes import Summary
+from cqels_opt.spark.scratch import scratch_folder
 from cqels_opt.spark.session import SparkSession, make_session
 from cqels_opt.trace.figures import clock
 from cqels_opt.trace.history import histories
@@ -65,10 +65,10 @@ def demo(options: DemoOptions) -> None:
     """
     console = Console(highlight=False, width=None if sys.stdout.isatty() else PLAIN_WIDTH)
     files = _lift(options.days, options.out / "data", console)
-    with tempfile.TemporaryDirectory(prefix="cqels-opt-demo-") as scratch:
-        spark = make_session(None, Path(scratch), quiet=not options.debug)
+    with scratch_folder("demo") as scratch:
+        spark = make_session(None, scratch, quiet=not options.debug)
         try:
-            play(spark, files, batch_of(options.days), options.out, Path(scratch), console, debug=options.debug)
+            play(spark, files, batch_of(options.days), options.out, scratch, console, debug=options.debug)
         finally:
             spark.stop()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from pathlib import Path
 
 from cqels_opt.asked import asked_for, meant, warn_of_never_true
@@ -14,6 +13,7 @@ from cqels_opt.operators.running.population import Population
 from cqels_opt.options import ExplainOptions
 from cqels_opt.plan_modes import plan_mode
 from cqels_opt.rdf.void import Description, read_description
+from cqels_opt.spark.scratch import scratch_folder
 from cqels_opt.warned import warn
 
 
@@ -24,8 +24,7 @@ def explain(options: ExplainOptions) -> str:
     if warning := said.warning(str(options.void)):
         warn(warning)
     mode = plan_mode(run.plan, run.fixed, run.cost_model, run.constants, run.joins, run.filters)
-    with tempfile.TemporaryDirectory(prefix="cqels-opt-") as scratch:
-        folder = Path(scratch)
+    with scratch_folder() as folder:
         programs = Programs(describe(folder / "described", said), folder / "queries")
         asked = asked_for(run)
         queries = [meant(query, run) | {"text": query.text} for query in asked]

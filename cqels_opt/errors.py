@@ -40,6 +40,10 @@ class DataError(InputError):
     """A line or term of a data file is wrong; the message begins with ``file:line:``."""
 
 
+class FileError(InputError):
+    """A file or folder cannot be read or written: the disk is full or read-only, or this user has no right to it."""
+
+
 class StoreError(InputError):
     """A static store is absent, damaged or of another version."""
 

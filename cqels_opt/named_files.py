@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from cqels_opt.errors import InputError
 from cqels_opt.lod.places import place_of, state_folder
 
 
+def named(text: str, what: str) -> Path:
+    """The path that an option names. Spark, and what runs write of it, have names of files in UTF-8."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise InputError(f"{what}: {os.fsencode(text)!r}: the name is not UTF-8: rename it") from error
+    return Path(text)
+
+
 def existing(text: str, what: str) -> Path:
     """A file or folder that is there and may be read."""
-    path = Path(text)
+    path = named(text, what)
     try:
         path.stat()
     except (OSError, ValueError) as error:
@@ -37,7 +47,7 @@ def existing_folder(text: str, what: str) -> Path:
 
 def new_file(text: str, what: str) -> Path:
     """A file that may be written: its folder is there."""
-    path = Path(text)
+    path = named(text, what)
     if path.is_dir():
         raise InputError(f"{what}: {text}: it is a folder; a file is expected")
     if not path.parent.is_dir():
@@ -47,7 +57,7 @@ def new_file(text: str, what: str) -> Path:
 
 def new_folder(text: str, what: str) -> Path:
     """A folder that is there or may be made."""
-    path = Path(text)
+    path = named(text, what)
     if path.exists() and not path.is_dir():
         raise InputError(f"{what}: {text}: it is a file; a folder is expected")
     return path

@@ -15,7 +15,7 @@ PACKAGE = Path(__file__).resolve().parents[1] / "cqels_opt"
 STOREYS: list[set[str]] = [
     {"errors"},
     {"storage"},
-    {"rdf", "plans", "stats", "java"},
+    {"rdf", "plans", "stats", "java", "file_errors"},
     {"lod", "windows", "query", "trace", "topics", "gateway"},
     {"verify", "operators", "options", "outcomes", "warned"},
     {"relational", "plan_modes"},

@@ -8,11 +8,13 @@ reifier*: one term, equal wherever the triple is quoted, with ``<<( s p o )>> rd
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable
 from typing import Any, BinaryIO, Final
 
 import pyoxigraph as ox
 
+from cqels_opt.rdf.lines import TOO_LONG
 from cqels_opt.rdf.terms import MAX_DEPTH, RDF_REIFIES, XSD_STRING, escape, triple
 
 #: Files of these kinds are RDF-star: a quoted triple is a term, and its own reifier.
@@ -35,19 +37,21 @@ class LineByLine:
     """A file that gives its parser one line at a time, so that ``line`` is where the parser stands.
 
     A line in which triples are quoted too deeply is cut there, since the parser's own stack has an end: the statement is then refused,
-    and :meth:`reason` says why.
+    and :meth:`reason` says why. A line of more than ``longest`` bytes is an OSError: the parser would have all of it in memory.
     """
 
-    def __init__(self, file: BinaryIO) -> None:
-        self.line = 0
+    def __init__(self, file: BinaryIO, longest: int = sys.maxsize - 1) -> None:
+        self.line, self._longest = 0, longest
         self._file, self._rest = file, b""
         self._depth, self._string, self._deep = 0, b"", False
 
     def read(self, size: int = -1) -> bytes:
         """The next line, or as much of it as is asked for."""
         if not self._rest:
-            self._rest = self._file.readline()
+            self._rest = self._file.readline(self._longest + 1)
             self.line += bool(self._rest)
+            if len(self._rest) > self._longest:
+                raise OSError(f"the line {TOO_LONG}")
             if self._string or b"<<" in self._rest or b'"""' in self._rest or b"'''" in self._rest or self._depth:
                 self._rest = self._shallow(self._rest)
         if size < 0:

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from cqels_opt.errors import DataError
 from cqels_opt.rdf.documents import RDF_STAR, LineByLine, TermTexts
-from cqels_opt.rdf.lines import open_bytes
+from cqels_opt.rdf.lines import LONGEST_LINE, open_bytes
 from cqels_opt.rdf.tabular import Reject, Rows
 from cqels_opt.rdf.terms import is_literal, literal_parts
 
@@ -169,7 +169,7 @@ def read_graphs(
     """
     elements = _Elements(time_predicate)
     with open_bytes(path, consumed) as file:
-        lines = LineByLine(file)
+        lines = LineByLine(file, LONGEST_LINE)
         texts = TermTexts(kind in RDF_STAR, _label, _made_in(path))
         try:
             for quad in _quads(lines, kind, elements):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, cast
@@ -18,7 +18,12 @@ from cqels_opt.errors import DataError
 BLOCK = 8 << 20
 """Bytes that are read at a time; first far less, so that many files can be open that have not begun."""
 
+LONGEST_LINE = 64 << 20
+"""Bytes. A longer line is refused, and not kept in memory: a few kilobytes that decompress to one line could fill it."""
+TOO_LONG = f"is longer than {LONGEST_LINE >> 20} MiB, the most that a line may have"
+
 COMPRESSIONS = (".gz", ".zst")
+_NONE = np.empty(0, np.int64)
 _BLANKS = np.frombuffer(b" \t\r\n", np.uint8)
 
 
@@ -69,17 +74,28 @@ def open_bytes(path: Path, consumed: Callable[[int], None] | None = None) -> Bin
             return raw
 
 
+def rest_of_line(file: BinaryIO, room: int) -> bytes | None:
+    """What is left of a line where that has at most ``room`` bytes; else None, and the line has been passed over."""
+    found = file.readline(room + 1)
+    if len(found) <= room:
+        return found
+    while found and not found.endswith(b"\n"):
+        found = file.readline(1 << 20)
+    return None
+
+
 @dataclass(frozen=True, slots=True)
 class Block:
     """Whole records of a file: ``text`` and the places in it where each record that is not blank begins and ends.
 
-    ``lines`` are the numbers of the lines, from 1, on which the records begin.
+    ``lines`` are the numbers of the lines, from 1, on which the records begin; ``too_long`` those of records that are left out.
     """
 
     text: bytes
     begins: NDArray[np.int64]
     ends: NDArray[np.int64]
     lines: NDArray[np.int64]
+    too_long: Sequence[int] = ()
 
     def record(self, i: int) -> bytes:
         """The bytes of the i-th record, without its line end."""
@@ -91,33 +107,44 @@ def blocks(
 ) -> Iterator[Block]:
     """The file in blocks of whole lines; with ``quoted`` a newline between double quotes (CSV) ends no record.
 
-    Damaged or cut-off compression is a :class:`DataError`.
+    Damaged or cut-off compression is a :class:`DataError`. Behind a record with ``quoted`` that is too long nothing is read: a quote
+    that is not closed may be why it is, so that no later line end is known to end a record.
     """
     size = size or BLOCK
-    line, rest, ask = 1, b"", min(size, 1 << 16)
+    line, rest, ask, passing = 1, b"", min(size, 1 << 16), False
     with open_bytes(path, consumed) as file:
         while True:
             try:
                 read = file.read(ask)
             except (OSError, EOFError, zstandard.ZstdError) as error:
                 raise DataError(f"{path}:{line}: cannot be read on: {error}; check that the file is whole") from error
-            ask = min(size, 4 * ask)
+            ask, over = min(size, 4 * ask), not read
+            if passing and read:
+                behind = read.find(b"\n") + 1
+                if not behind:
+                    continue
+                read, line, passing = read[behind:], line + 1, False
             if line == 1 and not rest:
                 read = read.removeprefix(b"\xef\xbb\xbf")
             text = rest + read
-            if not read and text and not text.endswith(b"\n"):
+            if over and text and not text.endswith(b"\n"):
                 text += b"\n"
             ends = _record_ends(text, quoted=quoted)
-            if not read and len(text) and (not len(ends) or ends[-1] != len(text) - 1):
+            if over and len(text) and (not len(ends) or ends[-1] != len(text) - 1):
                 ends = np.append(ends, len(text) - 1)  # a quote that is never closed: the format's parser will say so
             if len(ends):
                 cut = int(ends[-1]) + 1
                 yield _block(text[:cut], ends, line)
                 line += text.count(b"\n", 0, cut)
                 rest = text[cut:]
+            elif len(text) > LONGEST_LINE:
+                yield Block(b"", _NONE, _NONE, _NONE, (line,))
+                if quoted:
+                    return
+                rest, passing = b"", True
             else:
                 rest = text
-            if not read:
+            if over:
                 return
 
 
@@ -135,7 +162,8 @@ def _block(text: bytes, ends: NDArray[np.int64], line: int) -> Block:
     array = np.frombuffer(text, np.uint8)
     newlines = np.flatnonzero(array == 10)
     lines = line + np.searchsorted(newlines, begins)
-    full = np.ones(len(begins), np.bool_)
+    full = ends - begins <= LONGEST_LINE
+    too_long = tuple(lines[~full].tolist())
     for i in np.flatnonzero(np.isin(array[begins], _BLANKS)):  # only a record that begins with a blank can be blank
-        full[i] = bool(text[begins[i] : ends[i]].strip())
-    return Block(text, begins[full], ends[full], lines[full])
+        full[i] &= bool(text[begins[i] : ends[i]].strip())
+    return Block(text, begins[full], ends[full], lines[full], too_long)

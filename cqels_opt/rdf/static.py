@@ -21,7 +21,7 @@ import zstandard
 from cqels_opt.errors import DataError
 from cqels_opt.rdf import nquads
 from cqels_opt.rdf.documents import RDF_STAR, LineByLine, TermTexts
-from cqels_opt.rdf.lines import format_of, open_bytes
+from cqels_opt.rdf.lines import LONGEST_LINE, TOO_LONG, format_of, open_bytes, rest_of_line
 from cqels_opt.rdf.nquads import scoped
 from cqels_opt.rdf.quads import Quad, Quads
 from cqels_opt.rdf.terms import TermError, canonical, iri, is_iri, is_triple
@@ -198,22 +198,30 @@ def _read_lines(piece: Piece, failures: Failures) -> Iterator[Quads]:
         if piece.start:
             # the line that contains the byte before this piece belongs to the piece before
             file.seek(piece.start - 1)
-            first = piece.start - 1 + len(file.readline())
+            rest_of_line(file, 0)
+            first = file.tell()
         offset = first
         while piece.end is None or offset < piece.end:
             block = file.read(BLOCK if piece.end is None else min(BLOCK, piece.end - offset))
             if not block:
                 break
+            at_start, too_long = not offset, False
             if not block.endswith(b"\n"):
-                block += file.readline()
-            offset += len(block)
-            if offset == len(block):
+                begun = len(block) - block.rfind(b"\n") - 1
+                rest = rest_of_line(file, LONGEST_LINE - begun)
+                too_long = rest is None
+                block = block[: len(block) - begun] + b"\n" if rest is None else block + rest
+            offset = file.tell()
+            if at_start:
                 block = block.removeprefix(b"\xef\xbb\xbf")
             quads, wrong = nquads.parse_block(block, piece.scope, graph, piece.format == "nq")
             for line, message in wrong:
                 before = _lines_before(piece, first) if before is None else before
                 failures.add(Failure(piece.name, before + number + line, message))
             number += block.count(b"\n")
+            if too_long:
+                before = _lines_before(piece, first) if before is None else before
+                failures.add(Failure(piece.name, before + number, TOO_LONG))
             yield quads
 
 

@@ -22,7 +22,7 @@ import pyarrow.parquet as pa_parquet
 from numpy.typing import NDArray
 
 from cqels_opt.errors import DataError
-from cqels_opt.rdf.lines import Block, blocks
+from cqels_opt.rdf.lines import TOO_LONG, Block, blocks
 
 COLUMNS = ("s", "p", "o", "g", "t")
 REQUIRED = ("s", "p", "o", "t")
@@ -56,7 +56,7 @@ def read_ndjson(path: Path, consumed: Consumed = None) -> Iterator[Rows]:
         table = None
         for time_type in (pa.int64(), pa.string()):
             table = table or _parse_json(block, time_type)
-        yield _from_table(table, block.lines) if table is not None else _singly(block, _json_record)
+        yield _rows(block, table, _json_record)
 
 
 def read_csv(path: Path, consumed: Consumed = None) -> Iterator[Rows]:
@@ -64,13 +64,15 @@ def read_csv(path: Path, consumed: Consumed = None) -> Iterator[Rows]:
     header: list[str] | None = None
     for block in blocks(path, consumed, quoted=True):
         if header is None:
+            if block.too_long:
+                raise DataError(f"{path}:{block.too_long[0]}: the header {TOO_LONG}")
             if not len(block.lines):
                 continue
             header = _header(path, block)
             block = Block(block.text, block.begins[1:], block.ends[1:], block.lines[1:])
-        if len(block.lines):
-            table = _parse_csv(block, header)
-            yield _from_table(table, block.lines) if table is not None else _singly(block, _csv_record(header))
+        if len(block.lines) or block.too_long:
+            table = _parse_csv(block, header) if len(block.lines) else None
+            yield _rows(block, table, _csv_record(header))
 
 
 def read_parquet(path: Path, consumed: Consumed = None) -> Iterator[Rows]:
@@ -100,6 +102,11 @@ def _require(place: str, names: Iterable[str]) -> None:
     if lacking := [name for name in REQUIRED if name not in names]:
         have = ", ".join(names) or "none"
         raise DataError(f"{place}: column {', '.join(lacking)} is missing (found: {have}); a stream has s, p, o, t and maybe g")
+
+
+def _rows(block: Block, table: pa.Table | None, parse: Callable[[bytes], dict[str, str | int | None]]) -> Rows:
+    """The rows of a block: of its table, or without one record by record; and its lines that are too long."""
+    return _singly(block, parse) if table is None or block.too_long else _from_table(table, block.lines)
 
 
 def _from_table(table: pa.Table, lines: NDArray[np.int64]) -> Rows:
@@ -154,7 +161,7 @@ def _singly(block: Block, parse: Callable[[bytes], Record]) -> Rows:
     """The block record by record: ``parse`` raises ``ValueError`` with the reason why one cannot be used."""
     records: list[Record] = []
     lines: list[int] = []
-    rejects: list[Reject] = []
+    rejects = [Reject(line, TOO_LONG) for line in block.too_long]
     for i, line in enumerate(block.lines.tolist()):
         try:
             records.append(parse(block.record(i)))

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import sys
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -14,6 +16,7 @@ from pyspark.sql import SparkSession
 
 from cqels_opt.errors import RunError
 from cqels_opt.lod.places import CACHE_VARIABLE
+from cqels_opt.spark.scratch import process_folder
 
 __all__ = ["IN_A_BATCH", "SparkSession", "make_session", "on_one_machine", "settings", "shuffle_partitions"]
 
@@ -44,6 +47,10 @@ IN_A_BATCH = {
 }
 
 FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
+_JVM_OPTIONS = "SPARK_SUBMIT_OPTS"
+_NAME_OF_SOCKET = len("/.00000000-0000-0000-0000-000000000000.sock")
+_LONGEST_SOCKET = 104
+"""Bytes of the path of a Unix domain socket: 108 on Linux, 104 on macOS, one of them for the end."""
 _LOOPBACK = re.compile(r"local|spark://(127\.0\.0\.1|localhost):")
 
 
@@ -57,7 +64,10 @@ def make_session(master: str | None, scratch: Path, quiet: bool = True, packages
     python = os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     master = master or "local[*]"
     builder = SparkSession.builder.appName("cqels-opt").master(master)
+    temporary = process_folder()
     settings = {**SETTINGS, "spark.sql.warehouse.dir": str(scratch / "warehouse"), "spark.pyspark.python": python}
+    if _LOOPBACK.match(master) and not _room_for_sockets(temporary):
+        settings["spark.python.unix.domain.socket.dir"] = "/tmp"
     if CACHE_VARIABLE in os.environ:
         settings[f"spark.executorEnv.{CACHE_VARIABLE}"] = os.environ[CACHE_VARIABLE]
     if not _LOOPBACK.match(master):
@@ -66,12 +76,39 @@ def make_session(master: str | None, scratch: Path, quiet: bool = True, packages
         settings["spark.jars.packages"] = packages
     for key, value in settings.items():
         builder = builder.config(key, value)
-    with _standard_error_to(scratch / "spark.log") if quiet else nullcontext():
+    log = _standard_error_to(scratch / "spark.log") if quiet else nullcontext()
+    with log, _jvm_with(temporary):
         session = _started(builder, packages)
         if manager := _file_manager(session):
             session.conf.set(FILE_MANAGER, manager)
         session.sparkContext.setLogLevel("OFF" if quiet else "WARN")
     return session
+
+
+@contextmanager
+def _jvm_with(temporary: Path) -> Iterator[None]:
+    """A JVM that is started meanwhile has its temporary files in this folder, and leaves it to this process what SIGTERM means.
+
+    A service manager sends that to all processes at once, and the batch in hand needs the JVM to come to its end.
+    """
+    before = os.environ.get(_JVM_OPTIONS)
+    os.environ[_JVM_OPTIONS] = f'{before or ""} "-Djava.io.tmpdir={temporary}"'.strip()
+    main = threading.current_thread() is threading.main_thread()  # signals are the main thread's
+    handler = signal.signal(signal.SIGTERM, signal.SIG_IGN) if main else None  # which a new process inherits
+    try:
+        yield
+    finally:
+        if main:
+            signal.signal(signal.SIGTERM, handler)
+        if before is None:
+            del os.environ[_JVM_OPTIONS]
+        else:
+            os.environ[_JVM_OPTIONS] = before
+
+
+def _room_for_sockets(temporary: Path) -> bool:
+    """Whether Spark's sockets in the folder have paths that are short enough."""
+    return len(os.fsencode(temporary)) + _NAME_OF_SOCKET < _LONGEST_SOCKET
 
 
 def _started(builder: SparkSession.Builder, packages: str | None) -> SparkSession:

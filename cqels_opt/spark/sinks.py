@@ -17,8 +17,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from cqels_opt.errors import RunError
+from cqels_opt.file_errors import naming
 from cqels_opt.operators.forms import TRUTH
 from cqels_opt.operators.program import Program
+from cqels_opt.operators.running.owner import Owner, claim_file
 from cqels_opt.operators.stages.evaluate import FinishReport, Format
 from cqels_opt.operators.stages.output import column_names
 from cqels_opt.trace.writer import cut_back
@@ -100,13 +102,17 @@ class FileSink:
     def __init__(self, path: Path) -> None:
         self.path = path
 
+    def claim(self, owner: Owner, lengths: Mapping[str, int]) -> None:
+        """Takes the file for a run. InputError where it is that of another one, or no run has written it."""
+        self._held = claim_file(self.path, owner, lengths.get("out", 0))
+
     def restore(self, lengths: Mapping[str, int]) -> None:
         """Back to the committed length."""
         cut_back(self.path, lengths.get("out", 0))
 
     def put(self, batch: int, chunks: Sequence[tuple[Program, FinishReport]], folder: Path) -> dict[str, int]:
         """Appends, and waits until it is on the disk."""
-        with self.path.open("r+b") as file:
+        with naming(self.path), self.path.open("r+b") as file:
             append(file, in_order_of_time(chunks, folder))
             file.flush()
             os.fsync(file.fileno())
@@ -129,8 +135,11 @@ class StreamSink:
         for stretch in in_order_of_time(chunks, folder):
             with stretch.path.open("rb") as source:
                 source.seek(stretch.start)
-                self.to.write(source.read(stretch.size).decode())
-        self.to.flush()
+                lines = source.read(stretch.size).decode()
+            with naming("standard output"):
+                self.to.write(lines)
+        with naming("standard output"):
+            self.to.flush()
         return {}
 
 

@@ -15,6 +15,7 @@ from pyspark.sql import types as t
 from pyspark.sql.streaming.query import StreamingQuery
 
 from cqels_opt.errors import CqelsOptError, InputError, RunError
+from cqels_opt.file_errors import file_error
 from cqels_opt.operators.compiling.sharing import Member
 from cqels_opt.operators.planning.explained import Format, explained_now
 from cqels_opt.operators.running.driver import Driver
@@ -23,6 +24,7 @@ from cqels_opt.spark.drop_in import at_most
 from cqels_opt.spark.files import FileBatch, OrderedBatch, Reading
 from cqels_opt.spark.messages import MessageBatch, MessageReading, first_place
 from cqels_opt.spark.runner import SparkRunner
+from cqels_opt.spark.scratch import process_folder
 from cqels_opt.spark.session import IN_A_BATCH, settings
 from cqels_opt.stats import summary
 from cqels_opt.trace import display
@@ -194,6 +196,9 @@ class StreamRun:
         except PySparkException as error:
             if isinstance(self._failure, CqelsOptError | BrokenPipeError):  # or the reader of the answers has left
                 raise self._failure from None
+            places = (self.driver.folder, process_folder())
+            if (of_file := file_error(self._failure or error, places) or file_error(error, places)) is not None:
+                raise of_file from error
             raise RunError(f"the run failed: {str(error).splitlines()[0]}") from error
 
     @property

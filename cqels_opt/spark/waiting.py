@@ -1,4 +1,4 @@
-"""Waiting for a run's end, which Ctrl-C brings about."""
+"""Waiting for a run's end, which Ctrl-C or SIGTERM brings about."""
 
 from __future__ import annotations
 
@@ -8,23 +8,31 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+from cqels_opt.errors import RunError
 from cqels_opt.spark.stream import StreamRun
+
+STOPPING = (signal.SIGINT, signal.SIGTERM)
 
 
 def wait(handle: StreamRun) -> bool:
-    """Waits for the end of a run; Ctrl-C stops cleanly (True): what was not committed is not there."""
+    """Waits for the end of a run; Ctrl-C and SIGTERM stop cleanly (True): what was not committed is not there."""
     with _interruptions() as interrupted:
-        while not handle.await_termination(timeout=1):
-            if interrupted.is_set():
-                handle.stop()
-                handle.settle()
-                return True
+        try:
+            while not handle.await_termination(timeout=1):
+                if interrupted.is_set():
+                    handle.stop()
+                    handle.settle()
+                    return True
+        except RunError:
+            if not interrupted.is_set():  # else workers have been interrupted too, and the batch in hand is rolled back
+                raise
+            return True
     return False
 
 
 @contextmanager
 def _interruptions() -> Iterator[threading.Event]:
-    """Ctrl-C sets the event, and raises nothing: an exception in the middle of a call to Java leaves a broken connection.
+    """The signals set the event, and raise nothing: an exception in the middle of a call to Java leaves a broken connection.
 
     A second one interrupts as usual.
     """
@@ -35,10 +43,12 @@ def _interruptions() -> Iterator[threading.Event]:
 
     def on_signal(number: int, frame: FrameType | None) -> None:
         interrupted.set()
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        for each in STOPPING:
+            signal.signal(each, signal.default_int_handler)
 
-    before = signal.signal(signal.SIGINT, on_signal)
+    before = {number: signal.signal(number, on_signal) for number in STOPPING}
     try:
         yield interrupted
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -12,11 +12,12 @@ import socket
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from ipaddress import ip_address
 from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from cqels_opt.errors import InputError
@@ -28,6 +29,12 @@ ALIVE = 15.0
 """Seconds after which a connection without news is told that it is still one."""
 LINGERS = 1.5
 """Seconds for which the server outlives the job where somebody looks on."""
+MOST_CONNECTIONS = 64
+"""Open at a time. Each has a thread and a file descriptor, which the job needs as well."""
+PATIENCE = 10.0
+"""Seconds that the server waits for a client to send its request, or to read its answer."""
+PAUSE = 1.0
+"""Seconds between attempts to accept a connection while the process has no file descriptor left."""
 
 
 @contextmanager
@@ -83,11 +90,14 @@ def _authority(host: str, port: int) -> str:
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
     block_on_close = False
+    request_queue_size = MOST_CONNECTIONS
 
     def __init__(self, trace: LiveTrace, host: str, port: int) -> None:
         self.trace, self.private = trace, is_loopback(host)
         self.page = live_page(trace.title).encode()
         self.readers, self._counting = 0, threading.Lock()
+        self._open: dict[socket.socket, bool] = {}  # whether its request has been read; in order of arrival
+        self._stopping = threading.Event()
         self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
         super().__init__((host, port), _Handler)
 
@@ -96,31 +106,74 @@ class _Server(ThreadingHTTPServer):
         with self._counting:
             self.readers += more
 
+    def asked(self, request: socket.socket) -> None:
+        """A connection has sent its request: it is not closed to make room."""
+        with self._counting:
+            self._open[request] = True
+
+    def get_request(self) -> tuple[socket.socket, Any]:
+        """Accepts a connection. Where that fails, the connection stays in the queue, so that trying at once would be a busy loop."""
+        try:
+            return super().get_request()
+        except OSError:
+            self._stopping.wait(PAUSE)
+            raise
+
+    def verify_request(self, request: Any, client_address: Any) -> bool:
+        """Whether there is room for a connection; the oldest one that has sent no request makes it."""
+        with self._counting:
+            if len(self._open) >= MOST_CONNECTIONS:
+                idle = next((found for found, asked in self._open.items() if not asked), None)
+                if idle is None:
+                    return False
+                del self._open[idle]
+                with suppress(OSError):  # the client has left by itself
+                    idle.shutdown(socket.SHUT_RDWR)  # its thread then reads the end, and closes it
+            self._open[request] = False
+            return True
+
+    def close_request(self, request: Any) -> None:
+        """Closes a connection."""
+        with self._counting:  # so that no closed socket is shut down to make room
+            self._open.pop(request, None)
+            super().close_request(request)
+
+    def shutdown(self) -> None:
+        """Stops to accept connections."""
+        self._stopping.set()
+        super().shutdown()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that leaves is no error; anything else is a defect, and its traceback is shown."""
+        if not isinstance(sys.exception(), OSError):
+            super().handle_error(request, client_address)
+
 
 class _Handler(BaseHTTPRequestHandler):
     server: _Server
     server_version, sys_version = "cqels-opt", ""
-    timeout = 60
+    timeout = PATIENCE
 
     def do_GET(self) -> None:
         """Answers a request."""
-        if self.server.private and not is_loopback(_host(self.headers.get("Host", ""))):
-            self.send_error(HTTPStatus.FORBIDDEN, "This address is for this machine alone")
-            return
-        asked = urlsplit(self.path)
+        self.server.asked(self.connection)
         try:
-            if asked.path == "/":
-                self._send("text/html; charset=utf-8", self.server.page)
-            elif asked.path == "/trace.json":
-                self._send_json(parse_qs(asked.query, keep_blank_values=True).get("query", [None])[0])
-            elif asked.path == "/metrics":
-                self._send(CONTENT_TYPE, self.server.trace.metrics.text())
-            elif asked.path == "/events":
-                self._tell()
-            else:
-                self.send_error(HTTPStatus.NOT_FOUND)
-        except (BrokenPipeError, ConnectionResetError, TimeoutError):
-            self.close_connection = True  # who asked has left
+            asked, host = urlsplit(self.path), _host(self.headers.get("Host", ""))
+        except ValueError:
+            self.send_error(HTTPStatus.BAD_REQUEST, "The request's address or its Host header is malformed")
+            return
+        if self.server.private and not is_loopback(host):
+            self.send_error(HTTPStatus.FORBIDDEN, "This address is for this machine alone")
+        elif asked.path == "/":
+            self._send("text/html; charset=utf-8", self.server.page)
+        elif asked.path == "/trace.json":
+            self._send_json(parse_qs(asked.query, keep_blank_values=True).get("query", [None])[0])
+        elif asked.path == "/metrics":
+            self._send(CONTENT_TYPE, self.server.trace.metrics.text())
+        elif asked.path == "/events":
+            self._tell()
+        else:
+            self.send_error(HTTPStatus.NOT_FOUND)
 
     def log_message(self, format: str, *args: object) -> None:
         """Nothing: standard error is the job's."""
@@ -172,5 +225,5 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def _host(header: str) -> str:
-    """The name in a Host header, without port and brackets."""
+    """The name in a Host header, without port and brackets. ValueError where a bracket is not closed."""
     return urlsplit(f"//{header}").hostname or ""

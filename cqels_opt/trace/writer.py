@@ -7,13 +7,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from cqels_opt.errors import CheckpointError
+from cqels_opt.file_errors import naming
 from cqels_opt.trace.records import TraceRecord
 
 
 def cut_back(path: Path, length: int) -> None:
     """Cuts a file back to its committed length. One that is shorter has been changed by somebody else: nothing can be appended to it."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("ab") as file:
+    with naming(path), path.open("ab") as file:
         if (found := file.tell()) < length:
             raise CheckpointError(
                 f"{path}: {length - found} of the {length} bytes that the checkpoint has put out are gone; "
@@ -34,7 +35,7 @@ class TraceFile:
 
     def put(self, records: Sequence[TraceRecord]) -> int:
         """Appends records and waits until they are on the disk; returns the file's length."""
-        with self.path.open("ab") as file:
+        with naming(self.path), self.path.open("ab") as file:
             for record in records:
                 file.write(record.line().encode())
             file.flush()

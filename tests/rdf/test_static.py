@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from cqels_opt.errors import DataError
 from cqels_opt.rdf import static
+from cqels_opt.rdf.lines import TOO_LONG
 from cqels_opt.rdf.nquads import parse_block, parse_line
 from cqels_opt.rdf.static import Failures, StaticSource, file_format, pieces, read, read_all
 from cqels_opt.rdf.terms import TermError
@@ -135,6 +136,23 @@ def test_blocks_of_a_large_file_keep_count_of_lines(tmp_path: Path, monkeypatch:
     failures = Failures(skip=True)
     assert len(quads_of(path, failures=failures)) == 8
     assert str(failures.first[0]).startswith(f"{path}:8: column 1")
+
+
+@pytest.mark.parametrize("size", [50, 90, 1 << 62])
+@pytest.mark.parametrize("compression", ["", ".gz"])
+def test_a_line_that_is_too_long_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int, compression: str) -> None:
+    """Whichever piece it begins in; the others are read."""
+    monkeypatch.setattr(static, "BLOCK", 30)
+    monkeypatch.setattr(static, "LONGEST_LINE", 99)
+    path = tmp_path / f"a.nt{compression}"
+    good, long = b"<http://s> <http://p> <http://o> .\n", b"<http://s> <http://p> <http://" + b"x" * 200 + b"> .\n"
+    text = 3 * good + long + 4 * good + long + good + long.strip()
+    path.write_bytes(gzip.compress(text) if compression else text)
+    failures = Failures(skip=True)
+    assert sum(len(quads.o) for piece in pieces(StaticSource(path), 0, size) for quads in read(piece, failures)) == 8
+    assert [(failure.line, failure.message) for failure in failures.first] == [(n, TOO_LONG) for n in (4, 9, 11)]
+    with pytest.raises(DataError, match=rf"a\.nt{compression}:4: is longer than 64 MiB"):
+        quads_of(path)
 
 
 # ------------------------------------------------------------------ formats

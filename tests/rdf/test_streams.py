@@ -7,6 +7,7 @@ import gzip
 import io
 import itertools
 import json
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -184,6 +185,56 @@ def test_a_bad_line_is_found_at_its_place(tmp_path: Path, line: str, reason: str
     rows, rejects = refused(path)
     assert [row["line"] for row in rows] == [1, 3, 5]
     assert [reject.line for reject in rejects] == [4]
+
+
+# ------------------------------------------------------------------ lines that are too long
+def short_lines(monkeypatch: pytest.MonkeyPatch, longest: int = 1 << 20) -> None:
+    monkeypatch.setattr(lines, "LONGEST_LINE", longest)
+    monkeypatch.setattr(lines, "BLOCK", longest // 4)
+
+
+@pytest.mark.parametrize("size", [1000, 1100, 1 << 14])
+@pytest.mark.parametrize("end", ["\n", ""])
+def test_a_line_that_is_too_long_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int, end: str) -> None:
+    """However far behind the limit it ends, and whether it is the last one; the others are read."""
+    short_lines(monkeypatch, 999)
+    others = f"{GOOD}\n" * 20 if end else ""
+    path = tmp_path / "s.ndjson"
+    path.write_text(f"{GOOD}\n{'x' * size}{end}{others}")
+    rows, rejects = refused(path)
+    assert [row["line"] for row in rows] == [1, *range(3, 23 if end else 3)]
+    assert [(reject.line, reject.reason) for reject in rejects] == [(2, lines.TOO_LONG)]
+    with pytest.raises(DataError, match=r"s\.ndjson:2: is longer than 64 MiB"):
+        read(path)
+
+
+def test_a_record_of_csv_that_is_too_long_is_the_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A quote that is not closed makes one record of the rest of a file."""
+    short_lines(monkeypatch, 999)
+    path = tmp_path / "s.csv"
+    row = "<a:a>,<b:b>,<c:c>,1\n"
+    path.write_text(f's,p,o,t\n{row}<a:a>,<b:b>,"""x\n{row * 1000}')
+    rows, rejects = refused(path)
+    assert [row["line"] for row in rows] == [2]
+    assert [(reject.line, reject.reason) for reject in rejects] == [(3, lines.TOO_LONG)]
+    path.write_text("s,p,o,t," * 1000)
+    with pytest.raises(DataError, match=r"s\.csv:1: the header is longer than 64 MiB"):
+        read(path)
+
+
+def test_a_line_that_is_too_long_takes_no_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """64 MB from 64 kB, where a line may have 1 MiB."""
+    short_lines(monkeypatch)
+    path = tmp_path / "s.ndjson.gz"
+    path.write_bytes(gzip.compress(b"x" * (64 << 20) + f"\n{GOOD}\n".encode(), 1))
+    tracemalloc.start()
+    try:
+        rows, rejects = refused(path)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert ([row["line"] for row in rows], [reject.line for reject in rejects]) == ([2], [1])
+    assert peak < 8 << 20
 
 
 def test_bytes_that_are_no_text_are_found(tmp_path: Path) -> None:

@@ -139,6 +139,14 @@ def test_the_published_streams_are_read(shared_data: Path, name: str) -> None:
     assert [line for *_, line in found] == list(range(2, 3602))
 
 
+@pytest.mark.parametrize("name", ["s.nq", "s.trig"])
+def test_a_line_that_is_too_long_ends_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setattr(graphs, "LONGEST_LINE", 99)
+    (tmp_path / name).write_text("\n# " + "x" * 100)
+    with pytest.raises(DataError, match=rf"{name}:2: cannot be read on: the line is longer than 64 MiB"):
+        elements(tmp_path / name)
+
+
 def test_a_file_that_was_cut_off_is_said(tmp_path: Path) -> None:
     at = "<http://www.w3.org/ns/prov#generatedAtTime>"
     text = "".join(f'<a:{i}> <a:at> <e:/x> <g:{i}> .\n<g:{i}> {at} "{i}" .\n' for i in range(20000))

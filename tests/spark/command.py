@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -56,6 +57,22 @@ class Command:
     def interrupt(self) -> None:
         """Ctrl-C, which a terminal sends to the whole group."""
         self._signal(signal.SIGINT)
+
+    def terminate(self, everything: bool = True) -> None:
+        """SIGTERM, which a service manager sends to all processes of a service, and a container's to the first one."""
+        if everything:
+            self._signal(signal.SIGTERM)
+        else:
+            self.process.terminate()
+
+    def java(self) -> int:
+        """The process of the JVM."""
+        for path in Path("/proc").glob("[0-9]*/stat"):
+            with suppress(OSError):  # it has ended
+                name, _, rest = path.read_text().partition("(")[2].rpartition(")")
+                if name == "java" and rest.split()[2] == str(self.process.pid):  # of the same process group
+                    return int(path.parent.name)
+        raise AssertionError("there is no JVM")
 
     def _signal(self, number: signal.Signals) -> None:
         os.killpg(self.process.pid, number)

@@ -7,9 +7,12 @@ take place in the session of the tests.
 from __future__ import annotations
 
 import json
+import os
+import signal
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext, redirect_stdout
 from dataclasses import dataclass
+from functools import partial
 from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +22,7 @@ import pytest
 from cqels_opt import commands
 from cqels_opt.cli import main
 from cqels_opt.query.parser import parse
+from cqels_opt.spark.scratch import remove_dead
 from cqels_opt.verify import Options, judge, read_answers
 
 from .command import Command, lines
@@ -121,12 +125,22 @@ def test_a_second_run_over_a_finished_checkpoint(undisturbed: dict[str, Run], to
     assert (run.out.read_bytes(), run.trace.read_bytes()) == before
 
 
-def test_ctrl_c(tmp_path: Path, files: Files, undisturbed: dict[str, Run], to_the_end: Callable[[Run], None]) -> None:
-    """The run stops between two batches and says how far it came; the next start does the rest."""
-    run = prepared(tmp_path / "met", MET, files)
-    command = Command(run.words)
+STOPS: dict[str, Callable[[Command], None]] = {
+    "ctrl-c": Command.interrupt,
+    "sigterm": Command.terminate,
+    "sigterm to the first process": partial(Command.terminate, everything=False),
+}
+
+
+@pytest.mark.parametrize("stop", STOPS)
+def test_stopped(stop: str, tmp_path: Path, files: Files, undisturbed: dict[str, Run], to_the_end: Callable[[Run], None]) -> None:
+    """The run stops between two batches, says how far it came, and leaves no temporary files; the next start does the rest."""
+    run, temporary = prepared(tmp_path / "met", MET, files), tmp_path / "t"
+    temporary.mkdir()
+    command = Command(run.words, {"TMPDIR": str(temporary)})
     command.until(lambda: lines(run.trace) >= 3)
-    command.interrupt()
+    assert [folder.name.split("-")[:3] for folder in temporary.iterdir()] == [["cqels", "opt", str(command.process.pid)]]
+    STOPS[stop](command)
     stopped = command.finish()
     assert (stopped.code, stopped.out) == (0, ""), stopped.err
     summary, where = stopped.err.splitlines()
@@ -135,6 +149,26 @@ def test_ctrl_c(tmp_path: Path, files: Files, undisturbed: dict[str, Run], to_th
     assert summary.startswith(f"stopped after {batches} batches, {batches * BATCH} elements (0 late, 0 rejected), ")
     assert f", {lines(run.out):,} answer" in summary
     assert where == f"trace: {run.trace}"
+    assert list(temporary.iterdir()) == []
     to_the_end(run)
     assert run.answers() == undisturbed["met"].answers()
     assert run.records() == undisturbed["met"].records()
+
+
+def test_temporary_files_of_a_jvm_that_is_killed(tmp_path: Path, files: Files) -> None:
+    """The process that started it removes them; where that is killed too, the next one does."""
+    run, temporary = prepared(tmp_path / "met", MET, files), tmp_path / "t"
+    temporary.mkdir()
+    command = Command(run.words, {"TMPDIR": str(temporary)})
+    command.until(lambda: lines(run.trace) >= 1)
+    (folder,) = temporary.iterdir()
+    assert {path.name.partition("-")[0] for path in folder.iterdir()} >= {"spark", "blockmgr"}
+    os.kill(command.java(), signal.SIGKILL)
+    assert command.finish().code == 3
+    assert list(temporary.iterdir()) == []
+    command = Command(run.words, {"TMPDIR": str(temporary)})
+    command.until(lambda: lines(run.trace) >= 3)
+    command.kill()
+    assert any(temporary.iterdir())
+    remove_dead(temporary)
+    assert list(temporary.iterdir()) == []

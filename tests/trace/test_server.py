@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import http.client
 import json
+import socket
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,6 +15,7 @@ from typing import Any
 import pytest
 
 from cqels_opt.errors import InputError
+from cqels_opt.trace import server as page_server
 from cqels_opt.trace.live import LiveTrace
 from cqels_opt.trace.records import Delta, Lag, Milliseconds, Operator, TraceRecord
 from cqels_opt.trace.server import is_loopback, served, shown
@@ -144,6 +148,74 @@ def test_another_name_for_this_machine_is_not_answered(client: Client, host: str
 @pytest.mark.parametrize("host", ["localhost", "LOCALHOST:4050", "127.0.0.1:1", "[::1]:4050"])
 def test_names_of_loopback_are(client: Client, host: str) -> None:
     assert client.ask("/trace.json", Host=host)[0] == 200
+
+
+@pytest.mark.parametrize(
+    "request_head",
+    ["GET / HTTP/1.0\r\nHost: [\r\n\r\n", "GET http://[ HTTP/1.0\r\nHost: localhost\r\n\r\n"],
+    ids=["host", "address"],
+)
+def test_an_open_bracket_is_a_bad_request(client: Client, request_head: str, capsys: pytest.CaptureFixture[str]) -> None:
+    answer = raw(client, request_head)
+    assert answer.startswith(b"HTTP/1.0 400 ") and b"malformed" in answer
+    assert client.ask("/")[0] == 200  # the thread of the request has ended by now
+    assert capsys.readouterr().err == ""
+
+
+# ------------------------------------------------------------------ connections
+def connected(client: Client) -> socket.socket:
+    host, _, port = client.host.rpartition(":")
+    return socket.create_connection((host, int(port)), timeout=10)
+
+
+def raw(client: Client, request_head: str) -> bytes:
+    """What the server answers to these bytes, to its end."""
+    with connected(client) as connection:
+        connection.sendall(request_head.encode())
+        return b"".join(iter(lambda: connection.recv(1 << 16), b""))
+
+
+def test_idle_connections_make_room(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """More of them than there may be: the page is answered, and the first ones are closed."""
+    monkeypatch.setattr(page_server, "MOST_CONNECTIONS", 8)
+    with ExitStack() as stack:
+        idle = [stack.enter_context(connected(client)) for _ in range(30)]
+        assert client.ask("/trace.json")[0] == 200
+        assert [connection.recv(1) for connection in idle[:23]] == [b""] * 23
+        for connection in idle[23:]:
+            connection.sendall(b"GET / HTTP/1.0\r\nHost: localhost\r\n\r\n")
+            assert connection.recv(12) == b"HTTP/1.0 200"
+
+
+def test_a_connection_that_reads_events_is_not_closed(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(page_server, "MOST_CONNECTIONS", 2)
+    with connected(client) as first, connected(client) as second:
+        for connection in (first, second):
+            connection.sendall(b"GET /events HTTP/1.0\r\nHost: localhost\r\n\r\n")
+            assert connection.recv(12) == b"HTTP/1.0 200"
+        with connected(client) as third:
+            assert third.recv(1) == b""
+        assert b"event: batch" in first.recv(1 << 16)
+
+
+def test_a_slow_request_is_not_waited_for(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(page_server._Handler, "timeout", 0.01)
+    assert raw(client, "GET / HT") == b""
+
+
+def test_without_file_descriptors_there_is_no_busy_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A connection that cannot be accepted stays in the queue."""
+    server = page_server._Server(LiveTrace("q"), "127.0.0.1", 0)
+    waited: list[float] = []
+
+    def refuse(_: object) -> None:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    with server:
+        monkeypatch.setattr(page_server.ThreadingHTTPServer, "get_request", refuse)
+        monkeypatch.setattr(server._stopping, "wait", waited.append)
+        server._handle_request_noblock()
+    assert waited == [page_server.PAUSE]
 
 
 def test_what_is_loopback() -> None:

@@ -17,14 +17,16 @@ import pyarrow.parquet as pa_parquet
 from cqels_opt.errors import InputError
 from cqels_opt.lod.files import sync
 from cqels_opt.operators.program import Program
+from cqels_opt.operators.running.owner import Owner, claim_folder
 from cqels_opt.operators.stages.evaluate import FinishReport, Format
 
-_BATCH = re.compile(r"batch=(\d{8,})")
+_PREFIX = "batch="
+_BATCH = re.compile(rf"{_PREFIX}\d{{8,}}")
 
 
 def batch_folder(batch: int) -> str:
     """The name of a batch's folder, which readers take for a partition column."""
-    return f"batch={batch:08d}"
+    return f"{_PREFIX}{batch:08d}"
 
 
 class FolderSink:
@@ -40,6 +42,12 @@ class FolderSink:
         self.path, self._programs = path, programs
         self._writing = path.parent / f".{path.name}.writing"
 
+    def claim(self, owner: Owner, lengths: Mapping[str, int]) -> None:
+        """Takes the folder for a run. InputError where it has batches of another one, or such as no run has written."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        batch = next((batch.relative_to(self.path) for batch in self._batches()), None)
+        self._held = claim_folder(self.path, owner, _next(lengths), f"it has {batch}" if batch else "")
+
     def restore(self, lengths: Mapping[str, int]) -> None:
         """Takes away what another run left: all behind the batch that comes next. That one is compared when it comes."""
         self.path.mkdir(parents=True, exist_ok=True)
@@ -48,9 +56,14 @@ class FolderSink:
                 f"{self.path}: batches are renamed into this folder, so it cannot be a mount point: name one below it"
             )
         shutil.rmtree(self._writing, ignore_errors=True)
-        for folder in (self.path, *self.path.glob("query=*")):
-            for batch in [p for p in folder.iterdir() if (found := _BATCH.fullmatch(p.name)) and int(found[1]) > _next(lengths)]:
+        for batch in self._batches():
+            if int(batch.name.removeprefix(_PREFIX)) > _next(lengths):
                 self._away(batch)
+
+    def _batches(self) -> list[Path]:
+        """The folders of batches, in order of their names."""
+        folders = (self.path, *self.path.glob("query=*"))
+        return sorted(batch for folder in folders for batch in folder.iterdir() if _BATCH.fullmatch(batch.name))
 
     def put(self, batch: int, chunks: Sequence[tuple[Program, FinishReport]], folder: Path) -> dict[str, int]:
         """Puts the answers of a batch in place, on the disk before they can be seen."""

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from cqels_opt.errors import CheckpointError
+from cqels_opt.file_errors import naming
 from cqels_opt.operators.running.hold import Hold, hold
 from cqels_opt.windows.slots import SlotFile
 
@@ -46,7 +47,7 @@ class Commit:
 def durable_write(path: Path, text: str) -> None:
     """Writes a small file so that it is there whole or not at all, also after a crash."""
     temporary = path.with_name(f".{path.name}")
-    with temporary.open("w", encoding="utf-8") as file:
+    with naming(path), temporary.open("w", encoding="utf-8") as file:
         file.write(text)
         file.flush()
         os.fsync(file.fileno())
@@ -76,6 +77,14 @@ class Identity:
 
 ANONYMOUS = Identity()
 """Of a run whose query nobody compares."""
+
+
+def run_of(folder: Path) -> str | None:
+    """The name of the run that a folder is the checkpoint of, if it is one."""
+    try:
+        return str(json.loads((folder / NAME).read_text(encoding="utf-8"))["run"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
 
 
 class CommitLog:

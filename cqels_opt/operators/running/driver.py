@@ -31,6 +31,7 @@ from cqels_opt.operators.running.interfaces import Evaluated, Runner, Sink, Trac
 from cqels_opt.operators.running.knowledge import read_knowledge, write_knowledge
 from cqels_opt.operators.running.limits import NO_LIMITS, Limits
 from cqels_opt.operators.running.merging import Merging
+from cqels_opt.operators.running.owner import InFile, Owned, Owner, claim_file
 from cqels_opt.operators.running.population import Population
 from cqels_opt.operators.running.rejects import Rejects
 from cqels_opt.operators.running.retention import Retention
@@ -100,6 +101,7 @@ class Driver:
         self.run = self.log.claim(identity, options.continue_changed)
         self.query, self._changed = identity.digest, False
         self.frontier, self.pages, self.trace = frontier, list(pages), trace
+        self._claim_outputs()
         self._reached = int(BEFORE_TIME)
         self.rejects = Rejects(options.rejects, options.refused, options.sources)
         self.changes = Changes(self)
@@ -124,6 +126,17 @@ class Driver:
         self.log.sweep(("slots", "results", "answers", "knowledge"))
 
     # -------------------------------------------------------------- state
+    def _claim_outputs(self) -> None:
+        """Takes files and folders of output for this run, before anything in them is changed."""
+        owner, last = Owner(self.run, self.folder), self.log.last()
+        lengths = last.lengths if last is not None else {}
+        sink: object = self.sink
+        trace: object = self.trace
+        if isinstance(sink, Owned):
+            sink.claim(owner, lengths)
+        if isinstance(trace, InFile):
+            self._trace_hold = claim_file(trace.path, owner, lengths.get("trace", 0))
+
     def have(self, programs: Sequence[Program]) -> None:
         """These are the programs from now on."""
         self.compiled = {p.id: p for p in programs}

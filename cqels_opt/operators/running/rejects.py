@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from cqels_opt.file_errors import naming
 from cqels_opt.operators.stages.ingest import Rejected
 
 
@@ -31,7 +32,7 @@ class Rejects:
         length = lengths.get(self._name, lengths.get("rejects", 0))  # as records had it before there were several files
         first = self.refused is not None and self.refused.exists()
         if self.path is not None and (self.path.exists() or length or first):
-            with self.path.open("ab") as file:
+            with naming(self.path), self.path.open("ab") as file:
                 file.truncate(min(length, file.tell()))
                 if not length and self.refused is not None and first:
                     file.write(self.refused.read_bytes())
@@ -40,7 +41,7 @@ class Rejects:
         """Appends them; returns the length to commit."""
         if self.path is None or not (rejected or self.path.exists()):
             return {}
-        with self.path.open("a", encoding="utf-8") as file:
+        with naming(self.path), self.path.open("a", encoding="utf-8") as file:
             for r in rejected:
                 where = self.sources.get(r.partition, r.stream)
                 file.write(json.dumps({"file": where, "line": r.line, "reason": r.reason}, ensure_ascii=False) + "\n")

@@ -22,6 +22,7 @@ from random_cases import make
 
 from cqels_opt.operators.running import answer_folder
 from cqels_opt.operators.running.answer_folder import FolderSink
+from cqels_opt.operators.running.owner import MARK
 
 from .folder_run import HOW, prepared, started
 
@@ -145,13 +146,14 @@ def test_a_batch_that_runs_again_leaves_its_files(tmp_path: Path) -> None:
 
 
 def test_what_another_run_left_goes(tmp_path: Path) -> None:
-    """Its batches, and none of the user's own files."""
-    (tmp_path / "out" / "batch=00000007").mkdir(parents=True)
-    (tmp_path / "out" / "notes.txt").write_text("mine")
+    """Its batches, where its checkpoint is there no longer; and none of the user's own files."""
     query = prepared(tmp_path)
-    driver, chunks = started(query, tmp_path), query.chunks(HOW)
-    driver.batch(0, chunks[0])
-    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["batch=00000000", "notes.txt"]
+    started(query, tmp_path).batch(0, query.chunks(HOW)[0])
+    (tmp_path / "out" / "batch=00000000").rename(tmp_path / "out" / "batch=00000007")
+    (tmp_path / "out" / "notes.txt").write_text("mine")
+    shutil.rmtree(tmp_path / "state")
+    started(query, tmp_path).batch(0, query.chunks(HOW)[0])
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [MARK, "batch=00000000", "notes.txt"]
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -164,5 +166,5 @@ def test_the_rows_of_random_queries(seed: int, tmp_path: Path) -> None:
     driver = query.driver(how, tmp_path / "state", sink=FolderSink(tmp_path / "out"))
     for number, rows in enumerate(query.chunks(how)):
         driver.batch(number, rows)
-    found = by_arrow(tmp_path / "out") if any((tmp_path / "out").iterdir()) else {}
+    found = by_arrow(tmp_path / "out") if any((tmp_path / "out").glob("batch=*")) else {}
     assert sum(rows.total() for rows in found.values()) == len(lines)

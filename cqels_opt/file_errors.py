@@ -1,0 +1,108 @@
+"""The one place where a failure of a file system becomes a sentence: no space, no permission, a read-only disk.
+
+It comes as an OSError of this process, as the text of one of a Python worker, or as an exception of the JVM.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from cqels_opt.errors import FileError
+
+_ELSEWHERE = "or name another place"
+ADVICE: Final = {
+    errno.ENOSPC: f"free some space, {_ELSEWHERE}",
+    errno.EDQUOT: f"free some space, {_ELSEWHERE}",
+    errno.EFBIG: f"raise the limit of a file's size (ulimit -f), {_ELSEWHERE}",
+    errno.EROFS: f"make it writable, {_ELSEWHERE}",
+    errno.EACCES: f"give this user the right to it, {_ELSEWHERE}",
+    errno.EPERM: f"give this user the right to it, {_ELSEWHERE}",
+    errno.ENOENT: f"check that nothing else removes files there, {_ELSEWHERE}",
+    errno.ENOTDIR: f"remove the file that is where a folder is expected, {_ELSEWHERE}",
+    errno.EISDIR: f"remove the folder that is where a file is expected, {_ELSEWHERE}",
+    errno.EEXIST: f"remove it, {_ELSEWHERE}",
+    errno.EBUSY: f"check which process uses it, {_ELSEWHERE}",
+    errno.ELOOP: f"correct the link, {_ELSEWHERE}",
+    errno.ENAMETOOLONG: "give it a shorter name",
+    errno.EINVAL: f"check that it is a regular file, {_ELSEWHERE}",
+    errno.EIO: f"check the disk, {_ELSEWHERE}",
+    errno.ESTALE: f"mount it again, {_ELSEWHERE}",
+    errno.EMFILE: "raise the limit of open files (ulimit -n)",
+    errno.ENFILE: "raise the system's limit of open files",
+}
+ALMOST_NOTHING: Final = 1 << 20
+"""Free bytes below which a file system counts as full."""
+
+_REASONS = {os.strerror(number): number for number in ADVICE if number not in (errno.EINVAL, errno.EEXIST)}
+_REASON = re.compile("|".join(map(re.escape, _REASONS)))
+_BEFORE = re.compile(r"(?:file:)?(/[^:'\"]*?)(?:: | \()$")
+_BEHIND = re.compile(r"^: ['\"](.+?)['\"]")
+_DENIED = re.compile(r"(?:AccessDeniedException: |Mkdirs failed to create )(?:file:)?(/[^\n]*?)(?: \(|\n|$)")
+_CUT_OFF = re.compile(r"\d+ requested and \d+ written")  # what numpy says of a file that it cannot write any more of
+
+
+@contextmanager
+def naming(path: Path | str) -> Iterator[None]:
+    """A failure to write is one of this path: what a write raises does not say so."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None and error.errno in ADVICE:
+            error.filename = str(path)
+        raise
+
+
+def file_error(error: BaseException, places: Sequence[Path | str] = ()) -> FileError | None:
+    """The sentence for an exception that a file system has caused, if one has. ``places`` stand for a path that it does not name."""
+    for cause in _causes(error):
+        if isinstance(cause, FileError):
+            return cause
+        if isinstance(cause, OSError) and cause.errno in ADVICE:
+            return _sentence(cause.errno, cause.filename, places, cause.strerror)
+    for cause in _causes(error):
+        if (found := _in_text(f"{cause}\n{getattr(cause, '_stackTrace', '')}")) is not None:
+            return _sentence(*found, places)
+    return None
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    """An exception, and those that it was raised from."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+def _in_text(text: str) -> tuple[int, str | None] | None:
+    """The number of the error that a text tells of, and its path where that is said."""
+    if (denied := _DENIED.search(text)) is not None:
+        return errno.EACCES, denied[1]
+    for line in text.splitlines():
+        if (reason := _REASON.search(line)) is not None:
+            path = _BEHIND.search(line[reason.end() :]) or _BEFORE.search(line[: reason.start()])
+            return _REASONS[reason[0]], path[1] if path else None
+    return (errno.ENOSPC, None) if _CUT_OFF.search(text) else None
+
+
+def _sentence(number: int, path: object, places: Iterable[Path | str], reason: str | None = None) -> FileError:
+    if path is None and number in (errno.ENOSPC, errno.EDQUOT):
+        path = next((place for place in places if _is_full(place)), None)
+    if path is None:
+        path = " or ".join(map(str, places)) or None
+    where = os.fsdecode(path) if isinstance(path, bytes) else path
+    return FileError(f"{f'{where}: ' if where is not None else ''}{reason or os.strerror(number)}: {ADVICE[number]}")
+
+
+def _is_full(place: Path | str) -> bool:
+    try:
+        found = os.statvfs(place)
+    except OSError:
+        return False
+    return found.f_bavail * found.f_frsize < ALMOST_NOTHING
