@@ -147,12 +147,14 @@ class Driver:
             self.trace.restore(self.state.lengths.get("trace", 0))
         self.rejects.restore(self.state.lengths)
         self.have([*self.compiled.values()] if self.population is None else self.population.before(self.state.batch + 1))
-        self.arrivals = Arrivals(self.folder, self.all_streams, self.options.tiers, self.state.files)
+        self.arrivals = Arrivals(self.folder, self.all_streams, self.options.tiers, self.state.files, self.frontier.value)
         self.planners = {program.id: Planner(program, self.options.plan, self.workshop) for program in self.programs}
         self._changed = self.state.batch >= 0 and self.state.query != self.query
         if self.state.knowledge:
             told = {} if self._changed else self.planners  # the statistics of another query are of other relations
-            self.arrivals.pending, self.arrivals.counted = read_knowledge(self.folder / self.state.knowledge, told)
+            earlier, self.arrivals.counted = read_knowledge(self.folder / self.state.knowledge, told)
+            for key, counts in earlier.items():
+                self.arrivals.wait(key, counts)
 
     # -------------------------------------------------------------- a batch
     def batch(self, number: int, rows: Any) -> list[TraceRecord]:
@@ -392,7 +394,7 @@ class Driver:
             if bound is not None:
                 self.arrivals.times[stream].forget(bound)
         live, dropped = self.merging.settled(kept_files.files, number, self.frontier.value), kept_files.dropped
-        live = self.arrivals.merged(number, live)
+        live = [*self.arrivals.merged(number, live), *self.arrivals.write_waiting(number, self.frontier.value)]
         totals = dict(self.state.totals)
         streams = [seen for report in reports for stream, seen in report.streams.items() if stream in self.streams]
         chunks = [f for finished in done.finished.values() for f in finished]
@@ -422,7 +424,7 @@ class Driver:
             renewed,
             self.query,
         )
-        write_knowledge(self.folder / state.knowledge, self.planners, self.arrivals.pending, self.arrivals.counted)
+        write_knowledge(self.folder / state.knowledge, self.planners, self.arrivals.counted)
         gone = {f.path for f in [*self.state.files, *files]} - {f.path for f in live}
         gone |= {f.path for shares in done.shares.values() for report in shares for f in report.fresh}
         gone |= {path for f in chunks for path in (f.path, f.fed) if path} | ({self.state.knowledge} - {""})
