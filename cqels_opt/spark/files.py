@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame
 
 from cqels_opt.errors import DataError
 from cqels_opt.operators.rows import Ints
-from cqels_opt.operators.stages.ingest import ROW_SCHEMA, IngestReport, IngestTask, Rejected
+from cqels_opt.operators.stages.ingest import ROW_SCHEMA, IngestReport, IngestTask, Rejected, RejectSpool
 from cqels_opt.rdf.streams import read_stream
 from cqels_opt.rdf.tabular import Reject
 from cqels_opt.windows.intervals import BEFORE_TIME
@@ -73,21 +73,22 @@ def in_order(rows: pa.Table, greatest: Mapping[int, int], lateness: int) -> pa.T
     return rows.set_column(rows.schema.get_field_index("late"), "late", pa.array(late))
 
 
-def read_files(files: pa.Table, reading: Reading, task: IngestTask) -> tuple[pa.Table, list[Rejected]]:
-    """The rows of the batch's files, judged for lateness in order; and what could not be read."""
+def read_files(files: pa.Table, reading: Reading, task: IngestTask, rejected: RejectSpool) -> pa.Table:
+    """The rows of the batch's files, judged for lateness in order. What cannot be read is ``rejected``."""
     named = sorted(zip(*(files.column(c).to_pylist() for c in ("stream", "modificationTime", "path"))))
     tables: list[pa.Table] = []
-    rejected: list[Rejected] = []
     greatest, elements = dict(reading.greatest), dict(reading.elements)
     for stream, _, uri in named:
         path = Path(_LOCAL.sub("", uri))
-        refused: list[Reject] = []
+
+        def refuse(reject: Reject, name: str = path.name, number: int = stream) -> None:
+            rejected.append(Rejected(task.streams[number], number, reject.line, f"{name}: {reject.reason}"))
+
         try:
-            parts = list(read_stream(path, time_predicate=reading.time_predicate, on_error="skip", rejected=refused.append))
+            parts = list(read_stream(path, time_predicate=reading.time_predicate, on_error="skip", rejected=refuse))
         except DataError as error:
             rejected.append(Rejected(task.streams[stream], stream, 0, str(error)))
             continue
-        rejected += [Rejected(task.streams[stream], stream, r.line, f"{path.name}: {r.reason}") for r in refused]
         if not parts:
             continue
         rows = pa.Table.from_batches(parts)
@@ -105,7 +106,7 @@ def read_files(files: pa.Table, reading: Reading, task: IngestTask) -> tuple[pa.
         ]
         arrays = [c if isinstance(c, pa.ChunkedArray) else pa.array(c, f.type) for c, f in zip(columns, ROW_SCHEMA)]
         tables.append(pa.Table.from_arrays(arrays, schema=ROW_SCHEMA))
-    return (pa.concat_tables(tables) if tables else ROW_SCHEMA.empty_table()), rejected
+    return (pa.concat_tables(tables) if tables else ROW_SCHEMA.empty_table())
 
 
 def modified(files: pa.Table) -> dict[int, int]:

@@ -13,7 +13,7 @@ from pyspark.sql import functions as f
 from pyspark.sql import types as t
 
 from cqels_opt.errors import InputError
-from cqels_opt.operators.stages.ingest import ROW_SCHEMA, IngestReport, IngestTask, Rejected
+from cqels_opt.operators.stages.ingest import ROW_SCHEMA, IngestReport, IngestTask, Rejected, RejectSpool
 from cqels_opt.rdf.payloads import ELEMENT_BITS, Payload, decode, payload_of
 from cqels_opt.spark.files import in_order
 from cqels_opt.windows.frontier import Frontier
@@ -115,13 +115,14 @@ class MessageBatch:
     reading: MessageReading
 
 
-def read_messages(messages: pa.Table, reading: MessageReading, task: IngestTask, number: int) -> tuple[pa.Table, list[Rejected]]:
-    """The rows of a task's messages, judged for lateness where their source numbers them; and what could not be read.
+def read_messages(
+    messages: pa.Table, reading: MessageReading, task: IngestTask, number: int, rejected: RejectSpool
+) -> pa.Table:
+    """The rows of a task's messages, judged for lateness where their source numbers them. What cannot be read is ``rejected``.
 
     ``number`` is the task's: messages that nobody has numbered are numbered by batch, task and place.
     """
     tables: list[pa.Table] = []
-    rejected: list[Rejected] = []
     of = messages.column("stream").to_numpy()
     base = first_place(reading.batch) + (number << TASK_SHIFT)
     for stream in np.unique(of).tolist():
@@ -156,7 +157,7 @@ def read_messages(messages: pa.Table, reading: MessageReading, task: IngestTask,
         arrays = [c if isinstance(c, pa.Array) else pa.array(c, field.type) for c, field in zip(columns, ROW_SCHEMA)]
         rows = pa.Table.from_arrays(arrays, schema=ROW_SCHEMA)
         tables.append(in_order(rows, reading.greatest, reading.lateness) if numbered else rows)
-    return (pa.concat_tables(tables) if tables else ROW_SCHEMA.empty_table()), rejected
+    return (pa.concat_tables(tables) if tables else ROW_SCHEMA.empty_table())
 
 
 def topics_of(messages: pa.Table, task: IngestTask) -> set[tuple[str, str]]:

@@ -21,7 +21,7 @@ from cqels_opt.operators.running.interfaces import Evaluated
 from cqels_opt.operators.running.local import whole
 from cqels_opt.operators.running.merging import MergeTask, merge
 from cqels_opt.operators.stages.evaluate import EvaluateReport, EvaluateTask, FinishReport, evaluate, finish, finish_parts
-from cqels_opt.operators.stages.ingest import ROW_SCHEMA, IngestReport, IngestTask, Rejected, ingest
+from cqels_opt.operators.stages.ingest import ROW_SCHEMA, IngestReport, IngestTask, ingest
 from cqels_opt.spark.chunks import Piece, read, shares
 from cqels_opt.spark.files import FileBatch, OrderedBatch, in_order, modified, read_files
 from cqels_opt.spark.messages import MessageBatch, check_topics, read_messages, topics_of
@@ -89,18 +89,17 @@ class SparkRunner:
             rows = chain([first], batches)
 
             def work() -> Iterator[tuple[int, IngestReport]]:
-                rejected: list[Rejected] = []
+                rejected = task.rejects(task_name())
                 whole: pa.Table | None = None
                 if reading is not None:
                     files = pa.Table.from_batches(rows)
-                    whole, rejected = read_files(files, reading, task)
+                    whole = read_files(files, reading, task, rejected)
                 elif messages is not None:
                     received = pa.Table.from_batches(rows)
-                    whole, rejected = read_messages(received, messages, task, task_number())
+                    whole = read_messages(received, messages, task, task_number(), rejected)
                 elif order is not None:
                     whole = in_order(pa.Table.from_batches(rows).cast(ROW_SCHEMA), *order)
-                report = ingest(rows if whole is None else whole, task, task_name())
-                report.rejected += rejected
+                report = ingest(rows if whole is None else whole, task, task_name(), rejected)
                 if reading is not None:
                     report.modified = modified(files)
                 if messages is not None:

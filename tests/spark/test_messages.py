@@ -48,9 +48,9 @@ class Runner(LocalRunner):
         reports = []
         for number in range(self.tasks):
             mine = [row for row in rows if row["partition"] % self.tasks == number]
-            table, rejected = read_messages(pa.Table.from_pylist(mine, SCHEMA), reading, task, number)
-            reports.append(ingest(table, task, f"t{number}"))
-            reports[-1].rejected += rejected
+            rejected = task.rejects(f"t{number}")
+            table = read_messages(pa.Table.from_pylist(mine, SCHEMA), reading, task, number, rejected)
+            reports.append(ingest(table, task, f"t{number}", rejected))
         return reports
 
 

@@ -35,7 +35,7 @@ from cqels_opt.operators.running.population import Population
 from cqels_opt.operators.running.rejects import Rejects
 from cqels_opt.operators.running.retention import Retention
 from cqels_opt.operators.stages.evaluate import EvaluateTask
-from cqels_opt.operators.stages.ingest import IngestReport, IngestTask, Rejected
+from cqels_opt.operators.stages.ingest import IngestReport, IngestTask, RejectSpool
 from cqels_opt.operators.stages.network import network
 from cqels_opt.operators.step import NOWHEN, Step
 from cqels_opt.query.algebra import Window
@@ -181,9 +181,9 @@ class Driver:
         first = self.programs[0]
         task = IngestTask(str(self.folder), number, self.all_streams, self.shapes, first.store, first.seed, after, self.tables)
         reports = list(self.runner.ingest(rows, task)) if self.streams else []
-        rejected = [r for report in reports for r in report.rejected]
-        if rejected and not self.options.skip_bad:
-            raise DataError(self.rejects.said(rejected))
+        rejected = [report.rejected for report in reports]
+        if any(rejected) and not self.options.skip_bad:
+            raise DataError(self.rejects.first(rejected))
         files = [*self.state.files, *(f for report in reports for f in report.files)]
         self._seen(reports)
         files += self.arrivals.add(reports, number)
@@ -378,7 +378,7 @@ class Driver:
         files: list[SlotFile],
         done: Evaluated,
         steps: Mapping[str, Step],
-        rejected: Sequence[Rejected],
+        rejected: Sequence[RejectSpool],
         reports: Sequence[IngestReport],
         lengths: dict[str, int],
     ) -> None:
@@ -402,7 +402,7 @@ class Driver:
         for name, amount in (
             ("elements", sum(s.elements for s in streams)),
             ("late", sum(s.late for s in streams)),
-            ("rejected", len(rejected)),
+            ("rejected", sum(map(len, rejected))),
             ("answers", sum(f.answers for f in chunks)),
             ("switches", sum(d.switched for d in decisions)),
             ("batches", 1),
@@ -428,6 +428,7 @@ class Driver:
         gone = {f.path for f in [*self.state.files, *files]} - {f.path for f in live}
         gone |= {f.path for shares in done.shares.values() for report in shares for f in report.fresh}
         gone |= {path for f in chunks for path in (f.path, f.fed) if path} | ({self.state.knowledge} - {""})
+        gone |= {r.path for r in rejected if r.spooled}
         self.log.write(state)
         self.state = state
         self.doom(number, gone)
