@@ -25,6 +25,7 @@ from cqels_opt.operators.running.arrivals import Arrivals
 from cqels_opt.operators.running.changes import Changes
 from cqels_opt.operators.running.clock import Clock
 from cqels_opt.operators.running.commit import ANONYMOUS, Commit, CommitLog, Identity
+from cqels_opt.operators.running.files_read import FilesRead
 from cqels_opt.operators.running.guard import Guard, Taken
 from cqels_opt.operators.running.idle import IdleStreams
 from cqels_opt.operators.running.interfaces import Evaluated, Runner, Sink, TraceLog
@@ -37,6 +38,7 @@ from cqels_opt.operators.running.retention import Retention
 from cqels_opt.operators.stages.evaluate import EvaluateTask
 from cqels_opt.operators.stages.ingest import IngestReport, IngestTask, RejectSpool
 from cqels_opt.operators.stages.network import network
+from cqels_opt.operators.stages.rejected import SAMPLE
 from cqels_opt.operators.step import NOWHEN, Step
 from cqels_opt.query.algebra import Window
 from cqels_opt.stats import SlotCounts
@@ -47,6 +49,7 @@ from cqels_opt.windows.intervals import BEFORE_TIME
 from cqels_opt.windows.slots import SlotFile, rank_elements
 from cqels_opt.windows.tiers import Tiers
 
+MOST_NOTICES = 20  # a batch
 LARGE = 50_000  # delta rows a task; more are shared between tasks
 
 
@@ -66,6 +69,7 @@ class DriverOptions:
     refused: Path | None = None  # the same of what was refused before the run: it comes first
     waiting: Callable[[int, Sequence[IngestReport]], tuple[int | None, int | None]] | None = None
     """Of a batch's number and what was ingested: the newest time of all input and how much of it waits (:class:`Lag`), if known."""
+    files: FilesRead | None = None  # of live folders
     idle_timeout: int | None = None  # milliseconds of wall clock after which a stream that brings nothing is let go; None: never
     limits: Limits = NO_LIMITS  # of each query, see :mod:`cqels_opt.operators.running.guard`
     continue_changed: bool = False  # another query may go on from the checkpoint, where its windows are the same
@@ -146,6 +150,8 @@ class Driver:
         if self.trace is not None:
             self.trace.restore(self.state.lengths.get("trace", 0))
         self.rejects.restore(self.state.lengths)
+        if self.options.files is not None:
+            self.options.files.restore(self.state.lengths)
         self.have([*self.compiled.values()] if self.population is None else self.population.before(self.state.batch + 1))
         self.arrivals = Arrivals(self.folder, self.all_streams, self.options.tiers, self.state.files, self.frontier.value)
         self.planners = {program.id: Planner(program, self.options.plan, self.workshop) for program in self.programs}
@@ -228,6 +234,9 @@ class Driver:
         chunks = [(p, f) for p in self.programs for f in done.finished.get(p.id, []) if f.answers]
         # What this run does not write is as long as before, for one that writes it again.
         lengths = {**self.state.lengths, **self.sink.put(number, chunks, self.folder), **self.rejects.put(rejected)}
+        notices = self._notices(reports)
+        if self.options.files is not None:
+            lengths |= self.options.files.put()
         clock.lap("commit")
         ms = clock.done()
         lag = self._lag(number, reports)
@@ -248,12 +257,21 @@ class Driver:
             )
             for p in self.programs
         ]
+        if notices:
+            records = [replace(record, notices=notices) for record in records]
         if self.population is not None and (refreshed := self.population.refreshed) is not None:
             records = [replace(record, static=(refreshed.now, refreshed.was)) for record in records]
         if self.trace is not None:
             lengths["trace"] = self.trace.put(records)
         self._commit(number, files, done, steps, rejected, reports, lengths)
         return records
+
+    def _notices(self, reports: Sequence[IngestReport]) -> tuple[str, ...]:
+        """What whoever runs this should hear of the input: files that have changed, and the first of what was rejected."""
+        changed = self.options.files.take(reports) if self.options.files is not None else []
+        more = [f"{len(changed) - MOST_NOTICES:,} more files have changed since they were read"] if changed[MOST_NOTICES:] else []
+        bad = [r for report in reports for r in report.rejected.sample]
+        return (*changed[:MOST_NOTICES], *more, *(f"rejected: {self.rejects.said(r)}" for r in bad[:SAMPLE]))
 
     def _idle(self, number: int, reports: Sequence[IngestReport]) -> Collection[str | int]:
         """The streams and partitions that are let go in a batch."""
@@ -310,6 +328,7 @@ class Driver:
                 if seen.first is not None:
                     self.state.firsts[stream] = min(seen.first, self.state.firsts.get(stream, seen.first))
                     self.state.first = seen.first if self.state.first is None else min(self.state.first, seen.first)
+            self.frontier.suspected(report.suspects)
 
     def _tell_elements(self, files: Sequence[SlotFile]) -> None:
         """The times of the elements up to the frontier: where rows of last-n windows end, which the statistics must know."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +19,20 @@ from cqels_opt.stats import SlotCounts, slot_counts, slot_parts
 from cqels_opt.windows.columns import write_columns
 from cqels_opt.windows.slots import ANYTHING, Shape, SlotFile
 
-__all__ = ["COUNT_PARTS", "ROW_SCHEMA", "IngestReport", "IngestTask", "RejectSpool", "Rejected", "StreamReport", "ingest"]
+__all__ = [
+    "COUNT_PARTS",
+    "ROW_SCHEMA",
+    "FileRead",
+    "IngestReport",
+    "IngestTask",
+    "RejectSpool",
+    "Rejected",
+    "StreamReport",
+    "ingest",
+]
+
+FileRead: TypeAlias = "tuple[int, str, int]"
+"""A file of a live folder: the stream's number, the name, and the bytes when it was read."""
 
 COUNT_PARTS = 8  # value counts enter and leave the statistics by parts of a slot
 
@@ -61,9 +75,8 @@ class IngestReport:
     files: list[SlotFile] = field(default_factory=list)
     streams: dict[str, StreamReport] = field(default_factory=dict)
     rejected: RejectSpool = field(default_factory=RejectSpool)
-    modified: dict[int, int] = field(
-        default_factory=dict
-    )  # stream -> when the newest of its files was modified (ms), of live folders
+    files_read: list[FileRead] = field(default_factory=list)  # of live folders
+    suspects: dict[int, int | None] = field(default_factory=dict)  # partition -> time of its last element if too far ahead
     topics: set[tuple[str, str]] = field(default_factory=set)  # of messages: stream and topic
 
 

@@ -29,7 +29,7 @@ class Rejected:
 
 @dataclass(slots=True)
 class RejectSpool:
-    """The rejected elements of a task. ``folder`` is the checkpoint's, ``path`` the file's in it, which exists where some are ``spooled``."""
+    """The rejected elements of a task. ``folder`` is the checkpoint's; ``path`` is the file in it, which exists where ``spooled``."""
 
     folder: str = ""
     path: str = ""
