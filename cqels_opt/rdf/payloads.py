@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, BinaryIO, Final, TypeAlias, cast
 
 import numpy as np
 import pyarrow as pa
@@ -320,7 +320,7 @@ def _document(value: bytes, scope: str, name: str, kind: ox.RdfFormat, time_pred
         _check_depth(value)
     shallow = LineByLine(io.BytesIO(value)) if value.count(b"<<") > MAX_DEPTH else None
     try:
-        quads = list(ox.parse(shallow or value, format=kind))
+        quads = list(ox.parse(cast("BinaryIO", shallow) if shallow is not None else value, format=kind))
     except (SyntaxError, ValueError) as error:
         reason = error.msg if isinstance(error, SyntaxError) else str(error)
         reason = shallow.reason(reason) if shallow is not None else reason

@@ -70,10 +70,13 @@ class FilesRead:
         return found
 
     def put(self) -> dict[str, int]:
-        """Writes what is new; returns the length to commit."""
+        """Writes what is new, on the disk when this returns: a restart refuses a record that is shorter. Returns the length to commit."""
         with self.path.open("a", encoding="utf-8") as file:
-            file.writelines(json.dumps(one, ensure_ascii=False) + "\n" for one in self._unwritten)
-            self._unwritten.clear()
+            if self._unwritten:
+                file.writelines(json.dumps(one) + "\n" for one in self._unwritten)
+                file.flush()
+                os.fsync(file.fileno())
+                self._unwritten.clear()
             return {NAME: file.tell()}
 
     def _note(self, number: int, name: str, size: int) -> None:
