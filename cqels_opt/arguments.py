@@ -215,6 +215,10 @@ def _query_arguments(parser: argparse.ArgumentParser) -> None:
     order.add_argument(
         "--idle-timeout", type=_type(parse_positive_duration), metavar="DUR", help="let an idle stream go (default: never)"
     )
+    order.add_argument(
+        "--max-ahead", type=_type(parse_positive_duration), metavar="DUR",
+        help="of a live source: reject an element that is further ahead of those before it (default: none)",
+    )  # fmt: skip
     order.add_argument("--eager", action="store_true", help="batches never split an instant: finalise the greatest time at once")
     order.add_argument("--drain", action="store_true", help="at the end of the input, go on until all windows are empty")
 

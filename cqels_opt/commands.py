@@ -21,6 +21,7 @@ from cqels_opt.operators.planning.explained import explained
 from cqels_opt.operators.planning.mode import PlanMode
 from cqels_opt.operators.running.answer_folder import FolderSink
 from cqels_opt.operators.running.driver import DriverOptions, check_ended
+from cqels_opt.operators.running.files_read import FilesRead
 from cqels_opt.operators.running.interfaces import Sink
 from cqels_opt.operators.running.population import Population
 from cqels_opt.options import CalibrateOptions, ExplainOptions, LoadOptions, RunOptions
@@ -29,7 +30,7 @@ from cqels_opt.plan_modes import plan_mode
 from cqels_opt.rdf.void import read_description
 from cqels_opt.spark import calibrate as spark_constants
 from cqels_opt.spark import prepare
-from cqels_opt.spark.files import FilesWaiting, Reading
+from cqels_opt.spark.files import Reading
 from cqels_opt.spark.kafka import CONNECTOR, KafkaSink, topic_stream
 from cqels_opt.spark.load import load as load_store
 from cqels_opt.spark.messages import message_stream, reading_of
@@ -43,7 +44,7 @@ from cqels_opt.spark.tasks import settle
 from cqels_opt.spark.waiting import wait
 from cqels_opt.trace.progress import Watcher, batches_progress, bytes_progress, watching
 from cqels_opt.trace.server import shown
-from cqels_opt.warned import warn
+from cqels_opt.warned import Notices, warn
 from cqels_opt.windows.frontier import Frontier, Partition
 from cqels_opt.windows.replay import DEFAULT_BATCH, BatchSize, ReplayPlan, ReplaySource, cut
 
@@ -116,6 +117,8 @@ def _replay(
     folder: Path,
     watch: Watcher | None,
 ) -> tuple[StreamRun, bool, int]:
+    if options.max_ahead is not None:
+        raise InputError("--max-ahead is for a live source; a replay has its files whole: correct the times in them")
     needed = streams_from_outside(population)
     names = {s.strip("<>"): s for s in needed}
     sources = [ReplaySource(names[iri], tuple(p for i, p in streams if i == iri)) for iri in dict.fromkeys(i for i, _ in streams)]
@@ -161,15 +164,18 @@ def _follow(
 ) -> tuple[StreamRun, bool, int]:
     needed = streams_from_outside(population)
     numbers = [(i, path) for iri, path in streams for i, s in enumerate(needed) if s.strip("<>") == iri]
-    handle = _live(spark, population, options, folder, watch, FilesWaiting(numbers))
+    files = FilesRead(numbers, folder)
+    handle = _live(spark, population, options, folder, watch, files)
     driver = handle.driver
 
     def reading() -> Reading:
         seen = {n: p.last_offset + 1 for n, p in driver.frontier.partitions.items()}
-        return Reading(driver.frontier.greatest_times(), seen, options.lateness, options.time_predicate)
+        return Reading(driver.frontier.admission(), seen, options.time_predicate)
 
     handle.reading = reading
     stopped = wait(handle.start(folder_stream(spark, numbers, options.batch_bytes or MOST_BYTES), folder / "spark"))
+    for sentence in files.changed():  # since the last batch
+        warn(sentence)
     return handle, stopped, 0
 
 
@@ -190,7 +196,7 @@ def _live(
     options: RunOptions,
     folder: Path,
     watch: Watcher | None,
-    waiting: FilesWaiting | None,
+    files: FilesRead | None,
 ) -> StreamRun:
     """A run over sources that have no end; what they are is still to be said."""
     for what, given in (("--drain", options.drain), ("--batch", options.batch is not None)):
@@ -203,12 +209,13 @@ def _live(
         continue_changed=options.continue_changed,
         named=len(population.started.members) > 1,
         idle_timeout=options.idle_timeout,
-        waiting=waiting,
+        waiting=None if files is None else lambda *_: (None, files.waiting),
+        files=files,
     )
     runner = _runner(spark, options)
-    frontier = Frontier(streams_from_outside(population), options.lateness, options.eager)
+    frontier = Frontier(streams_from_outside(population), options.lateness, options.eager, max_ahead=options.max_ahead)
     driver = make_driver(population, folder, runner, _sink(spark, options, population), frontier, driver_options, options.trace)
-    return StreamRun(driver, runner, watching(watch))
+    return StreamRun(driver, runner, watching(watch, Notices()))
 
 
 def _finite(plan: ReplayPlan, options: RunOptions) -> Frontier:

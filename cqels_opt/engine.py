@@ -222,7 +222,8 @@ class Engine:
         (docs/answers.md), or a :class:`KafkaTopic`, at least once. ``checkpoint`` is a folder that executors can
         reach; a second start over it continues. Options: ``plan`` (a mode, or ``fixed:`` and plans), ``filters`` (as ``--filters``),
         ``lateness`` (ms), ``order`` (a column that orders elements), ``eager``, ``idle_timeout`` (ms of wall clock after which a
-        stream that brings nothing is let go), ``on_error`` ("fail" or "skip"), ``trigger`` ("10 seconds"), ``to_the_end``,
+        stream that brings nothing is let go), ``max_ahead`` (ms; an element that is further ahead is rejected: docs/semantics.md),
+        ``on_error`` ("fail" or "skip"), ``trigger`` ("10 seconds"), ``to_the_end``,
         ``continue_changed`` (the queries may differ from those of the checkpoint: docs/checkpoints.md), ``limits`` (of each query: one that
         takes more is over, see ``StreamRun.failures``, and the others go on; where it is the only one the run ends with LimitError).
         """
@@ -245,6 +246,7 @@ class Engine:
         order: str | None = None,
         eager: bool = False,
         idle_timeout: int | None = None,
+        max_ahead: int | None = None,
         on_error: Literal["fail", "skip"] = "skip",
         trigger: str | None = None,
         to_the_end: bool = False,
@@ -263,7 +265,7 @@ class Engine:
             folder,
             runner,
             to,
-            Frontier(needed, lateness, eager),
+            Frontier(needed, lateness, eager, max_ahead=max_ahead),
             DriverOptions(
                 skip_bad=on_error == "skip",
                 plan=replace(plan_mode(plan, filters=filters), machine=machine_of(self.spark)),
@@ -321,6 +323,7 @@ class Engine:
         lateness: int = 0,
         eager: bool = False,
         idle_timeout: int | None = None,
+        max_ahead: int | None = None,
         on_error: Literal["fail", "skip"] = "skip",
         trace: PathLike | None = None,
         continue_changed: bool = False,
@@ -355,7 +358,7 @@ class Engine:
             limits=replace(limits, seconds=None),  # the drop-in itself looks at the clock
             rejects=rejects_of(trace, folder),
         )
-        frontier = Frontier(registered.program.streams, lateness, eager)
+        frontier = Frontier(registered.program.streams, lateness, eager, max_ahead=max_ahead)
         driver = make_driver(population, folder, runner, to, frontier, options, trace)
         return Adaptive(registered, StreamRun(driver, runner), read, claim, limits)
 

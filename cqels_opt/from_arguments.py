@@ -49,6 +49,7 @@ def run_options(words: argparse.Namespace) -> RunOptions:
         t0=_by_window("--t0", words.t0),
         lateness=words.lateness,
         idle_timeout=words.idle_timeout,
+        max_ahead=words.max_ahead,
         eager=words.eager,
         drain=words.drain,
         on_error=words.on_error,

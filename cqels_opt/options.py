@@ -73,6 +73,7 @@ class RunOptions:
     t0: Mapping[str, int] = field(default_factory=dict)
     lateness: int = 0
     idle_timeout: int | None = None
+    max_ahead: int | None = None
     eager: bool = False
     drain: bool = False
     on_error: OnError | None = None

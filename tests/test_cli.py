@@ -80,6 +80,7 @@ def test_every_option_of_the_interface() -> None:
         *("--graph", "http://g/", "a.nt", "--store", "live", "--dialect", "cqels", "--profile", "rspql"),
         *("--report", "wc,nc", "--report", "?w=p:10s,cc", "--output-operator", "dstream", "--duplicates", "set"),
         *("--bounds", "closed-open", "--t0", "-5", "--t0", "w2=1500", "--lateness", "2s", "--idle-timeout", "1h30m"),
+        *("--max-ahead", "1h"),
         *("--eager", "--on-error", "skip", "--time-predicate", "http://t", "--plan", "fixed:a » b[?x]; b » a[?x]"),
         *(
             "--joins",
@@ -114,6 +115,7 @@ def test_every_option_of_the_interface() -> None:
         t0={"": -5, "w2": 1500},
         lateness=2000,
         idle_timeout=5_400_000,
+        max_ahead=3_600_000,
         eager=True,
         on_error="skip",
         time_predicate="http://t",

@@ -80,6 +80,7 @@ USAGE: list[tuple[list[str], str]] = [
     (["run", "q.rq", "--lateness", "0.5ms"], "--lateness: 0.5ms is not a whole number of milliseconds"),
     (["run", "q.rq", "--lateness", ""], "--lateness: "),
     (["run", "q.rq", "--idle-timeout", "0s"], "--idle-timeout: '0s' is too short"),
+    (["run", "q.rq", "--max-ahead", "0s"], "--max-ahead: '0s' is too short"),
     (["run", "q.rq", "--plan", "best"], "--plan: 'best' is no plan policy"),
     (["run", "q.rq", "--plan", "fixed:"], "--plan: 'fixed:' is no plan policy"),
     (["run", "q.rq", "--plan", "fixed"], "--plan: 'fixed' is no plan policy"),

@@ -22,8 +22,8 @@ RDF_STAR: Final = frozenset((".trigs", ".trigstar", ".ttls", ".ttlstar"))
 TOO_DEEP: Final = f"quoted triples are nested deeper than {MAX_DEPTH} levels"
 
 _ANONYMOUS = re.compile(r"[0-9a-f]{20,32}")
-_NESTING = re.compile(
-    rb'"""|\'\'\'|"(?:[^"\\\n]|\\.)*"|\'(?:[^\'\\\n]|\\.)*\'|<<\(?|\)?>>|<[^\x00-\x20<>"{}|^`]*>|#[^\n]*|\.(?=\s|$)'
+_NESTING = re.compile(  # the first: a prefixed name may have an escaped quote or #, which begins nothing
+    rb'\\.|"""|\'\'\'|"(?:[^"\\\n]|\\.)*"|\'(?:[^\'\\\n]|\\.)*\'|<<\(?|\)?>>|<[^\x00-\x20<>"{}|^`]*>|#[^\n]*|\.(?=\s|$)'
 )
 _LONG_STRING = {quotes: re.compile(rb"(?:[^\\]|\\.)*?" + quotes, re.DOTALL) for quotes in (b'"""', b"'''")}
 

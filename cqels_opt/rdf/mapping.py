@@ -10,7 +10,7 @@ import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 from urllib.parse import quote
@@ -36,6 +36,7 @@ Make: TypeAlias = Callable[[Sequence[Any]], str]
 
 UNITS = {"s": 3, "ms": 0, "us": -3, "ns": -6}  # powers of ten to milliseconds
 _KNOWN_LIMIT = 100_000
+_DIGITS = 30  # of a time, at most: 2**53 ms in nanoseconds have 22
 _ABSOLUTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _LANGUAGE = re.compile(r"[A-Za-z]+(-[A-Za-z0-9]+)*")
 _LABEL = re.compile(r"[^A-Za-z0-9]")
@@ -127,9 +128,12 @@ class RecordMapping:
         text = _lexical(self.time or "", value)
         if self.unit != "ms" or isinstance(value, Number):
             try:
-                return str(int((Decimal(text).scaleb(UNITS[self.unit])).to_integral_value("ROUND_FLOOR")))
-            except (InvalidOperation, ValueError, OverflowError):
-                return text  # an ISO 8601 time, or none: who reads times will say so
+                ticks = Decimal(text)
+                if ticks.adjusted() > _DIGITS:  # the integer of 1e999999999 has as many digits
+                    return text
+                return str(int(ticks.scaleb(UNITS[self.unit]).to_integral_value("ROUND_FLOOR")))
+            except (ArithmeticError, ValueError):
+                return text  # an ISO 8601 time, or none: the reader of times refuses it
         return text
 
 

@@ -6,11 +6,13 @@ A message counts whole or not at all: one that cannot be read is refused with it
 from __future__ import annotations
 
 import csv
+import io
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, BinaryIO, Final, TypeAlias, cast
 
 import numpy as np
 import pyarrow as pa
@@ -20,8 +22,10 @@ from numpy.typing import NDArray
 
 from cqels_opt.errors import InputError
 from cqels_opt.rdf.canonical import canonical_texts
+from cqels_opt.rdf.documents import LineByLine
 from cqels_opt.rdf.graphs import GENERATED_AT
 from cqels_opt.rdf.mapping import Number, RecordMapping, read_mapping, value_at
+from cqels_opt.rdf.terms import MAX_DEPTH
 from cqels_opt.rdf.times import EXPECTED, GREATEST, parse_times
 
 Ints: TypeAlias = "NDArray[np.int64]"
@@ -40,6 +44,12 @@ ELEMENT_BITS: Final = 16
 """The elements of a message are numbered in so many bits."""
 
 SHOWN = 80
+MOST_REASON = 400
+TOO_DEEP: Final = f"is nested deeper than {MAX_DEPTH} levels"
+
+_STRINGS: Final = re.compile(rb'"(?:[^"\\]|\\.?)*+"?+', re.DOTALL)  # an open one ends with the message: no text is read twice
+_STEP: Final = np.zeros(256, np.int64)
+_STEP[list(b"[{")], _STEP[list(b"]}")] = 1, -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +114,12 @@ def decode(payload: Payload, values: Sequence[bytes | None], times: Sequence[int
     for number, value in enumerate(values):
         try:
             rows = read(_bytes(value), scopes[number])
-        except ValueError as error:
-            refused[number] = _with_excerpt(str(error), value)
+            _check_characters(rows)
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:  # noqa: BLE001  a panic of pyoxigraph is no Exception; no message fails those beside it
+            reason = str(error) if isinstance(error, ValueError) else f"cannot be read ({type(error).__name__}: {error})"
+            refused[number] = _with_excerpt(reason, value)
             continue
         for row in rows:
             for column, cell in zip(columns, row):
@@ -131,8 +145,18 @@ def _bytes(value: bytes | None) -> bytes:
     return value
 
 
+def _check_characters(rows: Sequence[Row]) -> None:
+    """Refuses half of a surrogate pair, which an escape of JSON can name: Arrow takes no column with one in it."""
+    for row in rows:
+        for cell in row:
+            if cell is not None and not cell.isascii() and any("\ud800" <= character <= "\udfff" for character in cell):
+                raise ValueError("has half of a surrogate pair, which is no character")
+
+
 def _with_excerpt(reason: str, value: bytes | None) -> str:
-    """A reason with the beginning of the message, so that who reads the refusals need not look it up."""
+    """A reason, as text that can be written, with the beginning of the message: no reader of the refusals has to look it up."""
+    reason = reason.encode(errors="backslashreplace").decode()
+    reason = reason if len(reason) <= MOST_REASON else reason[: MOST_REASON - 3] + "..."  # some quote the message whole
     if not value:
         return reason
     text = value[: SHOWN + 1].decode(errors="backslashreplace")
@@ -208,15 +232,23 @@ _PLAIN: Final = json.JSONDecoder(parse_constant=_no_constant)
 _EXACT: Final = json.JSONDecoder(parse_constant=_no_constant, parse_float=Number)
 
 
+def _check_depth(value: bytes) -> None:
+    """Refuses JSON that is nested too deeply before a recursive reader sees it: the stack of one has an end that nothing catches."""
+    if value.count(b"[") + value.count(b"{") <= MAX_DEPTH:
+        return
+    steps = _STEP[np.frombuffer(_STRINGS.sub(b"", value), np.uint8)]
+    if len(steps) and int(np.cumsum(steps).max()) > MAX_DEPTH:
+        raise ValueError(TOO_DEEP)
+
+
 def _json(value: bytes, decoder: json.JSONDecoder) -> Any:
+    _check_depth(value)
     try:
         return decoder.decode(value.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
         raise ValueError(f"is not UTF-8: {error.reason}") from error
     except json.JSONDecodeError as error:
         raise ValueError(f"is not JSON: {error}") from error
-    except RecursionError:
-        raise ValueError("is nested too deeply") from None
 
 
 def _records(found: Any) -> list[Mapping[str, Any]]:
@@ -284,10 +316,14 @@ def _document(value: bytes, scope: str, name: str, kind: ox.RdfFormat, time_pred
 
     Without named graphs all triples are one element, with the time that one of them says.
     """
+    if kind == ox.RdfFormat.JSON_LD:
+        _check_depth(value)
+    shallow = LineByLine(io.BytesIO(value)) if value.count(b"<<") > MAX_DEPTH else None
     try:
-        quads = list(ox.parse(value, format=kind))
+        quads = list(ox.parse(cast("BinaryIO", shallow) if shallow is not None else value, format=kind))
     except (SyntaxError, ValueError) as error:
         reason = error.msg if isinstance(error, SyntaxError) else str(error)
+        reason = shallow.reason(reason) if shallow is not None else reason
         if "LoadDocumentCallback" in reason:
             reason = "it names a remote @context, which is not fetched: the context must stand in the message"
         raise ValueError(f"is not {_NAMES[name]}: {reason}") from error

@@ -59,7 +59,7 @@ def _iso(array: Any) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     found = _mask(pc.is_valid(fields))
 
     def number(name: str, otherwise: int = 0) -> NDArray[np.int64]:
-        text = pc.struct_field(fields, name)
+        text = pc.utf8_ltrim(pc.struct_field(fields, name), "+")  # which Arrow does not read before a number
         text = pc.if_else(pc.fill_null(pc.equal(text, pa.scalar("")), True), str(otherwise), text)
         return np.asarray(pc.cast(text, pa.int64()).to_numpy(zero_copy_only=False), np.int64)
 

@@ -2,34 +2,31 @@
 
 from __future__ import annotations
 
-import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 from pyspark.sql import DataFrame
 
 from cqels_opt.errors import DataError
-from cqels_opt.operators.rows import Ints
-from cqels_opt.operators.stages.ingest import ROW_SCHEMA, IngestReport, IngestTask, Rejected
+from cqels_opt.operators.stages.ingest import ROW_SCHEMA, FileRead, IngestTask, Rejected, RejectSpool
 from cqels_opt.rdf.streams import read_stream
 from cqels_opt.rdf.tabular import Reject
+from cqels_opt.windows.admission import Admission, Admitted
 from cqels_opt.windows.intervals import BEFORE_TIME
+
+NO_ORDER = "max_ahead is of elements in an order: give order=, or messages with the columns partition and offset"
 
 _LOCAL = re.compile(r"^file:(//)?(?=/)")  # of a Hadoop path, in whose text no character is encoded
 
 
 @dataclass(frozen=True, slots=True)
 class FileBatch:
-    """A batch that names files (``frame``: stream, path, modificationTime). A folder's files in order are one partition.
-
-    ``greatest`` is the greatest time seen so far in each; ``lateness`` is in milliseconds.
-    """
+    """A batch that names files (``frame``: stream, path, modificationTime). A folder's files in order are one partition."""
 
     frame: DataFrame
     reading: Reading
@@ -37,112 +34,84 @@ class FileBatch:
 
 @dataclass(frozen=True, slots=True)
 class OrderedBatch:
-    """A batch of rows whose offsets order the elements of each partition; the other fields are as in :class:`Reading`."""
+    """A batch of rows whose offsets order the elements of each partition, and the rule for these."""
 
     frame: DataFrame
-    greatest: Mapping[int, int]
-    lateness: int
+    admission: Admission
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How files are read and judged; see :class:`FileBatch`. ``elements`` is how many have been seen of each partition so far."""
+    """How files are read, and the rule for their elements. ``elements`` is how many have been seen of each partition so far."""
 
-    greatest: Mapping[int, int]
+    admission: Admission
     elements: Mapping[int, int]
-    lateness: int
     time_predicate: str
 
 
-def judged(t: Ints, greatest: int | None, lateness: int) -> tuple[NDArray[np.bool_], int]:
-    """Which of the elements of a partition, in its order, are late (SEMANTICS §4); and the greatest time now."""
-    before = np.maximum.accumulate(np.concatenate([[BEFORE_TIME if greatest is None else greatest], t]))
-    return t <= before[:-1] - 1 - lateness, int(before[-1])
+def in_order(
+    rows: pa.Table, admission: Admission, task: IngestTask, rejected: RejectSpool, place: str = ""
+) -> tuple[pa.Table, dict[int, Admitted]]:
+    """Rows marked as late, and rejected where they are too far ahead, in the order of their offsets; and how each partition was judged.
 
-
-def in_order(rows: pa.Table, greatest: Mapping[int, int], lateness: int) -> pa.Table:
-    """Rows judged for lateness in the order of their offsets, partition by partition. A row without time is left to others."""
+    A row without time is left to others. ``place`` begins what is said of rejected ones.
+    """
     rows = rows.sort_by([("partition", "ascending"), ("offset", "ascending")])
     partition = rows.column("partition").to_numpy()
-    t = rows.column("t").to_pandas().fillna(int(BEFORE_TIME)).to_numpy(np.int64)
-    late = np.zeros(rows.num_rows, bool)
+    t, offset = (rows.column(c).to_pandas().fillna(int(BEFORE_TIME)).to_numpy(np.int64) for c in ("t", "offset"))
+    late, ahead = np.zeros(rows.num_rows, bool), np.zeros(rows.num_rows, bool)
+    judged: dict[int, Admitted] = {}
     for number in np.unique(partition).tolist():
-        own = np.flatnonzero(partition == number)
-        late[own], _ = judged(t[own], greatest.get(number), lateness)
-    late &= t > BEFORE_TIME
-    return rows.set_column(rows.schema.get_field_index("late"), "late", pa.array(late))
+        own = np.flatnonzero((partition == number) & (t > BEFORE_TIME))
+        first = own[np.append(True, (offset[own][1:] != offset[own][:-1]) | (t[own][1:] != t[own][:-1]))[: len(own)]]
+        found = judged[number] = admission.judge(number, t[first])
+        of = np.searchsorted(first, own, "right") - 1  # the element of each row
+        late[own], ahead[own] = found.late[of], found.ahead[of]
+        for row, after in zip(first[found.ahead].tolist(), found.after):
+            stream, line = (rows.column(column)[row].as_py() for column in ("stream", "line"))
+            rejected.append(Rejected(task.streams[stream], number, line or 0, place + admission.reason(int(t[row]), after)))
+    rows = rows.set_column(rows.schema.get_field_index("late"), "late", pa.array(late))
+    return (rows.filter(pa.array(~ahead)) if ahead.any() else rows), judged
 
 
-def read_files(files: pa.Table, reading: Reading, task: IngestTask) -> tuple[pa.Table, list[Rejected]]:
-    """The rows of the batch's files, judged for lateness in order; and what could not be read."""
+def read_files(
+    files: pa.Table, reading: Reading, task: IngestTask, rejected: RejectSpool
+) -> tuple[pa.Table, dict[int, Admitted], list[FileRead]]:
+    """The rows of the batch's files in order, how each folder's were judged, and the files. What cannot be read is ``rejected``."""
     named = sorted(zip(*(files.column(c).to_pylist() for c in ("stream", "modificationTime", "path"))))
     tables: list[pa.Table] = []
-    rejected: list[Rejected] = []
-    greatest, elements = dict(reading.greatest), dict(reading.elements)
+    admission, elements = reading.admission, dict(reading.elements)
+    judged: dict[int, Admitted] = {}
+    read: list[FileRead] = []
     for stream, _, uri in named:
         path = Path(_LOCAL.sub("", uri))
-        refused: list[Reject] = []
+
+        def refuse(reject: Reject, name: str = path.name, number: int = stream) -> None:
+            rejected.append(Rejected(task.streams[number], number, reject.line, f"{name}: {reject.reason}"))
+
         try:
-            parts = list(read_stream(path, time_predicate=reading.time_predicate, on_error="skip", rejected=refused.append))
-        except DataError as error:
+            read.append((stream, path.name, path.stat().st_size))  # before it is read: what comes then may be read or not
+            parts = list(read_stream(path, time_predicate=reading.time_predicate, on_error="skip", rejected=refuse))
+        except (DataError, FileNotFoundError) as error:
             rejected.append(Rejected(task.streams[stream], stream, 0, str(error)))
             continue
-        rejected += [Rejected(task.streams[stream], stream, r.line, f"{path.name}: {r.reason}") for r in refused]
         if not parts:
             continue
         rows = pa.Table.from_batches(parts)
-        t = rows.column("t").to_numpy()
-        late, greatest[stream] = judged(t, greatest.get(stream), reading.lateness)
         numbers = np.asarray(rows.column("element").to_numpy(), np.int64) + elements.get(stream, 0)
         elements[stream] = int(numbers.max()) + 1
         columns: list[Any] = [
-            np.full(len(t), stream),
-            np.full(len(t), stream),
+            np.full(rows.num_rows, stream),
+            np.full(rows.num_rows, stream),
             numbers,
             *(rows.column(c) for c in ("s", "p", "o", "g", "t")),
-            late,
+            np.zeros(rows.num_rows, bool),
             rows.column("line"),
         ]
         arrays = [c if isinstance(c, pa.ChunkedArray) else pa.array(c, f.type) for c, f in zip(columns, ROW_SCHEMA)]
-        tables.append(pa.Table.from_arrays(arrays, schema=ROW_SCHEMA))
-    return (pa.concat_tables(tables) if tables else ROW_SCHEMA.empty_table()), rejected
-
-
-def modified(files: pa.Table) -> dict[int, int]:
-    """When the newest of a batch's files was modified, a stream, in milliseconds."""
-    found: dict[int, int] = {}
-    times = files.column("modificationTime").cast(pa.timestamp("ms", "UTC")).cast(pa.int64())
-    for stream, when in zip(files.column("stream").to_numpy().tolist(), times.to_numpy().tolist()):
-        found[stream] = max(found.get(stream, 0), when)
-    return found
-
-
-class FilesWaiting:
-    """How many files of live folders have not been begun: Spark takes them in the order of their modification.
-
-    Of several files of one millisecond those that wait may be missed.
-    """
-
-    def __init__(self, folders: Sequence[tuple[int, Path]]) -> None:
-        self.folders = folders
-        self._read: dict[int, int] = {}
-
-    def __call__(self, batch: int, reports: Sequence[IngestReport]) -> tuple[int | None, int | None]:
-        """See ``DriverOptions.waiting``; the newest time in files that nobody has read is not known."""
-        for report in reports:
-            for stream, when in report.modified.items():
-                self._read[stream] = max(when, self._read.get(stream, 0))
-        return None, sum(_newer(folder, self._read[stream]) for stream, folder in self.folders if stream in self._read)
-
-
-def _newer(folder: Path, than: int) -> int:
-    with os.scandir(folder) as entries:
-        return sum(e.name[0] not in "._" and _modified(e) > than for e in entries)
-
-
-def _modified(file: os.DirEntry[str]) -> int:
-    """In milliseconds; 0 of a file that has just gone: old ones may be cleared away."""
-    try:
-        return file.stat().st_mtime_ns // 1_000_000
-    except FileNotFoundError:
-        return 0
+        table = pa.Table.from_arrays(arrays, schema=ROW_SCHEMA)
+        table, found = in_order(table, admission, task, rejected, f"{path.name}: ")
+        judged |= found
+        admission = admission.after(found)
+        tables.append(table)
+    return (pa.concat_tables(tables) if tables else ROW_SCHEMA.empty_table()), judged, read

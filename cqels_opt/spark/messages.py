@@ -13,9 +13,10 @@ from pyspark.sql import functions as f
 from pyspark.sql import types as t
 
 from cqels_opt.errors import InputError
-from cqels_opt.operators.stages.ingest import ROW_SCHEMA, IngestReport, IngestTask, Rejected
+from cqels_opt.operators.stages.ingest import ROW_SCHEMA, IngestReport, IngestTask, Rejected, RejectSpool
 from cqels_opt.rdf.payloads import ELEMENT_BITS, Payload, decode, payload_of
-from cqels_opt.spark.files import in_order
+from cqels_opt.spark.files import NO_ORDER, in_order
+from cqels_opt.windows.admission import Admission, Admitted
 from cqels_opt.windows.frontier import Frontier
 
 MESSAGE_SCHEMA = "stream int, partition int, offset long, t long, value binary, topic string"
@@ -92,14 +93,13 @@ class MessageReading:
 
     payloads: tuple[Payload, ...]
     batch: int
-    greatest: Mapping[int, int]
-    lateness: int
+    admission: Admission
 
 
 def reading_of(payloads: Sequence[Payload], frontier: Frontier) -> Callable[[int], MessageReading]:
     """How the messages of a batch are read, by its number: the payload of each stream; the frontier has moved on since the last batch."""
     payloads = tuple(payloads)
-    return lambda batch: MessageReading(payloads, batch, frontier.greatest_times(), frontier.lateness)
+    return lambda batch: MessageReading(payloads, batch, frontier.admission())
 
 
 def first_place(batch: int) -> int:
@@ -115,18 +115,22 @@ class MessageBatch:
     reading: MessageReading
 
 
-def read_messages(messages: pa.Table, reading: MessageReading, task: IngestTask, number: int) -> tuple[pa.Table, list[Rejected]]:
-    """The rows of a task's messages, judged for lateness where their source numbers them; and what could not be read.
+def read_messages(
+    messages: pa.Table, reading: MessageReading, task: IngestTask, number: int, rejected: RejectSpool
+) -> tuple[pa.Table, dict[int, Admitted]]:
+    """The rows of a task's messages, and how each partition was judged where the source numbers them. What cannot be read is ``rejected``.
 
     ``number`` is the task's: messages that nobody has numbered are numbered by batch, task and place.
     """
     tables: list[pa.Table] = []
-    rejected: list[Rejected] = []
+    judged: dict[int, Admitted] = {}
     of = messages.column("stream").to_numpy()
     base = first_place(reading.batch) + (number << TASK_SHIFT)
     for stream in np.unique(of).tolist():
         mine = messages.filter(pa.array(of == stream))
         numbered = mine.column("offset").null_count == 0
+        if not numbered and reading.admission.max_ahead is not None:
+            raise InputError(NO_ORDER)
         if numbered:
             mine = mine.sort_by([("partition", "ascending"), ("offset", "ascending")])
         partition = mine.column("partition").to_numpy()
@@ -155,8 +159,11 @@ def read_messages(messages: pa.Table, reading: MessageReading, task: IngestTask,
         ]
         arrays = [c if isinstance(c, pa.Array) else pa.array(c, field.type) for c, field in zip(columns, ROW_SCHEMA)]
         rows = pa.Table.from_arrays(arrays, schema=ROW_SCHEMA)
-        tables.append(in_order(rows, reading.greatest, reading.lateness) if numbered else rows)
-    return (pa.concat_tables(tables) if tables else ROW_SCHEMA.empty_table()), rejected
+        if numbered:
+            rows, found_late = in_order(rows, reading.admission, task, rejected)
+            judged |= found_late
+        tables.append(rows)
+    return (pa.concat_tables(tables) if tables else ROW_SCHEMA.empty_table()), judged
 
 
 def topics_of(messages: pa.Table, task: IngestTask) -> set[tuple[str, str]]:

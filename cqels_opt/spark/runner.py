@@ -21,11 +21,12 @@ from cqels_opt.operators.running.interfaces import Evaluated
 from cqels_opt.operators.running.local import whole
 from cqels_opt.operators.running.merging import MergeTask, merge
 from cqels_opt.operators.stages.evaluate import EvaluateReport, EvaluateTask, FinishReport, evaluate, finish, finish_parts
-from cqels_opt.operators.stages.ingest import ROW_SCHEMA, IngestReport, IngestTask, Rejected, ingest
+from cqels_opt.operators.stages.ingest import ROW_SCHEMA, FileRead, IngestReport, IngestTask, ingest
 from cqels_opt.spark.chunks import Piece, read, shares
-from cqels_opt.spark.files import FileBatch, OrderedBatch, in_order, modified, read_files
+from cqels_opt.spark.files import FileBatch, OrderedBatch, in_order, read_files
 from cqels_opt.spark.messages import MessageBatch, check_topics, read_messages, topics_of
 from cqels_opt.spark.tasks import Shuffled, Work, answered, one_stage, reported, slots, task_name, task_number, two_stages
+from cqels_opt.windows.admission import Admitted
 from cqels_opt.windows.slots import SlotFile
 
 Batches = Iterator[pa.RecordBatch]
@@ -78,7 +79,7 @@ class SparkRunner:
         if isinstance(rows, Path):
             return list(self._run([_reading(piece, task) for piece in shares(rows, self.parallelism)]))
         reading = rows.reading if isinstance(rows, FileBatch) else None
-        order = (rows.greatest, rows.lateness) if isinstance(rows, OrderedBatch) else None
+        order = rows.admission if isinstance(rows, OrderedBatch) else None
         messages = rows.reading if isinstance(rows, MessageBatch) else None
         frame = rows.frame if isinstance(rows, FileBatch | OrderedBatch | MessageBatch) else rows
 
@@ -89,20 +90,21 @@ class SparkRunner:
             rows = chain([first], batches)
 
             def work() -> Iterator[tuple[int, IngestReport]]:
-                rejected: list[Rejected] = []
+                rejected = task.rejects(task_name())
                 whole: pa.Table | None = None
+                judged: dict[int, Admitted] = {}
+                read: list[FileRead] = []
                 if reading is not None:
                     files = pa.Table.from_batches(rows)
-                    whole, rejected = read_files(files, reading, task)
+                    whole, judged, read = read_files(files, reading, task, rejected)
                 elif messages is not None:
                     received = pa.Table.from_batches(rows)
-                    whole, rejected = read_messages(received, messages, task, task_number())
+                    whole, judged = read_messages(received, messages, task, task_number(), rejected)
                 elif order is not None:
-                    whole = in_order(pa.Table.from_batches(rows).cast(ROW_SCHEMA), *order)
-                report = ingest(rows if whole is None else whole, task, task_name())
-                report.rejected += rejected
-                if reading is not None:
-                    report.modified = modified(files)
+                    whole, judged = in_order(pa.Table.from_batches(rows).cast(ROW_SCHEMA), order, task, rejected)
+                report = ingest(rows if whole is None else whole, task, task_name(), rejected)
+                report.suspects = {number: found.suspect for number, found in judged.items()}
+                report.files_read = read
                 if messages is not None:
                     report.topics = topics_of(received, task)
                 yield 0, report

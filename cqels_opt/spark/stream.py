@@ -21,7 +21,7 @@ from cqels_opt.operators.planning.explained import Format, explained_now
 from cqels_opt.operators.running.driver import Driver
 from cqels_opt.operators.running.population import Population
 from cqels_opt.spark.drop_in import at_most
-from cqels_opt.spark.files import FileBatch, OrderedBatch, Reading
+from cqels_opt.spark.files import NO_ORDER, FileBatch, OrderedBatch, Reading
 from cqels_opt.spark.messages import MessageBatch, MessageReading, first_place
 from cqels_opt.spark.runner import SparkRunner
 from cqels_opt.spark.scratch import process_folder
@@ -34,6 +34,7 @@ CHUNK_SCHEMA = "stream int, partition int, offset long, s string, p string, o st
 FILE_SCHEMA = "path string, modificationTime timestamp, length long, content binary"
 ELEMENT_BITS = 24  # the place of a row that nobody has numbered: the batch and the task above, its number in the task below
 TASK_BITS = 16
+FOR_EVER = "36500d"  # Spark's default passes over files that were modified a week before the newest: copied with their times, say
 MOST_BYTES = 64 << 20  # of new files in a live folder that a batch takes
 __all__ = ["DataFrame", "SparkSession", "StreamRun", "as_rows", "chunk_stream", "folder_stream", "row_stream"]
 
@@ -56,7 +57,7 @@ def folder_stream(spark: SparkSession, folders: Sequence[tuple[int, Path]], most
     """
     whole: DataFrame | None = None
     for number, folder in folders:
-        source = spark.readStream.format("binaryFile").option("maxBytesPerTrigger", most)
+        source = spark.readStream.format("binaryFile").option("maxBytesPerTrigger", most).option("maxFileAge", FOR_EVER)
         files = source.schema(FILE_SCHEMA).option("pathGlobFilter", "[!._]*").load(str(folder))
         named = files.select(f.lit(number).alias("stream"), "path", "modificationTime")
         whole = named if whole is None else whole.union(named)
@@ -180,7 +181,9 @@ class StreamRun:
         if self.messages:
             return MessageBatch(frame.coalesce(self.runner.parallelism), self.messages(number))
         if self.ordered:
-            return OrderedBatch(frame.coalesce(1), self.driver.frontier.greatest_times(), self.driver.frontier.lateness)
+            return OrderedBatch(frame.coalesce(1), self.driver.frontier.admission())
+        if self.driver.frontier.max_ahead is not None:
+            raise InputError(NO_ORDER)
         return frame if "offset" in frame.columns else numbered(frame, number)
 
     def await_termination(self, timeout: float | None = None) -> bool:

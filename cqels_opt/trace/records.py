@@ -302,7 +302,8 @@ class TraceRecord:
     ``lag`` how far the run is behind its input;
     ``recomputed`` the rows that operators above the joins were given (None: all of these work row by row);
     ``calls`` what became of calls of extension functions; ``static`` the version of the static store that the batch is the first with,
-    and the one before (None: the same as in the batch before).
+    and the one before (None: the same as in the batch before);
+    ``notices`` sentences about the input: files that have changed since they were read, and the first few elements that were rejected.
     """
 
     batch: int
@@ -324,6 +325,7 @@ class TraceRecord:
     recomputed: int | None = None
     calls: tuple[Called, ...] = ()
     static: tuple[int, int] | None = None
+    notices: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """The JSON object of INTERFACE; some keys are there only where there is something to say."""
@@ -353,6 +355,8 @@ class TraceRecord:
             record["calls"] = [call.to_json() for call in self.calls]
         if self.static is not None:
             record["static"] = {"version": self.static[0], "was": self.static[1]}
+        if self.notices:
+            record["notices"] = list(self.notices)
         return record
 
     def line(self) -> str:
@@ -383,6 +387,7 @@ class TraceRecord:
             recomputed=get(fields, "recomputed", whole) if "recomputed" in fields else None,
             calls=get(fields, "calls", list_of(Called.from_json)) if "calls" in fields else (),
             static=get(fields, "static", _versions) if "static" in fields else None,
+            notices=get(fields, "notices", list_of(text)) if "notices" in fields else (),
         )
 
     @property

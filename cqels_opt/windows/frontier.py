@@ -7,10 +7,11 @@ idle does not, until it brings elements again; those at or before the frontier a
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from cqels_opt.windows.admission import Admission
 from cqels_opt.windows.intervals import BEFORE_TIME
 
 
@@ -23,6 +24,7 @@ class Partition:
     last_offset: int = -1
     first_known: int | None = None
     elements: int | None = None
+    suspect: int | None = None  # the time of its last element, where that was too far ahead
 
     @property
     def ended(self) -> bool:
@@ -38,6 +40,7 @@ class Frontier:
     lateness: int = 0
     eager: bool = False
     finite: bool = False  # all partitions are known, and end
+    max_ahead: int | None = None  # ms; see Admission
     partitions: dict[int, Partition] = field(default_factory=dict)
     value: int = int(BEFORE_TIME)
 
@@ -46,6 +49,12 @@ class Frontier:
         mine = self.partitions.setdefault(number, Partition(stream))
         mine.last_time = last_time if mine.last_time is None else max(mine.last_time, last_time)
         mine.last_offset = max(mine.last_offset, last_offset)
+
+    def suspected(self, suspects: Mapping[int, int | None]) -> None:
+        """Whether the last element of each partition of a batch was too far ahead: its time, or None."""
+        for number, time in suspects.items():
+            if number in self.partitions:
+                self.partitions[number].suspect = time
 
     @property
     def ended(self) -> bool:
@@ -57,9 +66,11 @@ class Frontier:
         """The greatest time seen on any stream."""
         return max((p.last_time for p in self.partitions.values() if p.last_time is not None), default=None)
 
-    def greatest_times(self) -> dict[int, int]:
-        """The greatest time seen, a partition."""
-        return {number: p.last_time for number, p in self.partitions.items() if p.last_time is not None}
+    def admission(self) -> Admission:
+        """The rule for the next elements of each partition."""
+        greatest = {number: p.last_time for number, p in self.partitions.items() if p.last_time is not None}
+        suspects = {number: p.suspect for number, p in self.partitions.items() if p.suspect is not None}
+        return Admission(greatest, suspects, self.lateness, self.max_ahead)
 
     def advance(self, idle: Collection[str | int] = ()) -> int:
         """Moves the frontier to where the elements seen allow, and returns it. It never falls. ``idle``: what is let go."""
@@ -86,7 +97,8 @@ class Frontier:
         return {
             "value": self.value,
             "partitions": {
-                str(n): [p.stream, p.last_time, p.last_offset, p.first_known, p.elements] for n, p in self.partitions.items()
+                str(n): [p.stream, p.last_time, p.last_offset, p.first_known, p.elements, p.suspect]
+                for n, p in self.partitions.items()
             },
         }
 

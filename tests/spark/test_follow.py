@@ -138,3 +138,43 @@ def test_the_store_is_updated_while_it_runs(tmp_path: Path) -> None:
     expected = Counter({key: count for key, count in found.items() if key[0] < ROWS[59][3]})
     assert read_answers(out) == expected
     assert found != all_new
+
+
+def test_no_file_and_no_element_of_a_live_folder_goes_in_silence(tmp_path: Path) -> None:
+    """A file whose time of modification is years before the newest is read; one that grows after it was read is named, once; and one
+    element of the year 9999 makes nothing after it late."""
+    files = write_world(tmp_path, 1)
+    folder, out, trace = tmp_path / "live", tmp_path / "out.jsonl", tmp_path / "trace.jsonl"
+    folder.mkdir()
+    words = ["run", str(write_query(tmp_path, MET)), "--stream", STREAM, str(folder), "--static", str(files.static)]
+    words += ["--graph", MAP, str(files.places), "--out", str(out), "--trace", str(trace), "--master", "local[1]"]
+    words += ["--max-ahead", "1h"]
+    far = json.dumps({"s": "<a:s>", "p": "<a:p>", "o": "<a:o>", "t": "9999-12-31T23:59:59Z"}) + "\n"
+
+    def bring(number: int, modified: int, more: str = "") -> None:
+        write_rows(tmp_path / "new", ROWS[20 * number : 20 * number + 20])
+        with (tmp_path / "new").open("a") as file:
+            file.write(more)
+        os.utime(tmp_path / "new", (modified, modified))
+        (tmp_path / "new").rename(folder / f"{number}.ndjson")
+
+    command = Command(words)
+    for number, modified, more in ((0, 1_600_000_000, ""), (1, 1_000_000_000, far), (2, 1_600_000_001, "")):
+        bring(number, modified, more)
+        command.until(lambda: lines(trace) > number)  # noqa: B023
+        with (folder / "0.ndjson").open("a") as file:
+            file.write("half" if number == 0 else "")
+    command.interrupt()
+    done = command.finish()
+    assert (done.code, done.out) == (0, ""), done.err
+    assert "stopped after 3 batches, 60 elements (0 late, 1 rejected)" in done.err
+    assert done.err.count("0.ndjson has changed since it was read") == 1
+    assert done.err.count("1.ndjson: t is 9999-12-31T23:59:59.000Z, more than --max-ahead") == 1
+    (first, second, third) = (record.notices for record in read_trace(trace))
+    assert (len(first), len(second), len(third)) == (0, 2, 0)
+    assert "0.ndjson has changed" in second[0]
+    assert "more than --max-ahead" in second[1]
+    write_rows(tmp_path / "all.ndjson", ROWS[:60])
+    inputs = read_inputs([(STREAM, tmp_path / "all.ndjson")], [files.static], [(MAP, files.places)]).inputs
+    found = evaluate(parse(MET), inputs, Options())
+    assert read_answers(out) == Counter({key: count for key, count in found.items() if key[0] < ROWS[59][3]})

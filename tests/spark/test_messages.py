@@ -16,10 +16,11 @@ from local_run import Registered, World, register
 from cqels_opt.errors import InputError
 from cqels_opt.operators.running.driver import Driver, DriverOptions
 from cqels_opt.operators.running.local import LocalRunner, LocalSink
-from cqels_opt.operators.stages.ingest import IngestReport, IngestTask, ingest
+from cqels_opt.operators.stages.ingest import IngestReport, IngestTask, RejectSpool, ingest
 from cqels_opt.rdf.payloads import Payload, payload_of
 from cqels_opt.spark.messages import PARTITION_BITS, MessageReading, check_topics, read_messages, topics_of
 from cqels_opt.verify import Element, Options, evaluate
+from cqels_opt.windows.admission import Admission
 from cqels_opt.windows.frontier import Frontier
 
 EX = "http://ex.org/"
@@ -44,13 +45,14 @@ class Runner(LocalRunner):
         self.payload, self.frontier, self.tasks = payload, frontier, tasks
 
     def ingest(self, rows: Any, task: IngestTask) -> list[IngestReport]:
-        reading = MessageReading((self.payload,), task.batch, self.frontier.greatest_times(), self.frontier.lateness)
+        reading = MessageReading((self.payload,), task.batch, self.frontier.admission())
         reports = []
         for number in range(self.tasks):
             mine = [row for row in rows if row["partition"] % self.tasks == number]
-            table, rejected = read_messages(pa.Table.from_pylist(mine, SCHEMA), reading, task, number)
-            reports.append(ingest(table, task, f"t{number}"))
-            reports[-1].rejected += rejected
+            rejected = task.rejects(f"t{number}")
+            table, judged = read_messages(pa.Table.from_pylist(mine, SCHEMA), reading, task, number, rejected)
+            reports.append(ingest(table, task, f"t{number}", rejected))
+            reports[-1].suspects = {partition: found.suspect for partition, found in judged.items()}
         return reports
 
 
@@ -116,9 +118,8 @@ def test_answers_hang_on_the_elements_alone(registered: Registered, tmp_path: Pa
 
 def read(payload: Payload, rows: Sequence[dict[str, Any]], batch: int = 0, number: int = 0) -> pa.Table:
     task = IngestTask("", batch, (f"{EX}S", f"{EX}T"), (), "", 0, 0, frozenset())
-    return read_messages(
-        pa.Table.from_pylist(list(rows), SCHEMA), MessageReading((payload, payload), batch, {}, 0), task, number
-    )[0]
+    table = pa.Table.from_pylist(list(rows), SCHEMA)
+    return read_messages(table, MessageReading((payload, payload), batch, Admission()), task, number, RejectSpool())[0]
 
 
 def test_messages_of_very_many_batches_have_places() -> None:
@@ -159,3 +160,10 @@ def test_topics_that_come_as_one_stream_are_refused() -> None:
     for reports in ([report((0, "b"), (0, "a"))], [report((0, "a"), (1, "b")), report((0, "b"))]):
         with pytest.raises(InputError, match=f"messages of the topics a, b come as one stream, {EX}S: read each topic"):
             check_topics(reports)
+
+
+def test_messages_without_an_order_are_not_ahead_of_anything() -> None:
+    table = pa.Table.from_pylist([{"stream": 0, "partition": 0, "offset": None, "t": 1, "value": b"{}"}], SCHEMA)
+    task = IngestTask("", 0, (f"{EX}S",), (), "", 0, 0, frozenset())
+    with pytest.raises(InputError, match=r"^max_ahead is of elements in an order: give order="):
+        read_messages(table, MessageReading((payload_of("nt"),), 0, Admission(max_ahead=1)), task, 0, RejectSpool())

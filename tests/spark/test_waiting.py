@@ -11,8 +11,11 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from cqels_opt.operators.stages.ingest import IngestReport, IngestTask
-from cqels_opt.spark.files import FilesWaiting, Reading, modified, read_files
+from cqels_opt.errors import CheckpointError
+from cqels_opt.operators.running.files_read import FilesRead
+from cqels_opt.operators.stages.ingest import IngestReport, IngestTask, RejectSpool
+from cqels_opt.spark.files import Reading, read_files
+from cqels_opt.windows.admission import Admission
 
 from .small_world import STREAM, rows, write_rows
 
@@ -44,20 +47,29 @@ def named(paths: list[Path]) -> pa.Table:
     )
 
 
-def test_files_that_are_younger_wait(tmp_path: Path) -> None:
+def named_read(paths: list[Path]) -> IngestReport:
+    return IngestReport(files_read=[(0, path.name, path.stat().st_size) for path in paths])
+
+
+def files_read(tmp_path: Path) -> FilesRead:
+    found = FilesRead([(0, tmp_path / "live")], tmp_path)
+    found.restore({})
+    return found
+
+
+def test_files_that_nobody_has_read_wait(tmp_path: Path) -> None:
     paths = some_files(tmp_path / "live", 4)
-    waiting = FilesWaiting([(0, tmp_path / "live")])
-    assert waiting(0, [IngestReport(modified=modified(named(paths[:1])))]) == (None, 3)
-    assert waiting(1, [IngestReport(modified=modified(named(paths[1:3])))]) == (None, 1)
-    assert waiting(2, []) == (None, 1)
+    files = files_read(tmp_path)
+    for brought, waiting in ((paths[:1], 3), (paths[1:3], 1), ([], 1)):
+        assert (files.take([named_read(brought)]), files.waiting) == ([], waiting)
     paths[3].unlink()
-    assert waiting(3, []) == (None, 0)
+    assert (files.take([]), files.waiting) == ([], 0)
 
 
 def test_files_that_have_just_gone_wait_no_longer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Old files may be cleared away at any moment, also between the folder's list and a look at a file."""
     paths = some_files(tmp_path / "live", 4)
-    waiting = FilesWaiting([(0, tmp_path / "live")])
+    files, brought = files_read(tmp_path), named_read(paths[:1])
     entries = os.scandir
 
     @contextmanager
@@ -68,13 +80,74 @@ def test_files_that_have_just_gone_wait_no_longer(tmp_path: Path, monkeypatch: p
         yield iter(there)
 
     monkeypatch.setattr(os, "scandir", listed)
-    assert waiting(0, [IngestReport(modified=modified(named(paths[:1])))]) == (None, 2)
+    assert (files.take([brought]), files.waiting) == ([], 2)
+
+
+def test_a_file_that_grows_after_it_was_read_is_named_once(tmp_path: Path) -> None:
+    paths = some_files(tmp_path / "live", 3)
+    files = files_read(tmp_path)
+    assert files.take([named_read(paths)]) == []
+    committed = files.put()
+    size = paths[1].stat().st_size
+    with paths[1].open("a") as file:
+        file.write("{}\n")
+    said = [
+        f"{paths[1]} has changed since it was read ({size} bytes then, {size + 3} now), and is not read again: "
+        "write files elsewhere and rename them into the folder, each under a new name"
+    ]
+    assert files.take([]) == said
+    assert files.changed() == []
+    again = FilesRead([(0, tmp_path / "live")], tmp_path)
+    again.restore(committed)  # the batch that named it was not committed, and is done again
+    assert again.take([]) == said
+    committed = again.put()
+    again.restore(committed)
+    assert (again.take([]), again.waiting) == ([], 0)
+
+
+@pytest.mark.parametrize("damage", [b"", b'[0, "0.ndjson"]\n' + b" " * 200, b"\xff" * 200])
+def test_a_damaged_record_of_files_is_named(damage: bytes, tmp_path: Path) -> None:
+    paths = some_files(tmp_path / "live", 3)
+    files = files_read(tmp_path)
+    files.take([named_read(paths)])
+    committed = files.put()
+    files.path.write_bytes(damage)
+    with pytest.raises(CheckpointError, match=r"files\.jsonl: the checkpoint is damaged"):
+        FilesRead([(0, tmp_path / "live")], tmp_path).restore(committed)
+
+
+TASK = IngestTask("", 7, (STREAM,), (), "", 0, 0, frozenset())
 
 
 def test_elements_are_numbered_on(tmp_path: Path) -> None:
     """From batch to batch and file to file, however many there are."""
     paths = some_files(tmp_path / "live", 3)
     paths[2] = paths[2].rename(tmp_path / "live" / "2 100%25#?.ndjson")  # Hadoop writes names as they are
-    task = IngestTask("", 7, (STREAM,), (), "", 0, 0, frozenset())
-    found, _ = read_files(named(paths[1:]), Reading({}, {0: 5}, 0, ""), task)
+    found, _, read = read_files(named(paths[1:]), Reading(Admission(), {0: 5}, ""), TASK, RejectSpool())
     assert found.column("offset").to_pylist() == list(range(5, 15))
+    assert read == named_read(paths[1:]).files_read
+
+
+def test_an_element_of_the_year_9999_is_rejected_alone(tmp_path: Path) -> None:
+    """All of its rows, in a file of which others are good; and from file to file and batch to batch the rule goes on."""
+    folder = tmp_path / "live"
+    folder.mkdir()
+    row = '{{"s": "<a:s>", "p": "<a:p>", "o": "\\"{}\\"", "g": "<a:g{}>", "t": {}}}\n'
+    far = 253_402_300_799_000
+    told = [[(1, 1000), (2, far), (2, far), (3, 2000)], [(4, 9_000_000)], [(5, 9_000_500), (6, 9_001_000)]]
+    paths = [folder / f"{n}.ndjson" for n in range(3)]
+    for n, (path, lines) in enumerate(zip(paths, told)):
+        path.write_text("".join(row.format(k, g, t) for k, (g, t) in enumerate(lines)))
+        os.utime(path, (SECOND + n, SECOND + n))
+    admission = Admission(max_ahead=3_600_000)
+    rejected = RejectSpool()
+    table, judged, _ = read_files(named(paths[:2]), Reading(admission, {}, ""), TASK, rejected)
+    assert table.column("t").to_pylist() == [1000, 2000]
+    assert [(r.line, r.reason[:66]) for r in rejected] == [
+        (2, "0.ndjson: t is 9999-12-31T23:59:59.000Z, more than --max-ahead (3,"),
+        (1, "1.ndjson: t is 1970-01-01T02:30:00.000Z, more than --max-ahead (3,"),
+    ]
+    assert (judged[0].greatest, judged[0].suspect) == (2000, 9_000_000)
+    table, judged, _ = read_files(named(paths[2:]), Reading(admission.after(judged), {}, ""), TASK, rejected)
+    assert table.column("t").to_pylist() == [9_000_500, 9_001_000]  # the stream has moved on
+    assert (judged[0].suspect, len(rejected)) == (None, 2)

@@ -11,7 +11,7 @@ from cqels_opt.operators.planning.row_by_row import written
 from cqels_opt.operators.planning.summands import summands
 from cqels_opt.operators.program import Program
 from cqels_opt.operators.stages.evaluate import EvaluateReport, FinishReport
-from cqels_opt.operators.stages.ingest import IngestReport, Rejected
+from cqels_opt.operators.stages.ingest import IngestReport, RejectSpool
 from cqels_opt.query.algebra import Call
 from cqels_opt.trace.records import Called, Lag, Milliseconds, TraceRecord
 from cqels_opt.windows.frontier import Frontier
@@ -22,7 +22,7 @@ def trace_record(
     planner: Planner,
     number: int,
     reports: Sequence[IngestReport],
-    rejected: Sequence[Rejected],
+    rejected: Sequence[RejectSpool],
     observed: Mapping[str, Observed],
     frontier: Frontier,
     ms: Milliseconds,
@@ -47,7 +47,7 @@ def trace_record(
         frontier=frontier.value if frontier.greatest is not None and frontier.value > -(1 << 60) else None,
         elements=sum(s.elements for s in streams),
         late=sum(s.late for s in streams),
-        rejected=len([r for r in rejected if r.stream in program.streams]),
+        rejected=sum(r.counts[stream] for r in rejected for stream in program.streams),
         windows=windows,
         deltas=tuple(d for name, block in planner.blocks.items() for d in block.deltas(observed.get(name))),
         epoch=planner.epoch,

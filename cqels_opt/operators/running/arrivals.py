@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 
 from cqels_opt.operators.rows import Ints
-from cqels_opt.operators.running.knowledge import Pending
 from cqels_opt.operators.running.merging import MERGED
+from cqels_opt.operators.running.pending import is_waiting, read_pending, write_pending
 from cqels_opt.operators.stages.ingest import COUNT_PARTS, IngestReport
 from cqels_opt.stats import SlotCounts
 from cqels_opt.windows.columns import read_columns, write_columns
@@ -22,14 +22,15 @@ from cqels_opt.windows.timeline import Timeline
 class Arrivals:
     """The elements of all streams of a run, as far as instants and statistics need them.
 
-    ``times`` are theirs, by stream; ``pending`` the counts that wait, by stream and shape; ``counted`` is the last number that was
-    given to counts.
+    ``times`` are theirs, by stream; ``pending`` the counts that wait, by stream and shape, and ``unwritten`` those of them that are in
+    no file; ``counted`` is the last number that was given to counts. ``upto`` is where the frontier is.
     """
 
-    def __init__(self, folder: Path, streams: Sequence[str], tiers: Tiers, files: Iterable[SlotFile] = ()) -> None:
+    def __init__(self, folder: Path, streams: Sequence[str], tiers: Tiers, files: Sequence[SlotFile] = (), upto: int = 0) -> None:
         self.folder, self.tiers = folder, tiers
         self.times = {stream: Timeline() for stream in streams}
-        self.pending: Pending = {}
+        self.pending = read_pending(folder, files, upto)
+        self.unwritten: list[tuple[str, SlotCounts]] = []
         self.counted = 0
         for file in sorted((f for f in files if f.kind == "times"), key=lambda f: f.least):
             self.times[file.stream].add(read_columns(folder / file.path)["t"])
@@ -83,11 +84,21 @@ class Arrivals:
         for report in reports:
             for stream, seen in report.streams.items():
                 for shape, parts in seen.counts.items():
-                    self.pending.setdefault(stream + shape, []).extend(self.numbered(parts))
+                    self.wait(stream + shape, self.numbered(parts))
         new = {}
         for key, waiting in self.pending.items():
             ready = [c for c in waiting if len(c.times) and c.times[-1] <= upto]
             if ready:
                 new[key] = ready
-            self.pending[key] = [c for c in waiting if len(c.times) and c.times[-1] > upto]
+            self.pending[key] = [c for c in waiting if is_waiting(c, upto)]
         return new
+
+    def wait(self, key: str, counts: Sequence[SlotCounts]) -> None:
+        """Counts of a stream and shape wait for the frontier, and are in no file yet."""
+        self.pending.setdefault(key, []).extend(counts)
+        self.unwritten += [(key, c) for c in counts]
+
+    def write_waiting(self, number: int, upto: int) -> list[SlotFile]:
+        """The file of the counts that wait since this batch."""
+        waiting, self.unwritten = [(key, c) for key, c in self.unwritten if is_waiting(c, upto)], []
+        return write_pending(self.folder, number, waiting)

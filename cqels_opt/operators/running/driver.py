@@ -25,6 +25,7 @@ from cqels_opt.operators.running.arrivals import Arrivals
 from cqels_opt.operators.running.changes import Changes
 from cqels_opt.operators.running.clock import Clock
 from cqels_opt.operators.running.commit import ANONYMOUS, Commit, CommitLog, Identity
+from cqels_opt.operators.running.files_read import FilesRead
 from cqels_opt.operators.running.guard import Guard, Taken
 from cqels_opt.operators.running.idle import IdleStreams
 from cqels_opt.operators.running.interfaces import Evaluated, Runner, Sink, TraceLog
@@ -36,8 +37,9 @@ from cqels_opt.operators.running.population import Population
 from cqels_opt.operators.running.rejects import Rejects
 from cqels_opt.operators.running.retention import Retention
 from cqels_opt.operators.stages.evaluate import EvaluateTask
-from cqels_opt.operators.stages.ingest import IngestReport, IngestTask, Rejected
+from cqels_opt.operators.stages.ingest import IngestReport, IngestTask, RejectSpool
 from cqels_opt.operators.stages.network import network
+from cqels_opt.operators.stages.rejected import SAMPLE
 from cqels_opt.operators.step import NOWHEN, Step
 from cqels_opt.query.algebra import Window
 from cqels_opt.stats import SlotCounts
@@ -48,6 +50,7 @@ from cqels_opt.windows.intervals import BEFORE_TIME
 from cqels_opt.windows.slots import SlotFile, rank_elements
 from cqels_opt.windows.tiers import Tiers
 
+MOST_NOTICES = 20  # a batch
 LARGE = 50_000  # delta rows a task; more are shared between tasks
 
 
@@ -67,6 +70,7 @@ class DriverOptions:
     refused: Path | None = None  # the same of what was refused before the run: it comes first
     waiting: Callable[[int, Sequence[IngestReport]], tuple[int | None, int | None]] | None = None
     """Of a batch's number and what was ingested: the newest time of all input and how much of it waits (:class:`Lag`), if known."""
+    files: FilesRead | None = None  # of live folders
     idle_timeout: int | None = None  # milliseconds of wall clock after which a stream that brings nothing is let go; None: never
     limits: Limits = NO_LIMITS  # of each query, see :mod:`cqels_opt.operators.running.guard`
     continue_changed: bool = False  # another query may go on from the checkpoint, where its windows are the same
@@ -159,13 +163,17 @@ class Driver:
         if self.trace is not None:
             self.trace.restore(self.state.lengths.get("trace", 0))
         self.rejects.restore(self.state.lengths)
+        if self.options.files is not None:
+            self.options.files.restore(self.state.lengths)
         self.have([*self.compiled.values()] if self.population is None else self.population.before(self.state.batch + 1))
-        self.arrivals = Arrivals(self.folder, self.all_streams, self.options.tiers, self.state.files)
+        self.arrivals = Arrivals(self.folder, self.all_streams, self.options.tiers, self.state.files, self.frontier.value)
         self.planners = {program.id: Planner(program, self.options.plan, self.workshop) for program in self.programs}
         self._changed = self.state.batch >= 0 and self.state.query != self.query
         if self.state.knowledge:
             told = {} if self._changed else self.planners  # the statistics of another query are of other relations
-            self.arrivals.pending, self.arrivals.counted = read_knowledge(self.folder / self.state.knowledge, told)
+            earlier, self.arrivals.counted = read_knowledge(self.folder / self.state.knowledge, told)
+            for key, counts in earlier.items():
+                self.arrivals.wait(key, counts)
 
     # -------------------------------------------------------------- a batch
     def batch(self, number: int, rows: Any) -> list[TraceRecord]:
@@ -192,9 +200,9 @@ class Driver:
         first = self.programs[0]
         task = IngestTask(str(self.folder), number, self.all_streams, self.shapes, first.store, first.seed, after, self.tables)
         reports = list(self.runner.ingest(rows, task)) if self.streams else []
-        rejected = [r for report in reports for r in report.rejected]
-        if rejected and not self.options.skip_bad:
-            raise DataError(self.rejects.said(rejected))
+        rejected = [report.rejected for report in reports]
+        if any(rejected) and not self.options.skip_bad:
+            raise DataError(self.rejects.first(rejected))
         files = [*self.state.files, *(f for report in reports for f in report.files)]
         self._seen(reports)
         files += self.arrivals.add(reports, number)
@@ -239,6 +247,9 @@ class Driver:
         chunks = [(p, f) for p in self.programs for f in done.finished.get(p.id, []) if f.answers]
         # What this run does not write is as long as before, for one that writes it again.
         lengths = {**self.state.lengths, **self.sink.put(number, chunks, self.folder), **self.rejects.put(rejected)}
+        notices = self._notices(reports)
+        if self.options.files is not None:
+            lengths |= self.options.files.put()
         clock.lap("commit")
         ms = clock.done()
         lag = self._lag(number, reports)
@@ -259,12 +270,21 @@ class Driver:
             )
             for p in self.programs
         ]
+        if notices:
+            records = [replace(record, notices=notices) for record in records]
         if self.population is not None and (refreshed := self.population.refreshed) is not None:
             records = [replace(record, static=(refreshed.now, refreshed.was)) for record in records]
         if self.trace is not None:
             lengths["trace"] = self.trace.put(records)
         self._commit(number, files, done, steps, rejected, reports, lengths)
         return records
+
+    def _notices(self, reports: Sequence[IngestReport]) -> tuple[str, ...]:
+        """What whoever runs this should hear of the input: files that have changed, and the first of what was rejected."""
+        changed = self.options.files.take(reports) if self.options.files is not None else []
+        more = [f"{len(changed) - MOST_NOTICES:,} more files have changed since they were read"] if changed[MOST_NOTICES:] else []
+        bad = [r for report in reports for r in report.rejected.sample]
+        return (*changed[:MOST_NOTICES], *more, *(f"rejected: {self.rejects.said(r)}" for r in bad[:SAMPLE]))
 
     def _idle(self, number: int, reports: Sequence[IngestReport]) -> Collection[str | int]:
         """The streams and partitions that are let go in a batch."""
@@ -321,6 +341,7 @@ class Driver:
                 if seen.first is not None:
                     self.state.firsts[stream] = min(seen.first, self.state.firsts.get(stream, seen.first))
                     self.state.first = seen.first if self.state.first is None else min(self.state.first, seen.first)
+            self.frontier.suspected(report.suspects)
 
     def _tell_elements(self, files: Sequence[SlotFile]) -> None:
         """The times of the elements up to the frontier: where rows of last-n windows end, which the statistics must know."""
@@ -389,7 +410,7 @@ class Driver:
         files: list[SlotFile],
         done: Evaluated,
         steps: Mapping[str, Step],
-        rejected: Sequence[Rejected],
+        rejected: Sequence[RejectSpool],
         reports: Sequence[IngestReport],
         lengths: dict[str, int],
     ) -> None:
@@ -405,7 +426,7 @@ class Driver:
             if bound is not None:
                 self.arrivals.times[stream].forget(bound)
         live, dropped = self.merging.settled(kept_files.files, number, self.frontier.value), kept_files.dropped
-        live = self.arrivals.merged(number, live)
+        live = [*self.arrivals.merged(number, live), *self.arrivals.write_waiting(number, self.frontier.value)]
         totals = dict(self.state.totals)
         streams = [seen for report in reports for stream, seen in report.streams.items() if stream in self.streams]
         chunks = [f for finished in done.finished.values() for f in finished]
@@ -413,7 +434,7 @@ class Driver:
         for name, amount in (
             ("elements", sum(s.elements for s in streams)),
             ("late", sum(s.late for s in streams)),
-            ("rejected", len(rejected)),
+            ("rejected", sum(map(len, rejected))),
             ("answers", sum(f.answers for f in chunks)),
             ("switches", sum(d.switched for d in decisions)),
             ("batches", 1),
@@ -435,10 +456,11 @@ class Driver:
             renewed,
             self.query,
         )
-        write_knowledge(self.folder / state.knowledge, self.planners, self.arrivals.pending, self.arrivals.counted)
+        write_knowledge(self.folder / state.knowledge, self.planners, self.arrivals.counted)
         gone = {f.path for f in [*self.state.files, *files]} - {f.path for f in live}
         gone |= {f.path for shares in done.shares.values() for report in shares for f in report.fresh}
         gone |= {path for f in chunks for path in (f.path, f.fed) if path} | ({self.state.knowledge} - {""})
+        gone |= {r.path for r in rejected if r.spooled}
         self.log.write(state)
         self.state = state
         self.doom(number, gone)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 from cqels_opt.file_errors import naming
-from cqels_opt.operators.stages.ingest import Rejected
+from cqels_opt.operators.stages.rejected import Rejected, RejectSpool
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,17 +38,20 @@ class Rejects:
                 if not length and self.refused is not None and first:
                     file.write(self.refused.read_bytes())
 
-    def put(self, rejected: Sequence[Rejected]) -> dict[str, int]:
-        """Appends them; returns the length to commit."""
-        if self.path is None or not (rejected or self.path.exists()):
+    def put(self, rejected: Sequence[RejectSpool]) -> dict[str, int]:
+        """Appends those of the tasks of a batch, one at a time; returns the length to commit."""
+        if self.path is None or not (any(rejected) or self.path.exists()):
             return {}
         with naming(self.path), self.path.open("a", encoding="utf-8") as file:
-            for r in rejected:
+            for r in chain.from_iterable(rejected):
                 where = self.sources.get(r.partition, r.stream)
                 file.write(json.dumps({"file": where, "line": r.line, "reason": r.reason}, ensure_ascii=False) + "\n")
             return {self._name: file.tell()}
 
-    def said(self, rejected: Sequence[Rejected]) -> str:
-        """The first of them, for a message."""
-        bad = min(rejected, key=lambda r: (r.partition, r.line))
+    def said(self, bad: Rejected) -> str:
+        """One of them, for a message."""
         return f"{self.sources.get(bad.partition, bad.stream)}:{bad.line}: {bad.reason}"
+
+    def first(self, rejected: Iterable[RejectSpool]) -> str:
+        """The first in the order of partitions and lines, for a message."""
+        return self.said(min((r.least for r in rejected if r.least is not None), key=lambda r: (r.partition, r.line)))

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from cqels_opt.operators.program import Program
 from cqels_opt.operators.running.commit import Commit
+from cqels_opt.operators.running.pending import KIND as PENDING
 from cqels_opt.operators.step import NOWHEN
 from cqels_opt.windows.instants import retained_from
 from cqels_opt.windows.intervals import FOREVER
@@ -47,7 +48,11 @@ class Retention:
         lowest = min(known, default=None) if len(known) == len(bounds) else None
         # Pages of terms may be of no one stream: earlier versions wrote those of all streams together.
         needed_from = {**bounds, "": lowest}
-        live = [f for f in files if self._needed(f, reported, needed_from.get(f.stream))]
+        live = [
+            f
+            for f in files
+            if (f.greatest > frontier if f.kind == PENDING else self._needed(f, reported, needed_from.get(f.stream)))
+        ]
         return Kept(live, dropped, bounds)
 
     def _needed(self, file: SlotFile, reported: Mapping[str, int], bound: int | None) -> bool:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from cqels_opt.operators import cache
 from cqels_opt.operators.rows import Ints
+from cqels_opt.operators.stages.rejected import Rejected, RejectSpool
 from cqels_opt.rdf import ids as term_ids
 from cqels_opt.rdf.canonical import canonical_texts
 from cqels_opt.rdf.quoted import parts_of, quoted_among
@@ -42,16 +43,6 @@ FED = 1 << 30
 """The partition of the first stream that a query of the run feeds; no source has one so great."""
 
 _WHAT = {"s": "subject", "p": "predicate", "o": "object"}
-
-
-@dataclass(frozen=True, slots=True)
-class Rejected:
-    """A triple that cannot be read: where it stands and why."""
-
-    stream: str
-    partition: int
-    line: int
-    reason: str
 
 
 @dataclass(slots=True)
@@ -141,20 +132,21 @@ def coded(
     streams: Sequence[str],
     store: str,
     seed: int,
+    rejected: RejectSpool,
     graphs: bool = False,
     quoted: bool = False,
-) -> tuple[Coded, Texts, list[Rejected]]:
-    """The rows that have a time and a place, the texts that must be kept, and what is said of rows that cannot be read.
+) -> tuple[Coded, Texts]:
+    """The rows that have a time and a place, and the texts that must be kept. Rows that cannot be read are ``rejected``.
 
     With ``graphs`` the names of the elements' graphs are encoded too, with ``quoted`` triple terms are taken apart.
     """
-    texts, rejected, parts = Texts(), list[Rejected](), list[Coded]()
+    texts, parts = Texts(), list[Coded]()
     encoding = _Encoding(store, seed, texts, TripleTerms() if quoted else None)
     for rows in _of_size(blocks):
         whole = _whole(rows, streams, rejected)
         if whole.num_rows:
             parts.append(_coded(whole, streams, encoding, rejected, graphs))
-    return replace(_together(parts), quoted=encoding.quoted or TripleTerms()), texts, rejected
+    return replace(_together(parts), quoted=encoding.quoted or TripleTerms()), texts
 
 
 def _together(parts: Sequence[Coded]) -> Coded:
@@ -195,7 +187,7 @@ def _of_size(blocks: Iterable[pa.Table | pa.RecordBatch]) -> Iterator[pa.Table]:
         yield pa.concat_tables(held)
 
 
-def _whole(rows: pa.Table, streams: Sequence[str], rejected: list[Rejected]) -> pa.Table:
+def _whole(rows: pa.Table, streams: Sequence[str], rejected: RejectSpool) -> pa.Table:
     """The rows that have a time and a place; the others are rejected (users' DataFrames may have nulls)."""
     rows = rows.cast(ROW_SCHEMA)
     for column, what in (("t", "the time is missing"), ("offset", "its place in the order is missing")):
@@ -217,7 +209,7 @@ class _Encoding:
     quoted: TripleTerms | None
 
 
-def _coded(rows: pa.Table, streams: Sequence[str], encoding: _Encoding, rejected: list[Rejected], graphs: bool) -> Coded:
+def _coded(rows: pa.Table, streams: Sequence[str], encoding: _Encoding, rejected: RejectSpool, graphs: bool) -> Coded:
     stream, partition, offset, t, line = (_ints(rows, name) for name in ("stream", "partition", "offset", "t", "line"))
     bad = np.zeros(rows.num_rows, bool)
     s, p, o = (_encoded(rows, name, encoding, bad) for name in ("s", "p", "o"))

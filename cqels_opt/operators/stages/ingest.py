@@ -5,19 +5,34 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from cqels_opt.operators.rows import UNBOUND, Ints
-from cqels_opt.operators.stages.encoding import ROW_SCHEMA, Rejected, Texts, TripleTerms, coded
+from cqels_opt.operators.stages.encoding import ROW_SCHEMA, Texts, TripleTerms, coded
+from cqels_opt.operators.stages.rejected import Rejected, RejectSpool
 from cqels_opt.operators.terms import write_page
 from cqels_opt.stats import SlotCounts, slot_counts, slot_parts
 from cqels_opt.windows.columns import write_columns
 from cqels_opt.windows.slots import ANYTHING, Shape, SlotFile
 
-__all__ = ["COUNT_PARTS", "ROW_SCHEMA", "IngestReport", "IngestTask", "Rejected", "StreamReport", "ingest"]
+__all__ = [
+    "COUNT_PARTS",
+    "ROW_SCHEMA",
+    "FileRead",
+    "IngestReport",
+    "IngestTask",
+    "RejectSpool",
+    "Rejected",
+    "StreamReport",
+    "ingest",
+]
+
+FileRead: TypeAlias = "tuple[int, str, int]"
+"""A file of a live folder: the stream's number, the name, and the bytes when it was read."""
 
 COUNT_PARTS = 8  # value counts enter and leave the statistics by parts of a slot
 
@@ -35,6 +50,10 @@ class IngestTask:
     frontier: int
     tables: frozenset[str]  # streams whose elements must be ranked (last-n windows)
     stage: str = ""  # of elements that queries of the run put out: a mark of their files
+
+    def rejects(self, name: str) -> RejectSpool:
+        """Where a task puts what it cannot read. ``name`` (task and attempt) keeps the files of retries apart."""
+        return RejectSpool(self.folder, f"slots/rejects-{self.batch:08d}-{self.stage}{name}.jsonl")
 
 
 @dataclass(slots=True)
@@ -55,21 +74,25 @@ class IngestReport:
 
     files: list[SlotFile] = field(default_factory=list)
     streams: dict[str, StreamReport] = field(default_factory=dict)
-    rejected: list[Rejected] = field(default_factory=list)
-    modified: dict[int, int] = field(
-        default_factory=dict
-    )  # stream -> when the newest of its files was modified (ms), of live folders
+    rejected: RejectSpool = field(default_factory=RejectSpool)
+    files_read: list[FileRead] = field(default_factory=list)  # of live folders
+    suspects: dict[int, int | None] = field(default_factory=dict)  # partition -> time of its last element if too far ahead
     topics: set[tuple[str, str]] = field(default_factory=set)  # of messages: stream and topic
 
 
-def ingest(rows: pa.Table | Iterable[pa.RecordBatch], task: IngestTask, name: str) -> IngestReport:
-    """Puts the triples of a task into slots. ``name`` (task and attempt) keeps the files of retries apart."""
-    report = IngestReport()
+def ingest(
+    rows: pa.Table | Iterable[pa.RecordBatch], task: IngestTask, name: str, rejected: RejectSpool | None = None
+) -> IngestReport:
+    """Puts the triples of a task into slots. ``name`` (task and attempt) keeps the files of retries apart.
+
+    ``rejected`` is what could not be read before; to it comes what cannot be used here.
+    """
+    report = IngestReport(rejected=task.rejects(name) if rejected is None else rejected)
     folder = Path(task.folder)
     blocks = [rows] if isinstance(rows, pa.Table) else rows
     graphs = any(len(shape.places) > len("spo") for shape in task.shapes)
     quoted = any(shape.inside for shape in task.shapes)
-    whole, texts, report.rejected = coded(blocks, task.streams, task.store, task.seed, graphs, quoted)
+    whole, texts = coded(blocks, task.streams, task.store, task.seed, report.rejected, graphs, quoted)
     if not len(whole):
         return report
     stream, partition, offset, t, encoded, bad = whole.stream, whole.partition, whole.offset, whole.t, whole.terms, whole.bad

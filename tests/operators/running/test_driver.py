@@ -90,6 +90,17 @@ def test_or_it_is_skipped_and_counted(tmp_path: Path) -> None:
     assert json.loads(line)["line"] == 2
 
 
+def test_a_batch_full_of_bad_lines_leaves_no_file_behind(tmp_path: Path) -> None:
+    kept = tmp_path / "rejected.ndjson"
+    driver = live(tmp_path, skip_bad=True, rejects=kept, sources={0: "s.csv"})
+    (record,) = driver.batch(0, table(*((1000 + n, "a", X, n) for n in range(2000)), (9000, B, X, 2000)))
+    assert (record.elements, record.rejected, driver.state.totals["rejected"]) == (1, 2000, 2000)
+    assert [json.loads(line)["line"] for line in kept.read_text().splitlines()] == list(range(1, 2001))
+    for number in range(1, 4):
+        driver.batch(number, table((9000 + number, B, X, 2000 + number)))
+    assert not list((driver.folder / "slots").glob("rejects*"))
+
+
 def test_a_stream_without_end_is_reported_up_to_its_frontier(tmp_path: Path) -> None:
     driver = live(tmp_path)
     driver.batch(0, table((1000, A, X, 0)))

@@ -1,0 +1,70 @@
+"""What a task of the first stage could not read: counted in memory, and beyond a few kept in a file of the task.
+
+A batch may have more of them than elements. So the driver gets counts, a few of them, and the name of the file.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+MOST_HELD = 256
+"""So many are in memory at most; the others are in the file."""
+
+SAMPLE = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """A triple that cannot be read: where it stands and why."""
+
+    stream: str
+    partition: int
+    line: int
+    reason: str
+
+
+@dataclass(slots=True)
+class RejectSpool:
+    """The rejected elements of a task. ``folder`` is the checkpoint's; ``path`` is the file in it, which exists where ``spooled``."""
+
+    folder: str = ""
+    path: str = ""
+    counts: Counter[str] = field(default_factory=Counter)  # by stream
+    sample: list[Rejected] = field(default_factory=list)  # the first
+    least: Rejected | None = None  # by partition and line
+    spooled: bool = False
+    held: list[Rejected] = field(default_factory=list)
+
+    def append(self, rejected: Rejected) -> None:
+        """One more."""
+        self.counts[rejected.stream] += 1
+        if len(self.sample) < SAMPLE:
+            self.sample.append(rejected)
+        if self.least is None or (rejected.partition, rejected.line) < (self.least.partition, self.least.line):
+            self.least = rejected
+        if len(self.held) >= MOST_HELD:
+            with (Path(self.folder) / self.path).open("a" if self.spooled else "w", encoding="utf-8") as file:
+                file.writelines(json.dumps(asdict(one)) + "\n" for one in self.held)
+            self.spooled = True
+            self.held.clear()
+        self.held.append(rejected)
+
+    def extend(self, rejected: Iterable[Rejected]) -> None:
+        """More of them."""
+        for one in rejected:
+            self.append(one)
+
+    def __iter__(self) -> Iterator[Rejected]:
+        """All of them, in the order in which they came; the file is read a line at a time."""
+        if self.spooled:
+            with (Path(self.folder) / self.path).open(encoding="utf-8") as file:
+                for line in file:
+                    yield Rejected(**json.loads(line))
+        yield from self.held
+
+    def __len__(self) -> int:
+        return self.counts.total()
