@@ -40,7 +40,7 @@ ONLY = {
     "rdf": {"errors"},
     "plans": {"errors"},
     "stats": {"errors"},
-    "verify": {"errors", "query.parser", "query.algebra", "query.extensions"},
+    "verify": {"errors", "rdf.entities", "query.parser", "query.algebra", "query.extensions"},
 }
 
 PURE = {"plans", "stats"}

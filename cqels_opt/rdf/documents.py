@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any, BinaryIO, Final
+from typing import Any, Final, Protocol
 
 import pyoxigraph as ox
 
@@ -31,6 +31,13 @@ def is_anonymous(label: str) -> bool:
     return _ANONYMOUS.fullmatch(label) is not None
 
 
+class Lines(Protocol):
+    """What gives lines of bytes: a binary file, or something that reads one."""
+
+    def readline(self) -> bytes:
+        """The next line; empty at the end."""
+
+
 class LineByLine:
     """A file that gives its parser one line at a time, so that ``line`` is where the parser stands.
 
@@ -38,7 +45,7 @@ class LineByLine:
     and :meth:`reason` says why.
     """
 
-    def __init__(self, file: BinaryIO) -> None:
+    def __init__(self, file: Lines) -> None:
         self.line = 0
         self._file, self._rest = file, b""
         self._depth, self._string, self._deep = 0, b"", False
