@@ -13,7 +13,8 @@ import numpy as np
 
 from cqels_opt.lod.index import Runs
 from cqels_opt.lod.relation import Relation
-from cqels_opt.operators.rows import HIDDEN, Ints, Rows, concat, counted, empty, group_ids
+from cqels_opt.operators.memory import check
+from cqels_opt.operators.rows import HIDDEN, Ints, Rows, concat, counted, empty, gathered, group_ids
 from cqels_opt.windows.intervals import BEFORE_TIME, FOREVER
 
 Intervals: TypeAlias = Callable[[Ints], tuple[Ints, Ints]]
@@ -176,14 +177,13 @@ def _by_bound(rows: Rows, variables: Sequence[str]) -> list[tuple[Ints, frozense
 def _equal_pairs(left: Rows, right: Rows, on: Sequence[str]) -> tuple[Ints, Ints]:
     left = Rows({**{v: left.columns[v] for v in on}, "#l": np.arange(len(left))}, left.start, left.end, left.n)
     right = Rows({**{v: right.columns[v] for v in on}, "#r": np.arange(len(right))}, right.start, right.end, right.n)
-    found = list(Indexed.of_rows(right).probe(left, on))
-    if not found:
-        return np.empty(0, np.int64), np.empty(0, np.int64)
-    return np.concatenate([f.columns["#l"] for f in found]), np.concatenate([f.columns["#r"] for f in found])
+    found = gathered(f.only(("#l", "#r")) for f in Indexed.of_rows(right).probe(left, on))
+    return (found.columns["#l"], found.columns["#r"]) if len(found) else (np.empty(0, np.int64), np.empty(0, np.int64))
 
 
 def combine(left: Rows, right: Rows, a: Ints, b: Ints) -> Rows:
     """The merged rows of pairs, with the intersection of their intervals."""
+    check(len(a), len(left.columns.keys() | right.columns.keys()))
     columns = {v: c[a] for v, c in left.columns.items()}
     for variable, column in right.columns.items():
         taken = column[b]

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cqels_opt.errors import RunError
+from cqels_opt.operators.memory import check
 from cqels_opt.windows.intervals import FOREVER
 
 Ints = NDArray[np.int64]
@@ -80,6 +81,7 @@ def concat(parts: Sequence[Rows]) -> Rows:
     if len(parts) <= 1:
         return parts[0] if parts else empty()
     names = list(dict.fromkeys(v for p in parts for v in p.columns))
+    check(sum(map(len, parts)), len(names))
     columns = {v: np.concatenate([p.columns[v] if v in p.columns else missing(v, len(p)) for p in parts]) for v in names}
     return Rows(
         columns,
@@ -87,6 +89,17 @@ def concat(parts: Sequence[Rows]) -> Rows:
         np.concatenate([p.end for p in parts]),
         np.concatenate([p.n for p in parts]),
     )
+
+
+def gathered(parts: Iterable[Rows]) -> Rows:
+    """All rows of parts that are made one after the other; LimitError as soon as they take too much memory."""
+    held: list[Rows] = []
+    total = 0
+    for part in parts:
+        held.append(part)
+        total += len(part)
+        check(total, len(part.columns))
+    return concat(held)
 
 
 def counted(n: Ints, times: Ints | None = None) -> Ints:

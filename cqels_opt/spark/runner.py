@@ -201,7 +201,8 @@ def finishing(tasks: Sequence[EvaluateTask], parts: int) -> Callable[[int, Seque
         for name, reports in heard.items():
             task = by_id[name]
             fresh = [f for share in reports for f in share.fresh]
-            yield name, finish(task, f"{task_name()}p{part}", fresh, part, finish_parts(task, parts))
+            if not any(share.failed for share in reports):
+                yield name, finish(task, f"{task_name()}p{part}", fresh, part, finish_parts(task, parts))
             if part == 0:
                 yield from ((name, share) for share in reports)
 

@@ -54,7 +54,8 @@ class LocalRunner:
             fresh: list[SlotFile] = [f for share in shares for f in share.fresh]
             spread = finish_parts(task, parts)
             done.shares[name] = shares
-            done.finished[name] = [finish(task, f"t{part}", fresh, part, spread) for part in range(spread)]
+            if not any(share.failed for share in shares):
+                done.finished[name] = [finish(task, f"t{part}", fresh, part, spread) for part in range(spread)]
         return done
 
     def merge(self, tasks: Sequence[MergeTask]) -> list[SlotFile]:
@@ -66,7 +67,7 @@ def whole(task: EvaluateTask, name: str) -> tuple[EvaluateReport, FinishReport]:
     """Both halves of the second stage in one task."""
     fresh: dict[str, Rows] = {}
     report = evaluate(task, name, 0, 1, fresh)
-    return report, finish(task, name, fresh, 0, 1)
+    return report, FinishReport() if report.failed else finish(task, name, fresh, 0, 1)
 
 
 class LocalSink:

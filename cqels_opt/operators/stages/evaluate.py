@@ -10,12 +10,14 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial, wraps
+from itertools import chain
 from time import perf_counter
-from typing import Any, Literal, ParamSpec, TypeVar
+from typing import Any, Concatenate, Literal, ParamSpec, TypeAlias, TypeVar
 
 import numpy as np
 
-from cqels_opt.operators import cache
+from cqels_opt.errors import LimitError
+from cqels_opt.operators import cache, memory
 from cqels_opt.operators.accumulators import added_up, amount_names
 from cqels_opt.operators.block import BlockStep, Observed
 from cqels_opt.operators.calls import Account
@@ -25,7 +27,7 @@ from cqels_opt.operators.keys import EVERY, share
 from cqels_opt.operators.program import GroupNode, Program
 from cqels_opt.operators.pushdown import Pushdown, additive_nodes
 from cqels_opt.operators.results import BlockRows, ResultFiles, Segment
-from cqels_opt.operators.rows import RANK, Ints, Rows, concat, empty
+from cqels_opt.operators.rows import RANK, Ints, Rows, concat, empty, gathered
 from cqels_opt.operators.stages.answer_files import write_arrow, write_parquet
 from cqels_opt.operators.stages.form_lines import lines
 from cqels_opt.operators.stages.network import write_elements
@@ -57,6 +59,8 @@ class EvaluateTask:
     named: bool = False  # lines say which query they are answers of
     feeds: int | None = None  # the number of the stream whose elements the answers are
     take_over: TakeOver | None = None  # the step only makes the state of what is new
+    memory: int | None = None  # the bytes that a result may take; None: a share of what there is
+    most: int | None = None  # answers that are written; where there are more, the query is over its limit
     leaving: bool = False  # the step only keeps the answers at its instant: the program gives way to one over other static data
 
     @property
@@ -101,6 +105,7 @@ class EvaluateReport:
     worker: str = ""  # the executor's Python that did it
     calls: dict[Call, Account] = field(default_factory=dict)  # of extension functions
     seconds: float = 0.0
+    failed: str = ""  # why it was given up
 
 
 @dataclass(slots=True)
@@ -116,23 +121,35 @@ class FinishReport:
     read: int = 0  # rows of blocks that the operators above them were given
     calls: dict[Call, Account] = field(default_factory=dict)  # of extension functions
     seconds: float = 0.0
+    failed: str = ""  # why it was given up
 
 
 Reporting = TypeVar("Reporting", EvaluateReport, FinishReport)
 P = ParamSpec("P")
 
 
-def timed(work: Callable[P, Reporting]) -> Callable[P, Reporting]:
-    """Work whose report says how many seconds it took."""
+Work: TypeAlias = Callable[Concatenate[EvaluateTask, P], Reporting]
 
-    @wraps(work)
-    def measured(*args: P.args, **keywords: P.kwargs) -> Reporting:
-        began = perf_counter()
-        report = work(*args, **keywords)
-        report.seconds = perf_counter() - began
-        return report
 
-    return measured
+def bounded(failed: type[Reporting]) -> Callable[[Work[P, Reporting]], Work[P, Reporting]]:
+    """Work within the memory of its task, whose report says how many seconds it took, and why it was given up where it needs too much."""
+
+    def decorated(work: Work[P, Reporting]) -> Work[P, Reporting]:
+        @wraps(work)
+        def measured(task: EvaluateTask, *args: P.args, **keywords: P.kwargs) -> Reporting:
+            began = perf_counter()
+            try:
+                with memory.at_most(task.memory):
+                    report = work(task, *args, **keywords)
+            except (LimitError, MemoryError) as error:
+                report = failed()
+                report.failed = str(error) if isinstance(error, LimitError) else f"a task has not enough memory: {error}"
+            report.seconds = perf_counter() - began
+            return report
+
+        return measured
+
+    return decorated
 
 
 def label(program: Program, block: str) -> str:
@@ -153,7 +170,7 @@ def ranked(program: Program) -> bool:
     return any(w.kind == "last" for w in program.windows)
 
 
-@timed
+@bounded(EvaluateReport)
 def evaluate(task: EvaluateTask, name: str, part: int, parts: int, fresh: dict[str, Rows] | None) -> EvaluateReport:
     """One share of the deltas. With ``fresh`` the rows go there (one task does all), else to files for :func:`finish`."""
     program, step = task.program, task.step
@@ -166,9 +183,9 @@ def evaluate(task: EvaluateTask, name: str, part: int, parts: int, fresh: dict[s
             rows = rows_taken_over(program, step, task.take_over, run, task.results(block.name), terms)
             keep(task, name, block.name, rows, report, fresh)
         elif fresh is not None:
-            keep(task, name, block.name, concat([empty([*block.output]), *run.rows()]), report, fresh)
+            keep(task, name, block.name, gathered(chain([empty([*block.output])], run.rows())), report, fresh)
         else:
-            for number, rows in enumerate(_gathered(run.rows())):
+            for number, rows in enumerate(_in_files(run.rows())):
                 keep(task, f"{name}r{number}", block.name, rows, report, None)
         report.observed[block.name] = run.observed
         report.probed += sum(sum(counts) for counts in run.observed.operators.values())
@@ -176,7 +193,7 @@ def evaluate(task: EvaluateTask, name: str, part: int, parts: int, fresh: dict[s
     return report
 
 
-def _gathered(parts: Iterator[Rows]) -> Iterator[Rows]:
+def _in_files(parts: Iterator[Rows]) -> Iterator[Rows]:
     """Rows as they come from joins, put together, but never more at a time than a file of them is to have."""
     held: list[Rows] = []
     for part in parts:
@@ -202,7 +219,7 @@ def keep(task: EvaluateTask, name: str, block: str, rows: Rows, report: Evaluate
         report.kept += files.write(step, rows, f"result-{name}")
 
 
-@timed
+@bounded(FinishReport)
 def finish(task: EvaluateTask, name: str, fresh: Mapping[str, Rows] | Sequence[SlotFile], part: int, parts: int) -> FinishReport:
     """The answers of the step at its instants, as far as they belong to this part."""
     if task.leaving:
@@ -302,6 +319,8 @@ def _put(task: EvaluateTask, found: Answers, terms: TermTable, path: str, report
     folder, program = task.step.path, task.program
     (folder / "answers").mkdir(exist_ok=True)
     report.answers = found.total
+    if task.most is not None and program.instances is None and report.answers > task.most:
+        return
     if task.feeds is not None:
         report.fed = f"{path}.fed.parquet"
         write_elements(folder / report.fed, found, terms, task.feeds)
