@@ -13,6 +13,7 @@ import numpy as np
 
 from cqels_opt.lod.index import Runs
 from cqels_opt.lod.relation import Relation
+from cqels_opt.operators import rows as row_sets
 from cqels_opt.operators.memory import check
 from cqels_opt.operators.rows import HIDDEN, Ints, Rows, concat, counted, empty, gathered, group_ids
 from cqels_opt.windows.intervals import BEFORE_TIME, FOREVER
@@ -20,7 +21,6 @@ from cqels_opt.windows.intervals import BEFORE_TIME, FOREVER
 Intervals: TypeAlias = Callable[[Ints], tuple[Ints, Ints]]
 """Places of rows -> starts and ends of their validity."""
 
-EXPANSION = 4_000_000  # pairs that a join expands at a time, so that a product never fills the memory
 PROBES = 200_000
 
 
@@ -55,7 +55,7 @@ class Indexed:
         if not len(left) or not self.rows:
             return
         if not on:
-            step = max(1, EXPANSION // self.rows)
+            step = max(1, row_sets.CHUNK // self.rows)
             for at in range(0, len(left), step):
                 size = min(step, len(left) - at)
                 pairs = np.repeat(np.arange(at, at + size), self.rows), np.tile(np.arange(self.rows), size)
@@ -126,13 +126,13 @@ class Matches:
 def _pieces(fanout: Ints) -> Iterator[slice]:
     """Cuts probe rows so that each piece expands to a bounded number of pairs (one row at least)."""
     total = np.cumsum(fanout)
-    if not len(total) or total[-1] <= EXPANSION:
+    if not len(total) or total[-1] <= row_sets.CHUNK:
         yield slice(0, len(fanout))
         return
     at = 0
     while at < len(fanout):
         before = total[at - 1] if at else 0
-        stop = max(at + 1, int(np.searchsorted(total, before + EXPANSION, "right")))
+        stop = max(at + 1, int(np.searchsorted(total, before + row_sets.CHUNK, "right")))
         yield slice(at, stop)
         at = stop
 

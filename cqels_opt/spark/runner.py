@@ -20,7 +20,7 @@ from cqels_opt.errors import CqelsOptError, RunError
 from cqels_opt.operators.running.interfaces import Evaluated
 from cqels_opt.operators.running.local import whole
 from cqels_opt.operators.running.merging import MergeTask, merge
-from cqels_opt.operators.stages.evaluate import EvaluateReport, EvaluateTask, FinishReport, evaluate, finish, finish_parts
+from cqels_opt.operators.stages.evaluate import EvaluateReport, EvaluateTask, evaluate, finish, finish_parts
 from cqels_opt.operators.stages.ingest import ROW_SCHEMA, IngestReport, IngestTask, Rejected, ingest
 from cqels_opt.spark.chunks import Piece, read, shares
 from cqels_opt.spark.files import FileBatch, OrderedBatch, in_order, modified, read_files
@@ -143,10 +143,8 @@ class SparkRunner:
     def _gather(self, reports: Iterable[Any]) -> Evaluated:
         done = Evaluated()
         for name, report in reports:
-            if isinstance(report, FinishReport):
-                done.finished.setdefault(name, []).append(report)
-            else:
-                done.shares.setdefault(name, []).append(report)
+            done.add(name, report)
+            if isinstance(report, EvaluateReport):
                 self.shares[report.worker] += report.probed
         return done
 

@@ -22,6 +22,13 @@ class Evaluated:
     shares: dict[str, list[EvaluateReport]] = field(default_factory=dict)
     finished: dict[str, list[FinishReport]] = field(default_factory=dict)
 
+    def add(self, name: str, report: EvaluateReport | FinishReport) -> None:
+        """Takes a report of a program."""
+        if isinstance(report, EvaluateReport):
+            self.shares.setdefault(name, []).append(report)
+        else:
+            self.finished.setdefault(name, []).extend([report, *report.others])
+
     @property
     def kept(self) -> list[SlotFile]:
         """The files of all reports that count from now on."""
