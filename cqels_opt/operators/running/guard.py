@@ -101,8 +101,9 @@ class Guard:
     def _over(self, program: Program, names: Sequence[str], taken: Taken, format: Format) -> dict[str, str]:
         """Queries that take too much. Those that share a plan share its time and its state."""
         limits, finished = self.limits, taken.finished.get(program.id, [])
-        if why := next((report.failed for report in [*taken.shares.get(program.id, []), *finished] if report.failed), ""):
-            return dict.fromkeys(names, why)
+        reasons = [*(share.failed for share in taken.shares.get(program.id, ())), *(report.failed for report in finished)]
+        if failed := next(filter(None, reasons), ""):
+            return dict.fromkeys(names, failed)
         size = taken.bytes(program) if limits.bytes is not None else 0
         if (broken := limits.broken(seconds=taken.seconds(program), bytes=size)) is not None:
             return dict.fromkeys(names, broken)

@@ -139,7 +139,7 @@ def bounded(failed: type[Reporting]) -> Callable[[Work[P, Reporting]], Work[P, R
 
     def decorated(work: Work[P, Reporting]) -> Work[P, Reporting]:
         @wraps(work)
-        def measured(task: EvaluateTask, *args: P.args, **keywords: P.kwargs) -> Reporting:
+        def measured(task: EvaluateTask, /, *args: P.args, **keywords: P.kwargs) -> Reporting:
             began = perf_counter()
             try:
                 with memory.at_most(task.memory):
