@@ -19,10 +19,11 @@ from cqels_opt.errors import LimitError
 from cqels_opt.operators import accumulators, coalesce, memory
 from cqels_opt.operators.memory import at_most, check
 from cqels_opt.operators.rows import Rows, chunks, concat, gathered
+from cqels_opt.operators.running.interfaces import Evaluated
 from cqels_opt.operators.running.limits import Limits
 from cqels_opt.operators.spilled import apart
 from cqels_opt.operators.stages import evaluate as stage
-from cqels_opt.operators.stages.evaluate import EvaluateTask, FinishReport
+from cqels_opt.operators.stages.evaluate import EvaluateReport, EvaluateTask, FinishReport
 from cqels_opt.verify import Element
 
 S = f"{EX}S"
@@ -194,3 +195,11 @@ def test_no_more_answers_are_written_than_the_limit_allows(tmp_path: Path, monke
             driver.batch(number, rows)
     lines = [line for file in (driver.folder / "answers").iterdir() for line in file.read_text().splitlines()]
     assert len(lines) <= 20
+
+
+def test_what_is_taken_over_is_whole_or_an_error() -> None:
+    done = Evaluated({"q": [EvaluateReport()]}, {"q": [FinishReport()]})
+    assert done.complete() is done
+    done.add("q", FinishReport(failed="a result takes too much"))
+    with pytest.raises(LimitError, match="q: a result takes too much"):
+        done.complete()

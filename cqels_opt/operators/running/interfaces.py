@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from cqels_opt.errors import LimitError
 from cqels_opt.operators.program import Program
 from cqels_opt.operators.running.merging import MergeTask
 from cqels_opt.operators.stages.evaluate import EvaluateReport, EvaluateTask, FinishReport, Format
@@ -28,6 +29,14 @@ class Evaluated:
             self.shares.setdefault(name, []).append(report)
         else:
             self.finished.setdefault(name, []).extend([report, *report.others])
+
+    def complete(self) -> Evaluated:
+        """This, or LimitError where a task was given up: what it was to make is not whole."""
+        for name, reports in (*self.shares.items(), *self.finished.items()):
+            for report in reports:
+                if report.failed:
+                    raise LimitError(f"{name}: {report.failed}")
+        return self
 
     @property
     def kept(self) -> list[SlotFile]:
