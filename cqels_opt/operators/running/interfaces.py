@@ -32,10 +32,11 @@ class Evaluated:
 
     def complete(self) -> Evaluated:
         """This, or LimitError where a task was given up: what it was to make is not whole."""
-        for name, reports in (*self.shares.items(), *self.finished.items()):
-            for report in reports:
-                if report.failed:
-                    raise LimitError(f"{name}: {report.failed}")
+        failed = [(name, report.failed) for name, reports in self.shares.items() for report in reports]
+        failed += [(name, report.failed) for name, reports in self.finished.items() for report in reports]
+        for name, reason in failed:
+            if reason:
+                raise LimitError(f"{name}: {reason}")
         return self
 
     @property
