@@ -246,6 +246,16 @@ def _query_arguments(parser: argparse.ArgumentParser) -> None:
     how.add_argument(
         "--batch-bytes", type=_type(parse_bytes), metavar="SIZE", help="new files of a live folder that a micro-batch takes (64M)"
     )
+    limits = parser.add_argument_group("limits of each query and micro-batch: a query beyond one ends, and the others continue")
+    limits.add_argument("--max-rows", type=_type(_positive), metavar="N", help="answers (default: no limit)")
+    limits.add_argument("--max-time", type=_type(parse_positive_duration), metavar="DUR", help="time (default: no limit)")
+    limits.add_argument(
+        "--max-state", type=_type(_positive_bytes), metavar="SIZE", help="the state on the disk (default: no limit)"
+    )
+    limits.add_argument(
+        "--max-memory", type=_type(_positive_bytes), metavar="SIZE",
+        help="what the rows of a result may take in the memory of a task (default: a quarter of the machine's)",
+    )  # fmt: skip
     how.add_argument("--checkpoint", metavar="DIR", help="where a run is taken up again")
     how.add_argument(
         "--continue-changed", action="store_true", help="the checkpoint's query may be another one, over the same windows"
@@ -295,6 +305,18 @@ def _type(parse: Callable[[str], T]) -> Callable[[str], T]:
             raise argparse.ArgumentTypeError(str(error)) from error
 
     return parsed
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text) == 0:
+        raise InputError(f"{text!r} is no number of rows: write 1 or more")
+    return int(text)
+
+
+def _positive_bytes(text: str) -> int:
+    if (size := parse_bytes(text)) == 0:
+        raise InputError(f"{text!r} is no size: a limit is at least 1 byte")
+    return size
 
 
 def _days(text: str) -> int:

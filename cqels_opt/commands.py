@@ -23,6 +23,7 @@ from cqels_opt.operators.running.answer_folder import FolderSink
 from cqels_opt.operators.running.driver import DriverOptions, check_ended
 from cqels_opt.operators.running.files_read import FilesRead
 from cqels_opt.operators.running.interfaces import Sink
+from cqels_opt.operators.running.limits import Limits
 from cqels_opt.operators.running.population import Population
 from cqels_opt.options import CalibrateOptions, ExplainOptions, LoadOptions, RunOptions
 from cqels_opt.outcomes import LoadReport, Summary, VerifyReport
@@ -139,6 +140,7 @@ def _replay(
         waiting=lambda number, _: (plan.newest, len(plan.chunks) - number - 1),
         continue_changed=options.continue_changed,
         named=len(population.started.members) > 1,
+        limits=_limits(options),
     )
     runner = _runner(spark, options)
     driver = make_driver(population, folder, runner, _sink(spark, options, population), frontier, driver_options, options.trace)
@@ -208,6 +210,7 @@ def _live(
         rejects=rejects_of(options.trace, folder),
         continue_changed=options.continue_changed,
         named=len(population.started.members) > 1,
+        limits=_limits(options),
         idle_timeout=options.idle_timeout,
         waiting=None if files is None else lambda *_: (None, files.waiting),
         files=files,
@@ -255,6 +258,11 @@ def _sink(spark: SparkSession, options: RunOptions, population: Population) -> S
     if not options.out_folder:
         return FileSink(options.out)
     return FolderSink(options.out.absolute(), population.programs if len(population.started.members) > 1 else None)
+
+
+def _limits(options: RunOptions) -> Limits:
+    seconds = None if options.max_time is None else options.max_time / 1000
+    return Limits(options.max_rows, seconds, options.max_state, options.max_memory)
 
 
 def _summary(handle: StreamRun, options: RunOptions, stopped: bool, unread: int, seconds: float) -> Summary:

@@ -73,6 +73,10 @@ def run_options(words: argparse.Namespace) -> RunOptions:
         ui=getattr(words, "ui", None),
         master=words.master,
         debug=words.debug,
+        max_rows=words.max_rows,
+        max_time=words.max_time,
+        max_state=words.max_state,
+        max_memory=words.max_memory,
     )
     _check_together(options)
     return options

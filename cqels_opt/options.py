@@ -101,6 +101,10 @@ class RunOptions:
     topics: tuple[tuple[str, KafkaTopic], ...] = ()
     out_topic: KafkaTopic | None = None
     packages: str | None = None
+    max_rows: int | None = None
+    max_time: int | None = None
+    max_state: int | None = None
+    max_memory: int | None = None
 
     @property
     def queries(self) -> tuple[Path, ...]:

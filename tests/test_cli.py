@@ -98,6 +98,7 @@ def test_every_option_of_the_interface() -> None:
             "--out",
             "a.jsonl",
         ),
+        *("--max-rows", "1000", "--max-time", "1m", "--max-state", "10G", "--max-memory", "512M"),
         *("--follow", "--master", "local-cluster[2,1,1024]", "--debug"),
     )
     assert options == RunOptions(
@@ -131,7 +132,20 @@ def test_every_option_of_the_interface() -> None:
         follow=True,
         master="local-cluster[2,1,1024]",
         debug=True,
+        max_rows=1000,
+        max_time=60_000,
+        max_state=10 << 30,
+        max_memory=512 << 20,
     )
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize(
+    ("option", "value"), [("rows", "0"), ("rows", "1.5"), ("time", "0"), ("state", "0"), ("memory", "0k"), ("memory", "much")]
+)
+def test_a_limit_allows_something(option: str, value: str) -> None:
+    with pytest.raises(InputError, match=f"--max-{option}: '{value}' is "):
+        parsed(f"--max-{option}", value)
 
 
 @pytest.mark.usefixtures("folder")

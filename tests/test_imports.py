@@ -41,7 +41,7 @@ ONLY = {
     "rdf": {"errors", "storage"},
     "plans": {"errors"},
     "stats": {"errors"},
-    "verify": {"errors", "query.parser", "query.algebra", "query.extensions"},
+    "verify": {"errors", "rdf.entities", "query.parser", "query.algebra", "query.extensions"},
 }
 
 PURE = {"plans", "stats"}

@@ -28,6 +28,7 @@ from cqels_opt.windows.intervals import BEFORE_TIME, FOREVER
 DIGITS = 9  # of the fraction of a decimal; one with more is another member
 LARGEST = 1 << 36  # of what a row adds to a whole part: 2**27 rows do not overflow a column
 MOST = 1 << 32  # of a row's members: as many fractions fit into a column
+FEW = 1 << 16  # rows of a step that are not folded
 MEMBERS, OTHERS = "#members", "#others"
 
 
@@ -62,6 +63,18 @@ def members(node: GroupNode, rows: Rows, terms: TermTable) -> Rows:
     amounts[OTHERS] = np.where(others, rows.n, 0)
     columns = dict(zip(node.keys, rows.values(node.keys))) | {name: amounts[name] for name in amount_names(node)}
     return Rows(columns, rows.start, rows.end, np.ones(len(rows), np.int64))
+
+
+def folded(rows: Rows, keys: Sequence[str]) -> Rows:
+    """Members with equal keys and intervals as one: what they add together."""
+    if len(rows) <= FEW:
+        return rows
+    group, first = group_ids([*rows.values(keys), rows.start, rows.end], len(rows))
+    found = rows.take(first)
+    for name in rows.columns.keys() - set(keys):
+        found.columns[name] = np.zeros(len(first), np.int64)
+        np.add.at(found.columns[name], group, rows.columns[name])
+    return found
 
 
 def added_up(rows: Rows, keys: Sequence[str], amounts: Sequence[str]) -> Rows:

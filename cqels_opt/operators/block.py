@@ -19,7 +19,7 @@ from cqels_opt.operators.costs import Evaluated
 from cqels_opt.operators.expressions import truth
 from cqels_opt.operators.join import Indexed, as_rows
 from cqels_opt.operators.program import Block, BlockFilter, Occurrence, Static
-from cqels_opt.operators.rows import RANK, Ints, Rows, concat
+from cqels_opt.operators.rows import RANK, Ints, Rows, gathered
 from cqels_opt.operators.step import Step
 from cqels_opt.operators.terms import TermTable
 from cqels_opt.operators.units import with_unit
@@ -257,11 +257,16 @@ class _SourceRun:
 
     def _built(self, plan: Plan) -> tuple[list[Indexed], float]:
         """A bushy part, indexed in memory, and how many rows one of it stands for."""
-        parts = list(self._run(plan, apart=True))
-        rows = concat([part for part, _ in parts])
-        if not len(rows):
-            return [], 1.0
-        return [Indexed.of_rows(rows)], sum(len(part) * many for part, many in parts) / len(rows)
+        made = 0.0
+
+        def parts() -> Iterator[Rows]:
+            nonlocal made
+            for part, many in self._run(plan, apart=True):
+                made += len(part) * many
+                yield part
+
+        rows = gathered(parts())
+        return ([Indexed.of_rows(rows)], made / len(rows)) if len(rows) else ([], 1.0)
 
     def _sides(self, name: str) -> list[Indexed]:
         """The indexes in which a relation is probed; a filter has none."""

@@ -16,11 +16,14 @@ applied to everything, once anything changes; and one whose value hangs on the i
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TypeAlias
 
 import numpy as np
 
-from cqels_opt.operators.accumulators import Accumulated, members
+from cqels_opt.operators import rows as rows_module
+from cqels_opt.operators.accumulators import Accumulated, folded, members
 from cqels_opt.operators.closure import touched
 from cqels_opt.operators.keys import EVERY, Keys
 from cqels_opt.operators.program import (
@@ -37,12 +40,16 @@ from cqels_opt.operators.program import (
     StaticNode,
     Tree,
     ValuesNode,
+    block_names,
     children,
+    is_row_wise,
 )
 from cqels_opt.operators.pushdown import TwoSided, correlated, shares, touched_by, whole_at_instants
 from cqels_opt.operators.results import Segment
-from cqels_opt.operators.rows import Rows, concat, empty
+from cqels_opt.operators.rows import Rows, concat, empty, gathered
 from cqels_opt.operators.tree import Scope, applied, evaluate, flagged, keys_for
+
+Run: TypeAlias = Callable[[Tree, Scope, Keys], Rows]
 
 
 def changing(tree: Tree, scope: Scope, share: Keys = EVERY) -> Rows:
@@ -119,6 +126,22 @@ def _touched_paths(node: ClosureNode, scope: Scope, share: Keys) -> Rows:
     return share.within(evaluate(node, scope, Keys((node.start,), (starts,))))
 
 
+def in_chunks(tree: Tree, scope: Scope, share: Keys = EVERY, run: Run = changing) -> Iterator[Rows]:
+    """The changing rows of a tree (or what else is to ``run``): of one that works row by row a bounded number of rows at a time."""
+    blocks = {name: scope.blocks[name] for name in block_names(tree)} if is_row_wise(tree) else {}
+    parts = {name: block.parts(whole=run is evaluate or scope.low > 0) for name, block in blocks.items()}
+    if sum(len(part) for found in parts.values() for part in found) <= rows_module.CHUNK:
+        yield run(tree, scope, share)
+        return
+    nothing = {name: block.alone(()) for name, block in blocks.items()}
+    for name, found in parts.items():
+        for part in found:
+            for at in range(0, len(part), rows_module.CHUNK):
+                piece = blocks[name].alone([part.take(np.arange(at, min(at + rows_module.CHUNK, len(part))))])
+                yield run(tree, replace(scope, blocks={**nothing, name: piece}), share)
+                blocks[name].read += piece.read
+
+
 def accumulate(tree: Tree, scope: Scope, held: Mapping[GroupNode, Sequence[Segment]], share: Keys = EVERY) -> list[Accumulated]:
     """Takes the groups of a tree that are kept as sums to a step: ``held`` has what they were."""
     found = []
@@ -126,7 +149,8 @@ def accumulate(tree: Tree, scope: Scope, held: Mapping[GroupNode, Sequence[Segme
         found += accumulate(inner, scope, held, below)
     if isinstance(tree, GroupNode) and tree in held and tree not in scope.groups:
         (below,) = shares(tree, share, scope.schema)
-        new = members(tree, below.within(changing(tree.input, scope, below)), scope.terms)
+        chunks = in_chunks(tree.input, scope, below)
+        new = gathered(folded(members(tree, below.within(rows), scope.terms), tree.keys) for rows in chunks)
         scope.groups[tree] = done = Accumulated(tree, scope, new, held[tree])
         found.append(done)
     return found

@@ -14,13 +14,14 @@ import numpy as np
 from cqels_opt.lod.index import Runs
 from cqels_opt.lod.multiplicities import product
 from cqels_opt.lod.relation import Relation
-from cqels_opt.operators.rows import HIDDEN, Ints, Rows, concat, empty, group_ids
+from cqels_opt.operators import rows as row_sets
+from cqels_opt.operators.memory import check
+from cqels_opt.operators.rows import HIDDEN, Ints, Rows, concat, empty, gathered, group_ids
 from cqels_opt.windows.intervals import BEFORE_TIME, FOREVER
 
 Intervals: TypeAlias = Callable[[Ints], tuple[Ints, Ints]]
 """Places of rows -> starts and ends of their validity."""
 
-EXPANSION = 4_000_000  # pairs that a join expands at a time, so that a product never fills the memory
 PROBES = 200_000
 
 
@@ -55,7 +56,7 @@ class Indexed:
         if not len(left) or not self.rows:
             return
         if not on:
-            step = max(1, EXPANSION // self.rows)
+            step = max(1, row_sets.CHUNK // self.rows)
             for at in range(0, len(left), step):
                 size = min(step, len(left) - at)
                 pairs = np.repeat(np.arange(at, at + size), self.rows), np.tile(np.arange(self.rows), size)
@@ -126,13 +127,13 @@ class Matches:
 def _pieces(fanout: Ints) -> Iterator[slice]:
     """Cuts probe rows so that each piece expands to a bounded number of pairs (one row at least)."""
     total = np.cumsum(fanout)
-    if not len(total) or total[-1] <= EXPANSION:
+    if not len(total) or total[-1] <= row_sets.CHUNK:
         yield slice(0, len(fanout))
         return
     at = 0
     while at < len(fanout):
         before = total[at - 1] if at else 0
-        stop = max(at + 1, int(np.searchsorted(total, before + EXPANSION, "right")))
+        stop = max(at + 1, int(np.searchsorted(total, before + row_sets.CHUNK, "right")))
         yield slice(at, stop)
         at = stop
 
@@ -177,14 +178,13 @@ def _by_bound(rows: Rows, variables: Sequence[str]) -> list[tuple[Ints, frozense
 def _equal_pairs(left: Rows, right: Rows, on: Sequence[str]) -> tuple[Ints, Ints]:
     left = Rows({**{v: left.columns[v] for v in on}, "#l": np.arange(len(left))}, left.start, left.end, left.n)
     right = Rows({**{v: right.columns[v] for v in on}, "#r": np.arange(len(right))}, right.start, right.end, right.n)
-    found = list(Indexed.of_rows(right).probe(left, on))
-    if not found:
-        return np.empty(0, np.int64), np.empty(0, np.int64)
-    return np.concatenate([f.columns["#l"] for f in found]), np.concatenate([f.columns["#r"] for f in found])
+    found = gathered(f.only(("#l", "#r")) for f in Indexed.of_rows(right).probe(left, on))
+    return (found.columns["#l"], found.columns["#r"]) if len(found) else (np.empty(0, np.int64), np.empty(0, np.int64))
 
 
 def combine(left: Rows, right: Rows, a: Ints, b: Ints) -> Rows:
     """The merged rows of pairs, with the intersection of their intervals."""
+    check(len(a), len(left.columns.keys() | right.columns.keys()))
     columns = {v: c[a] for v, c in left.columns.items()}
     for variable, column in right.columns.items():
         taken = column[b]

@@ -370,6 +370,12 @@ def children(tree: Tree) -> tuple[Tree, ...]:
             return (tree.input,)
 
 
+def block_names(tree: Tree) -> frozenset[str]:
+    """The blocks that a tree reads."""
+    mine = {tree.block} if isinstance(tree, BlockNode) else set[str]()
+    return frozenset(mine).union(*map(block_names, children(tree)))
+
+
 def is_row_wise(tree: Tree) -> bool:
     """Whether each answer comes from one row of one block: then a live row that neither begins nor ends says nothing new."""
     if isinstance(tree, FilterNode | ExtendNode) and uses_now(

@@ -148,7 +148,7 @@ def alike(files: Sequence[SlotFile]) -> list[SlotFile]:
     """Those of files in falling order of size that are merged: the smallest ones, until the next has twice the rows of all of them."""
     some, rows = list(files[-1:]), sum(file.rows for file in files[-1:])
     for file in reversed(files[:-1]):
-        if file.rows >= 2 * rows:
+        if file.rows >= 2 * rows or file.rows + rows > MERGED:
             break
         some.append(file)
         rows += file.rows
@@ -167,7 +167,7 @@ class BlockRows:
 
     output: On
     instants: Ints
-    fresh: Rows  # intervals of time
+    fresh: Sequence[Rows]  # intervals of time
     segments: Sequence[tuple[SlotFile, Segment]] = ()
     read: int = field(default=0)
 
@@ -177,15 +177,24 @@ class BlockRows:
         if not keys.some:
             return empty(self.output)
         if keys.all or keys.parts > 1:
-            return self._given([self.fresh, *(segment.after(previous) for _, segment in self.segments)], keys)
-        return self._given([keys.within(self.fresh), *(segment.of(keys, previous) for _, segment in self.segments)])
+            return self._given([*self.fresh, *(segment.after(previous) for _, segment in self.segments)], keys)
+        return self._given([*map(keys.within, self.fresh), *(segment.of(keys, previous) for _, segment in self.segments)])
 
     def changing(self, keys: Keys) -> Rows:
         """The rows that have one of the keys and begin or end in the step."""
-        previous, last = int(self.instants[0]), int(self.instants[-1])
-        old = [segment.changing(previous, last, file.least > previous) for file, segment in self.segments]
-        rows = self._given([self.fresh, *old], keys)
+        rows = self._given(self.parts(whole=False), keys)
         return rows.take((rows.start > 0) | (rows.end < len(self.instants)))
+
+    def parts(self, whole: bool) -> list[Rows]:
+        """The rows of the step, or those that begin or end in it and perhaps others, with intervals of time; files are mapped."""
+        previous, last = int(self.instants[0]), int(self.instants[-1])
+        if whole:
+            return [*self.fresh, *(segment.after(previous) for _, segment in self.segments)]
+        return [*self.fresh, *(segment.changing(previous, last, file.least > previous) for file, segment in self.segments)]
+
+    def alone(self, rows: Sequence[Rows]) -> BlockRows:
+        """A block that has these rows only."""
+        return BlockRows(self.output, self.instants, rows)
 
     def _given(self, parts: Sequence[Rows], keys: Keys | None = None) -> Rows:
         rows = concat([empty(self.output), *parts])

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cqels_opt.operators.memory import check
 from cqels_opt.windows.intervals import FOREVER
 
 Ints = NDArray[np.int64]
 UNBOUND = 0
+CHUNK = 1 << 20  # rows that a join makes, or a file of rows gets, at a time
 RANK = "#rank:"  # hidden columns: the rank at which a row of a last-n window ends, a stream
 HIDDEN = "#"  # begins the name of a column that is no variable; the parser's own variables begin with a full stop
 
@@ -75,9 +77,10 @@ def unit(start: int, end: int) -> Rows:
 def concat(parts: Sequence[Rows]) -> Rows:
     """All rows of all parts; a variable that a part lacks is unbound in it."""
     parts = [p for p in parts if len(p)] or list(parts[:1])
+    names = list(dict.fromkeys(v for p in parts for v in p.columns))
+    check(sum(map(len, parts)), len(names))
     if len(parts) <= 1:
         return parts[0] if parts else empty()
-    names = list(dict.fromkeys(v for p in parts for v in p.columns))
     columns = {v: np.concatenate([p.columns[v] if v in p.columns else missing(v, len(p)) for p in parts]) for v in names}
     return Rows(
         columns,
@@ -85,6 +88,29 @@ def concat(parts: Sequence[Rows]) -> Rows:
         np.concatenate([p.end for p in parts]),
         np.concatenate([p.n for p in parts]),
     )
+
+
+def chunks(parts: Iterable[Rows]) -> Iterator[Rows]:
+    """Rows as they come from joins, put together until they are enough for a file."""
+    held: list[Rows] = []
+    for part in parts:
+        held.append(part)
+        if sum(map(len, held)) >= CHUNK:
+            yield concat(held)
+            held = []
+    if held:
+        yield concat(held)
+
+
+def gathered(parts: Iterable[Rows]) -> Rows:
+    """All rows of parts that are made one after the other; LimitError as soon as they take too much memory."""
+    held: list[Rows] = []
+    total = 0
+    for part in parts:
+        held.append(part)
+        total += len(part)
+        check(total, len(part.columns))
+    return concat(held)
 
 
 def group_ids(columns: Sequence[Ints], length: int) -> tuple[Ints, Ints]:

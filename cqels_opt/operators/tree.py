@@ -22,6 +22,7 @@ from cqels_opt.operators.expressions import needs_instant, truth, values
 from cqels_opt.operators.given import meeting
 from cqels_opt.operators.join import Indexed, combine, compatible_pairs, covered, disjoint, join
 from cqels_opt.operators.keys import EVERY, Keys
+from cqels_opt.operators.memory import check
 from cqels_opt.operators.program import (
     BlockNode,
     ClosureNode,
@@ -308,6 +309,7 @@ def with_value(rows: Rows, column: str, expression: Expression, scope: Scope) ->
 def at_each_instant(rows: Rows) -> Rows:
     """Each row cut into rows that are valid at one place."""
     count = rows.end - rows.start
+    check(int(count.sum()), len(rows.columns))
     which = np.repeat(np.arange(len(rows)), count)
     start = np.repeat(rows.start, count) + np.arange(len(which)) - np.repeat(np.cumsum(count) - count, count)
     return Rows({v: c[which] for v, c in rows.columns.items()}, start, start + 1, rows.n[which])

@@ -1,4 +1,7 @@
-r"""XPath regular expressions (REGEX, REPLACE) as Python's: what does a pattern with its flags mean?
+r"""XPath regular expressions (REGEX, REPLACE): what does a pattern with its flags mean?
+
+Patterns run on RE2, whose time is linear in the length of the text. What RE2 lacks (references to groups, counts above 1,000, ``\b``)
+runs on :mod:`cqels_opt.query.backtracking`, which fails a call that takes too many steps.
 
 Translated: ``$`` (the end only, never before a last newline), ``\p{Lu}`` and ``\P{…}`` (general categories), ``\i`` and ``\c``,
 class subtraction ``[a-z-[aeiou]]``, the flags ``s m i x q``. ``\w`` is Python's (letters, digits, underscore), as other engines
@@ -11,8 +14,13 @@ import re
 import sys
 import unicodedata
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any, Protocol
 
+import re2
+
+from cqels_opt.query.backtracking import BoundedPattern
 from cqels_opt.query.numeric import ExpressionError
 
 _FLAGS = {"s": re.DOTALL, "m": re.MULTILINE, "i": re.IGNORECASE, "x": re.NOFLAG, "q": re.NOFLAG}
@@ -23,10 +31,85 @@ _NAME_START = (
 _NAME = _NAME_START + "\\-.0-9\u00b7\u0300-\u036f\u203f-\u2040"
 _CLASSES = {"i": _NAME_START, "c": _NAME}
 _REPLACEMENT = re.compile(r"\\([\\$])|\$([0-9]+)|([\\$])")
+_DIGITS = frozenset("0123456789")
+_QUANTIFIER = re.compile(r"(?:[*+?]|\{[0-9]+(?:,[0-9]*)?\})\??")
+
+# Classes that RE2 has for ASCII only: as Python's, outside and inside a class (there W and S have no such form).
+_SPACE = r"\t-\r\x1c-\x1f\x{85}\p{Z}"
+_OUTSIDE = {
+    "d": r"\p{Nd}",
+    "D": r"\P{Nd}",
+    "w": r"[\p{L}\p{N}_]",
+    "W": r"[^\p{L}\p{N}_]",
+    "s": f"[{_SPACE}]",
+    "S": f"[^{_SPACE}]",
+}
+_INSIDE = {"d": r"\p{Nd}", "D": r"\P{Nd}", "w": r"\p{L}\p{N}_", "s": _SPACE}
+
+
+class Match(Protocol):
+    """A match: the text of each group, None where it did not take part; 0 is the whole."""
+
+    def __getitem__(self, group: int, /) -> str | None:
+        """The text of a group."""
+
+
+class Pattern(Protocol):
+    """A pattern ready to search with."""
+
+    @property
+    def groups(self) -> int:
+        """How many groups it has."""
+
+    def search(self, text: str) -> Match | None:
+        """The first match."""
+
+    def sub(self, expand: Callable[[Match], str], text: str) -> str:
+        """The text with all matches replaced."""
+
+
+@dataclass(frozen=True, slots=True)
+class LinearMatch:
+    """A match of RE2, whose texts are UTF-8."""
+
+    found: Any
+
+    def __getitem__(self, group: int) -> str | None:
+        text: bytes | None = self.found[group]
+        return None if text is None else text.decode()
+
+
+@dataclass(frozen=True, slots=True)
+class LinearPattern:
+    """A pattern of RE2."""
+
+    compiled: Any
+
+    @property
+    def groups(self) -> int:
+        """See :class:`Pattern`."""
+        return int(self.compiled.groups)
+
+    def search(self, text: str) -> Match | None:
+        """See :class:`Pattern`."""
+        found = self.compiled.search(_utf8(text))
+        return None if found is None else LinearMatch(found)
+
+    def sub(self, expand: Callable[[Match], str], text: str) -> str:
+        """See :class:`Pattern`. The pattern does not match the empty string."""
+        replaced: bytes = self.compiled.sub(lambda found: expand(LinearMatch(found)).encode(), _utf8(text))
+        return replaced.decode()
+
+
+def _utf8(text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        raise ExpressionError(f"no Unicode text: {error.reason}") from error
 
 
 @lru_cache(maxsize=1024)
-def compile_pattern(pattern: str, flags: str) -> re.Pattern[str]:
+def compile_pattern(pattern: str, flags: str) -> Pattern:
     """A pattern ready to search with, or ExpressionError."""
     if set(flags) - set(_FLAGS):
         raise ExpressionError(f"unknown flag in {flags!r}")
@@ -34,9 +117,28 @@ def compile_pattern(pattern: str, flags: str) -> re.Pattern[str]:
     for flag in flags:
         options |= _FLAGS[flag]
     try:
-        return re.compile(re.escape(pattern) if "q" in flags else _Translator(pattern, flags).translate(), options)
+        tokens = [_plain(c) for c in pattern] if "q" in flags else _Translator(pattern, flags).tokens()
+        re.compile("".join(token.python for token in tokens), options)
+        return _linear(tokens, options) or BoundedPattern([token.python for token in tokens], options)
     except (re.error, OverflowError, RecursionError) as error:
         raise ExpressionError(f"bad regular expression {pattern!r}: {error}") from error
+
+
+def _linear(tokens: list[Token], options: re.RegexFlag) -> LinearPattern | None:
+    """The pattern for RE2, if that can have it."""
+    parts = []
+    for token in tokens:
+        part = token.re2 if token.re2 is not None else _scanned(token.python, options) if token.is_class else None
+        if part is None:
+            return None
+        parts.append(part)
+    set_flags = "".join(flag for flag in "ims" if options & _FLAGS[flag])
+    settings = re2.Options()
+    settings.log_errors = False
+    try:
+        return LinearPattern(re2.compile(_utf8((f"(?{set_flags})" if set_flags else "") + "".join(parts)), settings))
+    except re2.error:
+        return None
 
 
 def replace(text: str, pattern: str, replacement: str, flags: str) -> str:
@@ -50,7 +152,7 @@ def replace(text: str, pattern: str, replacement: str, flags: str) -> str:
 
 
 @lru_cache(maxsize=1024)
-def _template(replacement: str, groups: int) -> Callable[[re.Match[str]], str]:
+def _template(replacement: str, groups: int) -> Callable[[Match], str]:
     parts: list[str | int] = []
     end = 0
     for found in _REPLACEMENT.finditer(replacement):
@@ -68,10 +170,24 @@ def _template(replacement: str, groups: int) -> Callable[[re.Match[str]], str]:
         parts += [int(digits[:used]), digits[used:]]
     parts.append(replacement[end:])
 
-    def expand(match: re.Match[str]) -> str:
+    def expand(match: Match) -> str:
         return "".join(p if isinstance(p, str) else (match[p] or "") if p <= groups else "" for p in parts)
 
     return expand
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A piece of a pattern in Python's syntax and in RE2's. None: RE2 has no such thing, or only as a class with all its characters."""
+
+    python: str
+    re2: str | None
+    is_class: bool = False
+
+
+def _plain(character: str) -> Token:
+    escaped = re.escape(character)
+    return Token(escaped, escaped if character.isascii() else character)
 
 
 class _Translator:
@@ -80,22 +196,31 @@ class _Translator:
     def __init__(self, pattern: str, flags: str) -> None:
         self.pattern, self.at = pattern, 0
         self.extended, self.multiline = "x" in flags, "m" in flags
+        self.groups = 0  # opened so far
 
-    def translate(self) -> str:
+    def tokens(self) -> list[Token]:
         out = []
         while self.at < len(self.pattern):
+            if found := _QUANTIFIER.match(self.pattern, self.at):
+                self.at = found.end()
+                if _QUANTIFIER.match(self.pattern, self.at):
+                    raise ExpressionError("two quantifiers, one behind the other")
+                out.append(Token(found[0], found[0]))
+                continue
             character = self._next()
             if character == "\\":
-                out.append(self._escape(inside=False))
+                out.append(self._escape())
             elif character == "[":
                 out.append(self._class())
             elif character == "$":
-                out.append(r"(?=\n|\Z)" if self.multiline else r"\Z")
-            elif character == "(" and self._peek() == "?" and self.pattern[self.at : self.at + 2] != "?:":
-                raise ExpressionError("only (?: may follow an opening bracket")
+                out.append(Token(r"(?=\n|\Z)", "$") if self.multiline else Token(r"\Z", r"\z"))
+            elif character == "(":
+                out.append(self._bracket())
+            elif character == "{" and self._peek() == ",":
+                raise ExpressionError("a quantifier begins with a number")
             elif not (self.extended and character in " \t\r\n"):
-                out.append(re.escape(character) if character in "#&~ " else character)
-        return "".join(out)
+                out.append(_plain(character) if character in "#&~ " or not character.isascii() else Token(character, character))
+        return out
 
     def _next(self) -> str:
         if self.at >= len(self.pattern):
@@ -106,18 +231,39 @@ class _Translator:
     def _peek(self) -> str:
         return self.pattern[self.at : self.at + 1]
 
-    def _escape(self, inside: bool) -> str:
+    def _escape(self, inside: bool = False) -> Token:
         character = self._next()
         if character in "pP":
-            return _category(self._property(), negated=character == "P", inside=inside)
+            return _ranged(_category(self._property(), negated=character == "P"), inside)
         if character.lower() in _CLASSES:
             ranges = _CLASSES[character.lower()]
-            if character.isupper():
-                ranges = _complement(ranges)
-            return ranges if inside else f"[{ranges}]"
+            return _ranged(_complement(ranges) if character.isupper() else ranges, inside)
         if character.isascii() and character.isalpha() and character not in "nrtdDsSwWbB":
             raise ExpressionError(f"unknown escape \\{character}")
-        return "\\" + character
+        if character in "dDsSwW":
+            return Token("\\" + character, (_INSIDE if inside else _OUTSIDE).get(character))
+        if character in _DIGITS and not inside:
+            return self._reference(character)
+        if character in _DIGITS or character in "bB":
+            return Token("\\" + character, None)
+        return Token("\\" + character, "\\" + character if character.isascii() else character)
+
+    def _bracket(self) -> Token:
+        if self._peek() != "?":
+            self.groups += 1
+            return Token("(", "(")
+        if not self.pattern.startswith("?:", self.at):
+            raise ExpressionError("only (?: may follow an opening bracket")
+        self.at += 2
+        return Token("(?:", "(?:")
+
+    def _reference(self, digits: str) -> Token:
+        """A reference to a group, with as many digits as there are groups for."""
+        if digits == "0":
+            raise ExpressionError("unknown escape \\0")
+        while self._peek() in _DIGITS and int(digits + self._peek()) <= self.groups:
+            digits += self._next()
+        return Token(f"(?:\\{digits})", None)
 
     def _property(self) -> str:
         close = self.pattern.find("}", self.at)
@@ -127,10 +273,11 @@ class _Translator:
         self.at = close + 1
         return name
 
-    def _class(self) -> str:
-        out, subtracted = ["["], ""
+    def _class(self) -> Token:
+        out, subtracted = [Token("[", "[")], ""
         if self._peek() == "^":
-            out.append(self._next())
+            self._next()
+            out.append(Token("^", "^"))
         first = True
         while True:
             character = self._next()
@@ -141,33 +288,56 @@ class _Translator:
                 out.append(self._escape(inside=True))
             elif character == "-" and self._peek() == "[":
                 self._next()
-                subtracted = f"(?!{self._class()})"
+                subtracted = f"(?!{self._class().python})"
                 if self._next() != "]":
                     raise ExpressionError("a subtraction must end its character class")
                 break
-            elif character == "[":
-                out.append(r"\[")
             elif not (self.extended and character in " \t\r\n"):
-                out.append("\\" + character if character in "&~|]" else character)
-        return f"(?:{subtracted}{''.join(out)}])" if subtracted else "".join(out) + "]"
+                escaped = "\\" + character if character in "[&~|]" else character
+                out.append(Token(escaped, escaped))
+        python = "".join(token.python for token in out) + "]"
+        if subtracted:
+            return Token(f"(?:{subtracted}{python})", None, is_class=True)
+        if any(token.re2 is None for token in out):
+            return Token(python, None, is_class=True)
+        return Token(python, "".join(token.re2 or "" for token in out) + "]", is_class=True)
+
+
+def _ranged(ranges: str, inside: bool) -> Token:
+    """Ranges of characters as a class, or as a part of one."""
+    body = ranges if inside else f"[{ranges}]"
+    return Token(body, re.sub(r"\\U([0-9a-f]{8})", r"\\x{\1}", body))
 
 
 @lru_cache(maxsize=64)
-def _category(name: str, negated: bool, inside: bool) -> str:
+def _scanned(one: str, options: re.RegexFlag) -> str:
+    """A class for RE2 with all characters that a class of Python's syntax has."""
+    return f"[{_hexadecimal(_ranges(re.compile(one, options).match))}]"
+
+
+def _ranges(has: Callable[[str], object]) -> list[tuple[int, int]]:
+    """The stretches of characters that something has."""
+    found, start = [], -1
+    for code in range(sys.maxunicode + 2):
+        inside = code <= sys.maxunicode and bool(has(chr(code)))
+        if inside and start < 0:
+            start = code
+        elif not inside and start >= 0:
+            found.append((start, code - 1))
+            start = -1
+    return found
+
+
+def _hexadecimal(ranges: list[tuple[int, int]]) -> str:
+    return "".join(rf"\x{{{a:x}}}-\x{{{b:x}}}" for a, b in ranges) or r"^\x{0}-\x{10ffff}"
+
+
+@lru_cache(maxsize=64)
+def _category(name: str, negated: bool) -> str:
     """The characters of a general category as ranges of a Python character class."""
-    ranges, start, last = [], -1, -2
-    for code in range(sys.maxunicode + 1):
-        if unicodedata.category(chr(code)).startswith(name) != negated:
-            if code != last + 1:
-                if start >= 0:
-                    ranges.append((start, last))
-                start = code
-            last = code
-    if not name or start < 0 or (not negated and name not in _categories()):
+    if name not in _categories():
         raise ExpressionError(f"unknown category {name!r}")
-    ranges.append((start, last))
-    body = "".join(f"\\U{a:08x}-\\U{b:08x}" for a, b in ranges)
-    return body if inside else f"[{body}]"
+    return _escaped(_ranges(lambda character: unicodedata.category(character).startswith(name) != negated))
 
 
 @lru_cache(maxsize=1)
@@ -176,14 +346,11 @@ def _categories() -> frozenset[str]:
     return frozenset(found | {name[0] for name in found})
 
 
+@lru_cache(maxsize=4)
 def _complement(ranges: str) -> str:
-    member = re.compile(f"[^{ranges}]")
-    out, start = [], -1
-    for code in range(sys.maxunicode + 2):
-        inside = code <= sys.maxunicode and member.match(chr(code)) is not None
-        if inside and start < 0:
-            start = code
-        elif not inside and start >= 0:
-            out.append(f"\\U{start:08x}-\\U{code - 1:08x}")
-            start = -1
-    return "".join(out)
+    member = re.compile(f"[{ranges}]")
+    return _escaped(_ranges(lambda character: member.match(character) is None))
+
+
+def _escaped(ranges: list[tuple[int, int]]) -> str:
+    return "".join(f"\\U{a:08x}-\\U{b:08x}" for a, b in ranges)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable
-from typing import Any, BinaryIO, Final
+from typing import Any, Final, Protocol
 
 import pyoxigraph as ox
 
@@ -33,6 +33,13 @@ def is_anonymous(label: str) -> bool:
     return _ANONYMOUS.fullmatch(label) is not None
 
 
+class Lines(Protocol):
+    """What gives lines of bytes: a binary file, or something that reads one."""
+
+    def readline(self, size: int = -1, /) -> bytes:
+        """The next line, of at most so many bytes; empty at the end."""
+
+
 class LineByLine:
     """A file that gives its parser one line at a time, so that ``line`` is where the parser stands.
 
@@ -40,7 +47,7 @@ class LineByLine:
     and :meth:`reason` says why. A line of more than ``longest`` bytes is an OSError: the parser would have all of it in memory.
     """
 
-    def __init__(self, file: BinaryIO, longest: int = sys.maxsize - 1) -> None:
+    def __init__(self, file: Lines, longest: int = sys.maxsize - 1) -> None:
         self.line, self._longest = 0, longest
         self._file, self._rest = file, b""
         self._depth, self._string, self._deep = 0, b"", False

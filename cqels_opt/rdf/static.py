@@ -21,6 +21,7 @@ import zstandard
 from cqels_opt.errors import DataError
 from cqels_opt.rdf import nquads
 from cqels_opt.rdf.documents import RDF_STAR, LineByLine, TermTexts
+from cqels_opt.rdf.entities import BoundedEntities
 from cqels_opt.rdf.lines import LONGEST_LINE, TOO_LONG, format_of, open_bytes, rest_of_line
 from cqels_opt.rdf.nquads import scoped
 from cqels_opt.rdf.quads import Quad, Quads
@@ -245,7 +246,7 @@ def _read_document(piece: Piece, failures: Failures) -> Iterator[Quads]:
     namer = TermTexts(star, lambda label: f"_:f{scope}_{label}", lambda number: f"_:f{scope}-{number}")
     quads: list[Quad] = []
     with _open(piece) as opened:
-        file = LineByLine(opened)
+        file = LineByLine(BoundedEntities(opened) if piece.format == "rdf" else opened)
         parser = iter(ox.parse(cast("BinaryIO", file), format=_OXIGRAPH[piece.format], base_iri=Path(piece.path).as_uri()))
         while True:
             try:

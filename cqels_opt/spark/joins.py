@@ -18,9 +18,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from cqels_opt.errors import CqelsOptError
 from cqels_opt.operators.block import Observed
-from cqels_opt.operators.rows import Rows, empty
+from cqels_opt.operators.rows import empty
 from cqels_opt.operators.running.interfaces import Evaluated
-from cqels_opt.operators.stages.evaluate import EvaluateReport, EvaluateTask, finish, finish_parts, keep
+from cqels_opt.operators.stages.evaluate import EvaluateReport, EvaluateTask, Fresh, finish, finish_parts, keep
 from cqels_opt.plans import parse_planned
 from cqels_opt.spark.fixed_order import FixedOrder
 from cqels_opt.spark.relations import Layout, Relations, Side, by_block, layouts, width
@@ -157,11 +157,11 @@ def laid_out(side: Side, layout: Layout, of: Mapping[str, str], columns: int) ->
 # ------------------------------------------------------------------ what becomes of the rows
 def _kept(
     tasks: Sequence[EvaluateTask], found: Sequence[Layout], batches: Batches, name: str, whole: bool
-) -> Iterator[tuple[EvaluateTask, EvaluateReport, dict[str, Rows] | None]]:
+) -> Iterator[tuple[EvaluateTask, EvaluateReport, Fresh | None]]:
     rows = by_block(batches, found)
     for number, task in enumerate(tasks):
         report = EvaluateReport(worker=str(os.getppid()))
-        fresh: dict[str, Rows] | None = {} if whole else None
+        fresh: Fresh | None = {} if whole else None
         for layout in found:
             if layout.task == number:
                 keep(task, name, layout.block, rows.get(layout.number, empty(layout.names)), report, fresh)

@@ -20,7 +20,7 @@ from cqels_opt.errors import CqelsOptError, RunError
 from cqels_opt.operators.running.interfaces import Evaluated
 from cqels_opt.operators.running.local import whole
 from cqels_opt.operators.running.merging import MergeTask, merge
-from cqels_opt.operators.stages.evaluate import EvaluateReport, EvaluateTask, FinishReport, evaluate, finish, finish_parts
+from cqels_opt.operators.stages.evaluate import EvaluateReport, EvaluateTask, evaluate, finish, finish_parts
 from cqels_opt.operators.stages.ingest import ROW_SCHEMA, FileRead, IngestReport, IngestTask, ingest
 from cqels_opt.spark.chunks import Piece, read, shares
 from cqels_opt.spark.files import FileBatch, OrderedBatch, in_order, read_files
@@ -145,10 +145,8 @@ class SparkRunner:
     def _gather(self, reports: Iterable[Any]) -> Evaluated:
         done = Evaluated()
         for name, report in reports:
-            if isinstance(report, FinishReport):
-                done.finished.setdefault(name, []).append(report)
-            else:
-                done.shares.setdefault(name, []).append(report)
+            done.add(name, report)
+            if isinstance(report, EvaluateReport):
                 self.shares[report.worker] += report.probed
         return done
 
@@ -203,7 +201,8 @@ def finishing(tasks: Sequence[EvaluateTask], parts: int) -> Callable[[int, Seque
         for name, reports in heard.items():
             task = by_id[name]
             fresh = [f for share in reports for f in share.fresh]
-            yield name, finish(task, f"{task_name()}p{part}", fresh, part, finish_parts(task, parts))
+            if not any(share.failed for share in reports):
+                yield name, finish(task, f"{task_name()}p{part}", fresh, part, finish_parts(task, parts))
             if part == 0:
                 yield from ((name, share) for share in reports)
 

@@ -18,6 +18,7 @@ import pyoxigraph as ox
 import zstandard
 
 from cqels_opt.errors import DataError
+from cqels_opt.rdf.entities import BoundedEntities
 from cqels_opt.verify.model import Element, Inputs, Triple, bare
 from cqels_opt.verify.quoted import RDF_STAR, named, reifiers, text_of
 
@@ -266,7 +267,8 @@ def read_static(path: Path, scope: str = "d", reject: Reject = None) -> Iterator
             yield from _good_lines(file, rdf, scope, reject)
             return
         try:
-            quads = ox.parse(file, format=rdf, without_named_graphs=False, rename_blank_nodes=False)
+            checked: Any = BoundedEntities(file) if rdf == ox.RdfFormat.RDF_XML else file
+            quads = ox.parse(checked, format=rdf, without_named_graphs=False, rename_blank_nodes=False)
             if _kind(path) not in RDF_STAR:
                 yield from (_graph_and_triple(quad, scope) for quad in quads)
                 return

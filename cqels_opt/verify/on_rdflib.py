@@ -28,6 +28,7 @@ from cqels_opt.errors import RunError
 from cqels_opt.verify.heads import hidden
 from cqels_opt.verify.literals import literal, literal_parts
 from cqels_opt.verify.model import Row, Triple
+from cqels_opt.verify.patterns import CALLS
 from cqels_opt.verify.sparql_engine import TIMESTAMP, own_functions
 from cqels_opt.verify.strict import relation
 from cqels_opt.verify.uncertainty import Function
@@ -68,7 +69,7 @@ class Rdflib:
             prepared = self._prepared.get(text)
             if prepared is None:
                 prepared = self._prepared[text] = prepareQuery(text)
-                traverse(prepared.algebra, visitPost=_compare_strictly)
+                traverse(prepared.algebra, visitPost=_correct)
             with _quiet():
                 found = self._data.query(prepared)
                 names = [v for v in found.vars or () if not hidden(v)]
@@ -131,10 +132,12 @@ def _corrected(context: QueryContext, part: CompValue) -> Iterable[FrozenBinding
     raise NotImplementedError  # which tells rdflib to evaluate the part itself (its CUSTOM_EVALS)
 
 
-def _compare_strictly(node: Any) -> None:
-    """Gives a comparison in an expression the meaning of SPARQL 1.1."""
+def _correct(node: Any) -> None:
+    """Gives a comparison in an expression the meaning of SPARQL 1.1, and regular expressions linear time."""
     if isinstance(node, Expr) and node.name == "RelationalExpression":
         node._evalfn = MethodType(relation, node)
+    elif isinstance(node, Expr) and node.name in CALLS:
+        node._evalfn = MethodType(CALLS[node.name], node)
 
 
 def _to_rdflib(text: str) -> Any:

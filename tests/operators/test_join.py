@@ -137,7 +137,7 @@ def test_a_probe_in_pieces_is_the_same(left: list[Plain], right: list[Plain]) ->
         for on, names in (([], "zw"), (["y"], "yz"), (["x", "y"], "xy")):
             one, other = rows_of("xy", left), rows_of(names, right)
             whole = concat([empty(), *Indexed.of_rows(other).probe(one, on)])
-            patch.setattr(joining, "EXPANSION", 2)
+            patch.setattr("cqels_opt.operators.rows.CHUNK", 2)
             patch.setattr(joining, "PROBES", 1)
             parts = list(Indexed.of_rows(other).probe(one, on))
             patch.undo()

@@ -88,5 +88,5 @@ def test_shares_that_are_written_a_few_rows_at_a_time(seed: int, tmp_path: Path,
     case = make(seed)
     query = register(case.query(), case.world, tmp_path, case.settings)
     expected = query.run(Cut("9")).answers
-    monkeypatch.setattr("cqels_opt.operators.stages.evaluate.ROWS", 2)
+    monkeypatch.setattr("cqels_opt.operators.rows.CHUNK", 2)
     assert query.run(Cut("9", parts=2)).answers == expected

@@ -53,7 +53,7 @@ class Changes:
             step = driver.bare_step(program, number, int(BEFORE_TIME), upto, looked_at, files)
             step = replace(driver.planned(program, step, walk=True), joins=planner.physical(parts))
             tasks.append(replace(driver.task_of(program, step), feeds=None))  # its graphs are elements already
-        done = driver.runner.evaluate(tasks, parts)
+        done = driver.runner.evaluate(tasks, parts).complete()
         shares = [report for reports in done.shares.values() for report in reports]
         finished = [report for reports in done.finished.values() for report in reports]
         gone = {f.path for f in state.files if f not in files} | {f.path for report in shares for f in report.fresh}
@@ -184,7 +184,7 @@ class Changes:
 
     def _made(self, tasks: Sequence[EvaluateTask]) -> list[SlotFile]:
         """The files that tasks between two batches make, in one job."""
-        return taken_over(self.driver.folder, self.driver.runner.evaluate(tasks, 1).kept) if tasks else []
+        return taken_over(self.driver.folder, self.driver.runner.evaluate(tasks, 1).complete().kept) if tasks else []
 
     def _count_up(self, program: Program) -> None:
         """Tells a new planner what the windows hold."""

@@ -241,9 +241,8 @@ class Driver:
         jobs = self.runner.jobs  # before the sink, whose own jobs are the user's
         clock.lap("execute")
         observed = self._observed(done)
-        if self.options.limits != NO_LIMITS:
-            taken = Taken(done.shares, done.finished, done.after(files), self.folder)
-            self.guard.within(number, self.programs, taken, self.sink.format, self.network.feeds)
+        taken = Taken(done.shares, done.finished, done.after(files), self.folder)
+        self.guard.within(number, self.programs, taken, self.sink.format, self.network.feeds)
         chunks = [(p, f) for p in self.programs for f in done.finished.get(p.id, []) if f.answers]
         # What this run does not write is as long as before, for one that writes it again.
         lengths = {**self.state.lengths, **self.sink.put(number, chunks, self.folder), **self.rejects.put(rejected)}
@@ -315,7 +314,8 @@ class Driver:
         """What executors are to do for a program. Its static relations may be others by now than when it was compiled."""
         stream = self.network.feeds.get(program.id)
         feeds = None if stream is None else self.all_streams.index(stream)
-        return EvaluateTask(self.planners[program.id].program, step, self.sink.format, self.options.named, feeds)
+        limits, compiled = self.options.limits, self.planners[program.id].program
+        return EvaluateTask(compiled, step, self.sink.format, self.options.named, feeds, memory=limits.memory, most=limits.rows)
 
     def _lag(self, number: int, reports: Sequence[IngestReport]) -> Lag:
         """How far the frontier is behind the newest input; where that cannot be known, behind what has been read."""

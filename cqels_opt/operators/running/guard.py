@@ -101,14 +101,17 @@ class Guard:
     def _over(self, program: Program, names: Sequence[str], taken: Taken, format: Format) -> dict[str, str]:
         """Queries that take too much. Those that share a plan share its time and its state."""
         limits, finished = self.limits, taken.finished.get(program.id, [])
+        reasons = [*(share.failed for share in taken.shares.get(program.id, ())), *(report.failed for report in finished)]
+        if failed := next(filter(None, reasons), ""):
+            return dict.fromkeys(names, failed)
         size = taken.bytes(program) if limits.bytes is not None else 0
-        if (why := limits.broken(seconds=taken.seconds(program), bytes=size)) is not None:
-            return dict.fromkeys(names, why)
+        if (broken := limits.broken(seconds=taken.seconds(program), bytes=size)) is not None:
+            return dict.fromkeys(names, broken)
         rows = sum(report.answers for report in finished)
-        if (why := limits.broken(rows=rows)) is None:
+        if (broken := limits.broken(rows=rows)) is None:
             return {}
         if program.instances is None:
-            return dict.fromkeys(names, why)
+            return dict.fromkeys(names, broken)
         counted = rows_by_query([taken.folder / report.path for report in finished if report.answers], format)
         return {name: why for name in names if (why := limits.broken(rows=counted[name])) is not None}
 

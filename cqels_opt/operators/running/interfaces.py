@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from cqels_opt.errors import LimitError
 from cqels_opt.operators.program import Program
 from cqels_opt.operators.running.merging import MergeTask
 from cqels_opt.operators.stages.evaluate import EvaluateReport, EvaluateTask, FinishReport, Format
@@ -21,6 +22,22 @@ class Evaluated:
 
     shares: dict[str, list[EvaluateReport]] = field(default_factory=dict)
     finished: dict[str, list[FinishReport]] = field(default_factory=dict)
+
+    def add(self, name: str, report: EvaluateReport | FinishReport) -> None:
+        """Takes a report of a program."""
+        if isinstance(report, EvaluateReport):
+            self.shares.setdefault(name, []).append(report)
+        else:
+            self.finished.setdefault(name, []).extend([report, *report.others])
+
+    def complete(self) -> Evaluated:
+        """This, or LimitError where a task was given up: what it was to make is not whole."""
+        failed = [(name, report.failed) for name, reports in self.shares.items() for report in reports]
+        failed += [(name, report.failed) for name, reports in self.finished.items() for report in reports]
+        for name, reason in failed:
+            if reason:
+                raise LimitError(f"{name}: {reason}")
+        return self
 
     @property
     def kept(self) -> list[SlotFile]:

@@ -9,14 +9,16 @@ from cqels_opt.errors import InputError
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Of a micro-batch: the ``rows`` of the answers, and the ``seconds`` that it takes; of the state: its ``bytes`` on the disk.
+    """Of a micro-batch: the ``rows`` of the answers, and the ``seconds`` that it takes; of the state: its ``bytes`` on the disk; of each
+    task: the bytes of ``memory`` that a result may take, at once.
 
-    None: as many as there are.
+    None: as many as there are; of memory a quarter of what the machine, or its container, has.
     """
 
     rows: int | None = None
     seconds: float | None = None
     bytes: int | None = None
+    memory: int | None = None
 
     def __post_init__(self) -> None:
         for one in fields(self):

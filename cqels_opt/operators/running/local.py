@@ -9,10 +9,18 @@ import pyarrow as pa
 import pyarrow.parquet as pa_parquet
 
 from cqels_opt.operators.program import Program
-from cqels_opt.operators.rows import Rows
 from cqels_opt.operators.running.interfaces import Evaluated
 from cqels_opt.operators.running.merging import MergeTask, merge
-from cqels_opt.operators.stages.evaluate import EvaluateReport, EvaluateTask, FinishReport, Format, evaluate, finish, finish_parts
+from cqels_opt.operators.stages.evaluate import (
+    EvaluateReport,
+    EvaluateTask,
+    FinishReport,
+    Format,
+    Fresh,
+    evaluate,
+    finish,
+    finish_parts,
+)
 from cqels_opt.operators.stages.ingest import IngestReport, IngestTask, ingest
 from cqels_opt.windows.slots import SlotFile
 
@@ -46,15 +54,15 @@ class LocalRunner:
         for task in tasks:
             name = task.program.id
             if parts == 1:
-                share, finished = whole(task, "t")
-                done.shares.setdefault(name, []).append(share)
-                done.finished.setdefault(name, []).append(finished)
+                for report in whole(task, "t"):
+                    done.add(name, report)
                 continue
             shares = [evaluate(task, f"t{part}", part, parts, None) for part in range(parts)]
             fresh: list[SlotFile] = [f for share in shares for f in share.fresh]
             spread = finish_parts(task, parts)
             done.shares[name] = shares
-            done.finished[name] = [finish(task, f"t{part}", fresh, part, spread) for part in range(spread)]
+            for part in range(spread) if not any(share.failed for share in shares) else ():
+                done.add(name, finish(task, f"t{part}", fresh, part, spread))
         return done
 
     def merge(self, tasks: Sequence[MergeTask]) -> list[SlotFile]:
@@ -64,9 +72,9 @@ class LocalRunner:
 
 def whole(task: EvaluateTask, name: str) -> tuple[EvaluateReport, FinishReport]:
     """Both halves of the second stage in one task."""
-    fresh: dict[str, Rows] = {}
+    fresh: Fresh = {}
     report = evaluate(task, name, 0, 1, fresh)
-    return report, finish(task, name, fresh, 0, 1)
+    return report, FinishReport() if report.failed else finish(task, name, fresh, 0, 1)
 
 
 class LocalSink:

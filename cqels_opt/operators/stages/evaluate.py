@@ -10,22 +10,25 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial, wraps
+from itertools import chain
 from time import perf_counter
-from typing import Any, Literal, ParamSpec, TypeVar
+from typing import Any, Concatenate, Literal, ParamSpec, TypeAlias, TypeVar
 
 import numpy as np
 
-from cqels_opt.operators import cache
+from cqels_opt.errors import LimitError
+from cqels_opt.operators import cache, memory
 from cqels_opt.operators.accumulators import added_up, amount_names
 from cqels_opt.operators.block import BlockStep, Observed
 from cqels_opt.operators.calls import Account
-from cqels_opt.operators.incremental import accumulate, changing
+from cqels_opt.operators.incremental import accumulate, changing, in_chunks
 from cqels_opt.operators.instances import names_of
 from cqels_opt.operators.keys import EVERY, share
 from cqels_opt.operators.program import GroupNode, Program
 from cqels_opt.operators.pushdown import Pushdown, additive_nodes
 from cqels_opt.operators.results import BlockRows, ResultFiles, Segment
-from cqels_opt.operators.rows import RANK, Ints, Rows, concat, empty
+from cqels_opt.operators.rows import RANK, Ints, Rows, chunks, concat, empty
+from cqels_opt.operators.spilled import apart
 from cqels_opt.operators.stages.answer_files import write_arrow, write_parquet
 from cqels_opt.operators.stages.form_lines import lines
 from cqels_opt.operators.stages.network import write_elements
@@ -42,9 +45,10 @@ from cqels_opt.query.templates import INSTANCE
 from cqels_opt.windows.intervals import FOREVER
 from cqels_opt.windows.slots import SlotFile, rank_elements
 
-Format = Literal["jsonl", "arrow", "parquet"]
+Fresh: TypeAlias = dict[str, list[Rows]]
+"""The rows that a step adds, by block: the first chunk in memory, others mapped."""
 
-ROWS = 1 << 20  # rows of a share that are held before they are written
+Format = Literal["jsonl", "arrow", "parquet"]
 
 
 @dataclass(frozen=True)
@@ -57,6 +61,8 @@ class EvaluateTask:
     named: bool = False  # lines say which query they are answers of
     feeds: int | None = None  # the number of the stream whose elements the answers are
     take_over: TakeOver | None = None  # the step only makes the state of what is new
+    memory: int | None = None  # the bytes that a result may take; None: a share of what there is
+    most: int | None = None  # answers that are written; where there are more, the query is over its limit
     leaving: bool = False  # the step only keeps the answers at its instant: the program gives way to one over other static data
 
     @property
@@ -101,6 +107,7 @@ class EvaluateReport:
     worker: str = ""  # the executor's Python that did it
     calls: dict[Call, Account] = field(default_factory=dict)  # of extension functions
     seconds: float = 0.0
+    failed: str = ""  # why it was given up
 
 
 @dataclass(slots=True)
@@ -116,23 +123,36 @@ class FinishReport:
     read: int = 0  # rows of blocks that the operators above them were given
     calls: dict[Call, Account] = field(default_factory=dict)  # of extension functions
     seconds: float = 0.0
+    failed: str = ""  # why it was given up
+    others: list[FinishReport] = field(default_factory=list)  # of further files of answers
 
 
 Reporting = TypeVar("Reporting", EvaluateReport, FinishReport)
 P = ParamSpec("P")
 
 
-def timed(work: Callable[P, Reporting]) -> Callable[P, Reporting]:
-    """Work whose report says how many seconds it took."""
+Work: TypeAlias = Callable[Concatenate[EvaluateTask, P], Reporting]
 
-    @wraps(work)
-    def measured(*args: P.args, **keywords: P.kwargs) -> Reporting:
-        began = perf_counter()
-        report = work(*args, **keywords)
-        report.seconds = perf_counter() - began
-        return report
 
-    return measured
+def bounded(failed: type[Reporting]) -> Callable[[Work[P, Reporting]], Work[P, Reporting]]:
+    """Work within the memory of its task, whose report says how many seconds it took, and why it was given up where it needs too much."""
+
+    def decorated(work: Work[P, Reporting]) -> Work[P, Reporting]:
+        @wraps(work)
+        def measured(task: EvaluateTask, /, *args: P.args, **keywords: P.kwargs) -> Reporting:
+            began = perf_counter()
+            try:
+                with memory.at_most(task.memory):
+                    report = work(task, *args, **keywords)
+            except (LimitError, MemoryError) as error:
+                report = failed()
+                report.failed = str(error) if isinstance(error, LimitError) else f"a task has not enough memory: {error}"
+            report.seconds = perf_counter() - began
+            return report
+
+        return measured
+
+    return decorated
 
 
 def label(program: Program, block: str) -> str:
@@ -153,9 +173,12 @@ def ranked(program: Program) -> bool:
     return any(w.kind == "last" for w in program.windows)
 
 
-@timed
-def evaluate(task: EvaluateTask, name: str, part: int, parts: int, fresh: dict[str, Rows] | None) -> EvaluateReport:
-    """One share of the deltas. With ``fresh`` the rows go there (one task does all), else to files for :func:`finish`."""
+@bounded(EvaluateReport)
+def evaluate(task: EvaluateTask, name: str, part: int, parts: int, fresh: Fresh | None) -> EvaluateReport:
+    """One share of the deltas. With ``fresh`` the rows go there (one task does all), else to files for :func:`finish`.
+
+    Where they are more than a chunk, further chunks go to files as well, which are mapped.
+    """
     program, step = task.program, task.step
     report, terms = EvaluateReport(worker=str(os.getppid())), task.terms()
     if task.leaving:
@@ -165,45 +188,34 @@ def evaluate(task: EvaluateTask, name: str, part: int, parts: int, fresh: dict[s
         if task.take_over is not None:
             rows = rows_taken_over(program, step, task.take_over, run, task.results(block.name), terms)
             keep(task, name, block.name, rows, report, fresh)
-        elif fresh is not None:
-            keep(task, name, block.name, concat([empty([*block.output]), *run.rows()]), report, fresh)
         else:
-            for number, rows in enumerate(_gathered(run.rows())):
-                keep(task, f"{name}r{number}", block.name, rows, report, None)
+            for number, rows in enumerate(chunks(run.rows())):
+                keep(task, f"{name}r{number}", block.name, rows, report, fresh)
         report.observed[block.name] = run.observed
         report.probed += sum(sum(counts) for counts in run.observed.operators.values())
     report.calls = terms.calls.accounts
     return report
 
 
-def _gathered(parts: Iterator[Rows]) -> Iterator[Rows]:
-    """Rows as they come from joins, put together, but never more at a time than a file of them is to have."""
-    held: list[Rows] = []
-    for part in parts:
-        held.append(part)
-        if sum(map(len, held)) >= ROWS:
-            yield concat(held)
-            held = []
-    if held:
-        yield concat(held)
-
-
-def keep(task: EvaluateTask, name: str, block: str, rows: Rows, report: EvaluateReport, fresh: dict[str, Rows] | None) -> None:
+def keep(task: EvaluateTask, name: str, block: str, rows: Rows, report: EvaluateReport, fresh: Fresh | None) -> None:
     """Keeps the rows that the step adds to a block, whoever joined them: for :func:`finish`, and for later steps."""
     program, step, files = task.program, task.step, task.results(block)
     report.rows += len(rows)
-    if fresh is not None:
-        fresh[block] = rows
-    elif not task.quiet:
-        report.fresh += replace(files, indexed=()).write(step, rows, f"fresh-{name}")
+    if fresh is not None and not fresh.get(block):
+        fresh[block] = [rows]
+    elif fresh is not None or not task.quiet:
+        written = replace(files, indexed=()).write(step, rows, f"fresh-{name}")
+        report.fresh += written
+        if fresh is not None:
+            fresh[block] += [Segment(step.path / file.path).rows for file in written]
     if not ranked(program):
         report.kept += files.write(step, rows.take(rows.end > step.floor), f"result-{name}")
     elif fresh is None and task.quiet:
         report.kept += files.write(step, rows, f"result-{name}")
 
 
-@timed
-def finish(task: EvaluateTask, name: str, fresh: Mapping[str, Rows] | Sequence[SlotFile], part: int, parts: int) -> FinishReport:
+@bounded(FinishReport)
+def finish(task: EvaluateTask, name: str, fresh: Fresh | Sequence[SlotFile], part: int, parts: int) -> FinishReport:
     """The answers of the step at its instants, as far as they belong to this part."""
     if task.leaving:
         return _left(task, name)
@@ -214,23 +226,31 @@ def finish(task: EvaluateTask, name: str, fresh: Mapping[str, Rows] | Sequence[S
     report, rows_of = FinishReport(), {}
     for block in program.blocks:
         files = task.results(block.name)
-        new = fresh[block.name] if isinstance(fresh, Mapping) else _read_all(step, fresh, files)
+        new = fresh.get(block.name, []) if isinstance(fresh, Mapping) else _mapped(step, fresh, files)
         segments = files.segments(step)
         if ranked(program):
             held = [segment.after(int(step.instants[0])) for _, segment in segments]
-            new, segments = _ended(task, concat([empty(block.output), new, *held])), []
+            ended = _ended(task, concat([empty(block.output), *new, *held]))
+            new, segments = [ended], []
             report.replaced += [f.path for f in step.select("result", shape=files.label)]
-            report.kept += files.write(step, new.take(new.end > step.floor), f"result-{name}")
+            report.kept += files.write(step, ended.take(ended.end > step.floor), f"result-{name}")
         elif part == 0:
             _merge(files, step, name, report)
         rows_of[block.name] = BlockRows(block.output, step.instants, new, segments)
     if task.quiet or (taking_over and program.row_wise):
         return report
     terms = task.terms()
-    found = _answers(task, name, rows_of, terms, part, parts, report)
+    to, total = f"answers/{step.batch:08d}-{program.id}-{name}", 0
+    for number, found in enumerate(_answers(task, name, rows_of, terms, part, parts, report)):
+        total += found.total
+        if len(found) and not taking_over:
+            into = report if not number else FinishReport()
+            report.others += [into] if number else []
+            into.answers = found.total
+            if _too_many(task, total):
+                break
+            _put(task, found, terms, f"{to}c{number}" if number else to, into)
     report.read, report.calls = sum(rows.read for rows in rows_of.values()), terms.calls.accounts
-    if len(found) and not taking_over:
-        _put(task, found, terms, f"answers/{step.batch:08d}-{program.id}-{name}", report)
     return report
 
 
@@ -240,7 +260,7 @@ def _left(task: EvaluateTask, name: str) -> FinishReport:
     rows_of = {}
     for block in program.blocks:
         segments = task.results(block.name).segments(step)
-        rows_of[block.name] = BlockRows(block.output, step.instants, empty(block.output), segments)
+        rows_of[block.name] = BlockRows(block.output, step.instants, (), segments)
     scope = Scope(rows_of, program.store, terms, step.instants, 1, task.pushdown.schema)
     rows = at_first(only(evaluate_tree(program.tree, scope), program))
     return FinishReport(kept=answers_before(program).replace(step, rows, terms, f"left-{name}", cache.store(program.store))[0])
@@ -252,9 +272,8 @@ def _merge(files: ResultFiles, step: Step, name: str, report: FinishReport, fold
     report.replaced += replaced
 
 
-def _read_all(step: Step, fresh: Sequence[SlotFile], files: ResultFiles) -> Rows:
-    mine = [Segment(step.path / file.path).rows for file in fresh if file.shape == files.label]
-    return concat([empty(files.output), *mine])
+def _mapped(step: Step, fresh: Sequence[SlotFile], files: ResultFiles) -> list[Rows]:
+    return [Segment(step.path / file.path).rows for file in fresh if file.shape == files.label]
 
 
 def _answers(
@@ -265,16 +284,18 @@ def _answers(
     part: int,
     parts: int,
     report: FinishReport,
-) -> Answers:
+) -> Iterator[Answers]:
     program, step, instants = task.program, task.step, task.step.instants
     low = 1 if instants[0] == NOWHEN else 0
     scope = Scope(rows_of, program.store, terms, instants, low, task.pushdown.schema)
     before = answers_before(program)
     report.replaced += before.paths(step)
     if program.row_wise:
-        rows = evaluate_tree(program.tree, scope) if program.operator == "rstream" else changing(program.tree, scope)
-        rows = concat([rows, at_first(before.held(step, EVERY))])
-        return answers(rows, program.columns, program.operator, instants, part, parts)
+        run = evaluate_tree if program.operator == "rstream" else changing
+        found = chain(in_chunks(program.tree, scope, run=run), [at_first(before.held(step, EVERY))])
+        for rows in apart(found, program.columns, step.path / f"results/{step.batch:08d}-{program.id}-{name}"):
+            yield answers(rows, program.columns, program.operator, instants, part, parts)
+        return
     mine = share(task.pushdown.spread, part, parts)
     sums = task.sums()
     held = {node: [segment for _, segment in files.segments(step)] for node, files in sums.items()}
@@ -295,13 +316,17 @@ def _answers(
             written, replaced = standing.replace(step, rows.take(rows.end == scope.high), terms, f"standing-{name}")
             report.kept += written
             report.replaced += replaced
-    return answers(rows, program.columns, program.operator, instants)
+    yield answers(rows, program.columns, program.operator, instants)
+
+
+def _too_many(task: EvaluateTask, answers: int) -> bool:
+    """Whether the query has more answers than it may, so that none of them are put out. Of many with one plan that is not known here."""
+    return task.most is not None and task.program.instances is None and answers > task.most
 
 
 def _put(task: EvaluateTask, found: Answers, terms: TermTable, path: str, report: FinishReport) -> None:
     folder, program = task.step.path, task.program
     (folder / "answers").mkdir(exist_ok=True)
-    report.answers = found.total
     if task.feeds is not None:
         report.fed = f"{path}.fed.parquet"
         write_elements(folder / report.fed, found, terms, task.feeds)

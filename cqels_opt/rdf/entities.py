@@ -1,0 +1,76 @@
+"""Entities of RDF/XML files: they abbreviate namespaces, and may not be used to expand a small file to a large one.
+
+The parser replaces ``&name;`` by what ``<!ENTITY name "value">`` declares, also within later values, so that 20 declarations can stand for
+gigabytes. With at most :data:`MOST` characters per entity a file expands at most :data:`MOST` / 3 times (``&a;`` has three bytes).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import BinaryIO, Final
+
+MOST: Final = 256
+"""An entity stands for so many characters at most; the longest namespaces in use have about 100."""
+LONGEST: Final = 4096
+"""A declaration has so many bytes at most."""
+
+_BEGIN: Final = b"<!ENTITY"
+_DECLARATION: Final = re.compile(rb'<!ENTITY[ \t\r\n]+(?:%[ \t\r\n]+)?([\w:.-]+)[ \t\r\n]+"([^"<]*)"[ \t\r\n]*>')
+_REFERENCE: Final = re.compile(r"&([^;&]*);")
+
+
+class BoundedEntities:
+    """A file that raises SyntaxError, with the line, where an entity is declared that stands for too much.
+
+    Declarations are looked for everywhere, in comments as well: the parser takes them from there.
+    """
+
+    def __init__(self, file: BinaryIO) -> None:
+        self.line = 0
+        self._file, self._rest = file, b""
+        self._open = b""  # a declaration that goes on in the next line
+        self._sizes: dict[str, int] = {}
+
+    def readline(self, size: int = -1, /) -> bytes:
+        """The next line, of at most so many bytes, checked."""
+        line = self._file.readline(size)
+        self.line += bool(line)
+        if self._open or _BEGIN in line:
+            self._check(self._open + line)
+        return line
+
+    def read(self, size: int = -1) -> bytes:
+        """The next line, or as much of it as is asked for."""
+        self._rest = self._rest or self.readline()
+        size = len(self._rest) if size < 0 else size
+        given, self._rest = self._rest[:size], self._rest[size:]
+        return given
+
+    def _check(self, text: bytes) -> None:
+        self._open = b""
+        at = text.find(_BEGIN)
+        while at >= 0:
+            found = _DECLARATION.match(text, at)
+            if found is not None:
+                self._declare(found[1].decode(), found[2].decode("utf-8", "replace"))
+            elif b">" not in text[at : at + LONGEST] and len(text) - at < LONGEST:
+                self._open = text[at:]
+                return
+            else:
+                self._refuse('a declaration of an entity cannot be read: write <!ENTITY name "value">')
+            at = text.find(_BEGIN, at + 1)
+
+    def _declare(self, name: str, value: str) -> None:
+        """Remembers how much an entity stands for; of several declarations the largest."""
+        size = len(_REFERENCE.sub("", value)) + sum(self._sizes.get(used, 1) for used in _REFERENCE.findall(value))
+        if size > MOST:
+            self._refuse(
+                f"the entity {name[:80]} stands for {size:,} characters, and may stand for {MOST}: "
+                "entities are for abbreviations of namespaces; write the text itself"
+            )
+        self._sizes[name] = max(size, self._sizes.get(name, 0))
+
+    def _refuse(self, message: str) -> None:
+        error = SyntaxError(message)
+        error.lineno = self.line
+        raise error
