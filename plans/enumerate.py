@@ -11,6 +11,7 @@ one component at a time; units that need several of them follow. Beyond a budget
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from typing import TypeAlias
 
 from cqels_opt.plans.conflicts import Operator, legal, operators, orientations, written
@@ -22,6 +23,9 @@ Pair: TypeAlias = "tuple[RelationSet, RelationSet]"
 
 PAIR_BUDGET = 100_000
 """Pairs (unordered) that a block may have before it is planned greedily: a star of 14 has 53,248, a clique of 11 86,526."""
+
+SOURCES_BUDGET = 300_000
+"""Pairs times delta sources: the memo has alternatives for each source, which are priced again when statistics move."""
 
 COMPONENT_BUDGET = 8
 """Components whose order of multiplication is still searched exhaustively."""
@@ -63,7 +67,8 @@ class _Search:
     def run(self, component: RelationSet) -> None:
         for start in sorted(members(component), reverse=True):
             for first in self.connected_subsets(start, below(start)):
-                self.pairs.extend((first, second) for second in self.complements(first))
+                found = ((first, second) for second in self.complements(first))
+                self.pairs.extend(islice(found, self.budget + 1 - len(self.pairs)))
                 if len(self.pairs) > self.budget:
                     raise TooManyPairsError
 

@@ -8,7 +8,7 @@ alternative becomes dearer.)
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,6 @@ from cqels_opt.plans.alternatives import Floats, Ints, Level, Shape, build
 from cqels_opt.plans.cardinality import Estimator, StateTable
 from cqels_opt.plans.cost import CostModel, Operator
 from cqels_opt.plans.enumerate import Pair
-from cqels_opt.plans.leaves import Leaves
 from cqels_opt.plans.relation_set import RelationSet, members
 from cqels_opt.plans.statistics import Key, Statistics
 
@@ -26,16 +25,19 @@ EACH_ROW = 2.0
 
 
 class Memo:
-    """All alternatives of one block for all its delta sources, with the costs as of the last update.
+    """All alternatives of one block for its delta sources, with the costs as of the last update.
 
     ``phi`` is the cost of an alternative's own join, ``total`` adds the Ψ of its sides, and ``psi`` is the least total of a
     node. ``recosted`` counts the alternatives that the last update priced.
     """
 
-    def __init__(self, leaves: Leaves, pairs: Iterable[Pair], model: CostModel) -> None:
-        self.leaves, self.graph, self.model = leaves, leaves.graph, model
-        self.shape: Shape = build(self.graph, leaves.sources, pairs, model)
-        self.table = StateTable(Estimator(leaves), self.shape.states)
+    def __init__(
+        self, estimator: Estimator, pairs: Iterable[Pair], model: CostModel, sources: Sequence[str] | None = None
+    ) -> None:
+        """For some of the delta ``sources`` (default: all)."""
+        self.leaves, self.graph, self.model = estimator.leaves, estimator.graph, model
+        self.shape: Shape = build(self.graph, self.leaves.sources if sources is None else tuple(sources), pairs, model)
+        self.table = StateTable(estimator, self.shape.states, self.shape.sources)
         found = self.shape.alternatives.operator
         self._by_operator = [(operator, np.flatnonzero(found == operator)) for operator in Operator if (found == operator).any()]
         leaf_sets = self.shape.node_sets[: self.shape.leaves]
@@ -48,7 +50,7 @@ class Memo:
         self.phi: Floats = np.zeros(len(found))
         self.total: Floats = np.zeros(len(found))
         owner = np.array(self.shape.node_source, np.intp)[self.shape.alternatives.node]
-        self._retained: list[int] = np.bincount(owner, minlength=len(leaves.sources)).tolist()
+        self._retained: list[int] = np.bincount(owner, minlength=len(self.shape.sources)).tolist()
         self.recosted = 0
         self.recost_everything()
 

@@ -17,13 +17,12 @@ from cqels_opt.plans import (
     PlanError,
     QueryGraph,
     check,
-    choose,
     occurrence_order,
     parse_plans,
 )
-from cqels_opt.plans.cardinality import Estimator
 from cqels_opt.plans.enumerate import Pair
 from cqels_opt.plans.feedback import Feedback
+from cqels_opt.plans.greedy import GreedySearch
 from cqels_opt.plans.plan import pairs
 
 from .graphs import q2, random_graph, random_statistics, uniform_statistics, unit
@@ -243,13 +242,13 @@ def test_beyond_the_budget_a_block_is_planned_greedily_and_says_so() -> None:
 def test_greedy_plans_are_looked_for_as_often_as_plans_cost_enough(monkeypatch: pytest.MonkeyPatch) -> None:
     """And a restart, which knows the plans and what they have cost, goes on in the same way."""
     graph, sources, asked = clique(7), ["r0", "r1"], []
-    found = choose.greedy_pairs
+    found = GreedySearch.pairs
 
-    def counted(estimator: Estimator, source: int) -> list[Pair]:
+    def counted(search: GreedySearch, source: int) -> list[Pair]:
         asked.append(sources[source])
-        return found(estimator, source)
+        return found(search, source)
 
-    monkeypatch.setattr(choose, "greedy_pairs", counted)
+    monkeypatch.setattr(GreedySearch, "pairs", counted)
     few, many = (dict.fromkeys(sources, uniform_statistics(graph, [10.0, 10.0, *([rows] * 5)], 0.001)) for rows in (20.0, 7e6))
     optimizer, again = (Optimizer(graph, sources, pair_budget=100) for _ in range(2))
     choices = optimizer.choose(few, takes=1.0)
