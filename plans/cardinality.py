@@ -15,6 +15,7 @@ factors of all states of all sources are one index array, so one gather and one 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from typing import TypeAlias
 
 import numpy as np
@@ -124,6 +125,13 @@ class StateTable:
         self._correction = np.ones(len(lists))
         self._corrected = np.zeros(len(lists), bool)
         self.rows: NDArray[np.float64] = self.uncorrected(slice(None))
+
+    def of_source(self, number: int) -> StateTable:
+        """The states of one of the sources."""
+        found, span = copy(self), slice(number * len(self._sets), (number + 1) * len(self._sets))
+        found._factors, found.rows = self._factors[:, span], self.rows[span].copy()
+        found._correction, found._corrected = self._correction[span].copy(), self._corrected[span].copy()
+        return found
 
     def uncorrected(self, chosen: slice | NDArray[np.intp]) -> NDArray[np.float64]:
         """The rows of some states, from the statistics alone."""

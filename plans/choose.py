@@ -21,7 +21,7 @@ from cqels_opt.plans import plan as planning
 from cqels_opt.plans import ranking
 from cqels_opt.plans.cardinality import Estimator
 from cqels_opt.plans.cost import Constants, CostModel, model_named
-from cqels_opt.plans.enumerate import PAIR_BUDGET, SOURCES_BUDGET, Pair
+from cqels_opt.plans.enumerate import PAIR_BUDGET, Pair
 from cqels_opt.plans.feedback import Feedback
 from cqels_opt.plans.greedy import GreedySearch
 from cqels_opt.plans.leaves import Assumptions, Leaves
@@ -120,7 +120,7 @@ class Optimizer:
             raise ValueError(f"there is no plan mode {mode!r}; choose one of {', '.join(MODES)}, or give the plans")
         self.sources = tuple(sources)
         self.model = model_named(cost_model, constants)
-        budget = min(pair_budget, SOURCES_BUDGET // max(1, len(sources)))
+        budget = pair_budget // max(1, len(sources))
         graph, pairs = operators_among(graph, self.model, mode, placing, budget)
         self.graph = graph
         self._weights = graph.weights

@@ -9,6 +9,7 @@ alternative becomes dearer.)
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from copy import copy
 
 import numpy as np
 from numpy.typing import NDArray
@@ -136,6 +137,21 @@ class Memo:
                 if operator is Operator.FILTER:
                     filtered = left * EACH_ROW + np.minimum(left, rows[found.distinct_rows[here]]) * self._filters[here]
                 self.phi[here] = self.model.join(operator, left, right, produced, filtered)
+
+    def of_source(self, source: str) -> Memo:
+        """A memo of one delta source's alternatives alone, over the same statistics: to be priced as often as one likes."""
+        number = self.shape.sources.index(source)
+        owner = np.array(self.shape.node_source, np.intp)[self.shape.alternatives.node]
+        found, keep, states = copy(self), np.flatnonzero(owner == number), len(self.shape.states)
+        found.shape = self.shape.of_source(number, keep)
+        found.table = self.table.of_source(number)
+        found._by_operator = [
+            (operator, np.flatnonzero(found.shape.alternatives.operator == operator)) for operator, _ in self._by_operator
+        ]
+        found._leaf_rows = np.clip(self._leaf_rows - number * states, 0, states - 1)  # only its own are read
+        found._filters = self._filters[keep]
+        found.psi, found.phi, found.total = self.psi.copy(), self.phi[keep], self.total[keep]
+        return found
 
     # ------------------------------------------------------------------ reading
     def root(self, source: str) -> int:

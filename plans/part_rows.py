@@ -76,14 +76,14 @@ class PartShape:
 class _Sums:
     """What one variable contributes: for each part that has it (a column) the sum of the edges from each relation that has it."""
 
-    __slots__ = ("anchor", "carries", "owner", "ranks", "sums")
+    __slots__ = ("anchor", "carries", "owner", "parts", "ranks", "sums")
 
     def __init__(self, variable: _Variable, edges: Floats, ranks: Ints) -> None:
         count = len(variable.members)
         self.ranks = np.append(ranks[variable.members], np.iinfo(np.intp).max)
         self.sums = np.where(variable.edges < 0, 0.0, edges[variable.edges])
         self.anchor = np.where(variable.carrying, np.arange(count), count)  # the last rank: none
-        self.owner = variable.members.copy()
+        self.owner, self.parts = variable.members.copy(), count
         self.carries = variable.carrying.copy()
 
     def joined(self, column: int) -> tuple[Ints, Floats]:
@@ -108,6 +108,7 @@ class _Sums:
                 self.anchor[one] = self.anchor[other]
         self.sums[:, one] += self.sums[:, other]
         self.owner[other] = -1
+        self.parts -= 1
         return float(self.sums[self.anchor[one], one] - before)
 
 
@@ -222,6 +223,8 @@ class PartRows:
             sums = self._sums[x]
             if x in columns:
                 added += sums.merge(columns[x], column)
+                if sums.parts == 1:  # nothing is left that has the variable
+                    del columns[x]
             else:
                 columns[x] = column
         for x, column in columns.items():

@@ -20,6 +20,7 @@ from cqels_opt.query.algebra import (
     Slice,
     Variable,
 )
+from cqels_opt.query.chains import MOST_LEVELS, levels
 from cqels_opt.query.dialects import DIALECTS, recognise
 from cqels_opt.query.forms import read_form
 from cqels_opt.query.formulas import read_iri
@@ -29,6 +30,11 @@ from cqels_opt.query.mistakes import explain, nearest
 from cqels_opt.query.names import UnresolvedError
 from cqels_opt.query.reading import Branch, Dialect, Reading, branches, line_and_column, tokens
 from cqels_opt.query.selects import read_select
+
+TOO_DEEP = (
+    f"the query is nested too deeply: groups, OPTIONALs, MINUSes, BINDs and operators may hold or follow one another {MOST_LEVELS} levels "
+    "deep; chains of ||, && and UNION may be of any length"
+)
 
 
 def parse(text: str, dialect: str = "auto", file: str = "query", any_function: bool = False) -> Query:
@@ -45,9 +51,12 @@ def parse(text: str, dialect: str = "auto", file: str = "query", any_function: b
         )
     chosen = recognise(text) if dialect == "auto" else DIALECTS[dialect]
     try:
-        return _read(text, chosen, file, any_function)
+        query = _read(text, chosen, file, any_function)
     except RecursionError:
-        raise QueryError("the query is nested too deeply", text, 1, 1, file) from None
+        raise QueryError(TOO_DEEP, text, 1, 1, file) from None
+    if levels(query.body) > MOST_LEVELS:
+        raise QueryError(TOO_DEEP, text, 1, 1, file)
+    return query
 
 
 def _read(text: str, dialect: Dialect, file: str, any_function: bool) -> Query:

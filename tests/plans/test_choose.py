@@ -277,6 +277,25 @@ def test_a_graph_of_forty_relations_and_many_components_has_a_plan() -> None:
     assert sum(step.op == "cross" for step in choice.operators) == 10
 
 
+def test_sixteen_sources_are_planned_greedily_and_keep_small_memos() -> None:
+    """CityBench's Q2: four sensors of four patterns each, which share the class of their observations; once two million alternatives."""
+    names = ["ob", "p", "v", ""]
+    graph = QueryGraph([relation(f"{x}{i}", f"s{i} {x}{'' if x in ('ob', '') else i}", True) for i in range(4) for x in names])
+    sources = [r.name for r in graph.relations]
+    optimizer = Optimizer(graph, sources)
+    choices = optimizer.choose({source: KnownStatistics() for source in sources})
+    assert all(choice.fallback and choice.retained <= 100 for choice in choices.values())
+    assert optimizer.validity(sources[0]) == ()
+
+
+@pytest.mark.parametrize("n", [30, 60])
+def test_a_greedy_search_prices_about_two_joins_for_each_pair(n: int) -> None:
+    graph = star(n)
+    optimizer = Optimizer(graph, ["r0"], pair_budget=0)
+    check(optimizer.choose({"r0": KnownStatistics()})["r0"].plan, graph, "r0")
+    assert optimizer.priced <= 2 * n * n
+
+
 def test_one_relation_is_just_scanned() -> None:
     choice = Optimizer(QueryGraph([relation("s", "x", True)]), ["s"]).choose({"s": KnownStatistics({"s": 5.0})})["s"]
     assert (str(choice.plan), choice.runner_up, choice.estimated) == ("s", None, (5.0,))
