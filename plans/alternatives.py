@@ -9,7 +9,7 @@ all delta sources lie in the same arrays, by size of their set, so one pass of n
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
@@ -48,6 +48,24 @@ class Alternatives:
     pair: Ints
     evaluating: Ints
     evaluated: Ints
+
+    def of_source(self, offset: int, keep: Ints) -> Alternatives:
+        """Some of them, which read a state table without so many of its places; not which filters they evaluate."""
+        nothing = np.empty(0, np.intp)
+        return Alternatives(
+            self.node[keep],
+            self.left[keep],
+            self.right[keep],
+            self.right_set[keep],
+            self.operator[keep],
+            self.left_rows[keep] - offset,
+            self.right_rows[keep] - offset,
+            self.produced_rows[keep] - offset,
+            self.distinct_rows[keep] - offset,
+            self.pair[keep],
+            nothing,
+            nothing,
+        )
 
     def weights(self, filters: Floats) -> Floats:
         """What the filters of each alternative weigh together: each counts as if those before it kept every row."""
@@ -89,6 +107,21 @@ class Shape:
     def null(self) -> int:
         """The node of Ψ = 0."""
         return len(self.node_sets)
+
+    def of_source(self, number: int, keep: Ints) -> Shape:
+        """The alternatives ``keep`` of one source alone, which are neighbours in each level; nodes keep their numbers."""
+        first = np.searchsorted(keep, self.first).astype(np.intp)
+        levels = []
+        for level in self.levels:
+            nodes = [n for n in range(level.nodes.start, level.nodes.stop) if self.node_source[n] == number]
+            if nodes:
+                begin, end = nodes[0], nodes[-1] + 1
+                levels.append(
+                    Level(slice(begin, end), slice(int(first[begin]), int(first[end])), first[begin:end] - first[begin])
+                )
+        return replace(
+            self, alternatives=self.alternatives.of_source(number * len(self.states), keep), first=first, levels=tuple(levels)
+        )
 
 
 def build(graph: QueryGraph, sources: tuple[str, ...], pairs: Iterable[Pair], model: CostModel) -> Shape:

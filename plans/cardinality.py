@@ -15,15 +15,15 @@ factors of all states of all sources are one index array, so one gather and one 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from typing import TypeAlias
 
-import networkx as nx
 import numpy as np
 from numpy.typing import NDArray
 
 from cqels_opt.plans.leaves import Leaves
 from cqels_opt.plans.query_graph import QueryGraph
-from cqels_opt.plans.relation_set import RelationSet, members, size
+from cqels_opt.plans.relation_set import RelationSet, members, of_all, size
 
 State: TypeAlias = "tuple[RelationSet, int]"
 """A set of relations, and the filters (as bits) that have been evaluated on its rows."""
@@ -31,11 +31,18 @@ State: TypeAlias = "tuple[RelationSet, int]"
 
 def anchor_ranks(graph: QueryGraph, source: str) -> list[int]:
     """The rank of each relation as an anchor: by distance from the delta source, dynamic before static, then as written."""
-    start = graph.index[source]
-    distance = nx.single_source_shortest_path_length(graph.networkx(), start)
-    count = len(graph.relations)
-    order = sorted(range(count), key=lambda i: (distance.get(i, count), not graph.relations[i].dynamic, i))
-    return [order.index(i) for i in range(count)]
+    reached = found = 1 << graph.index[source]
+    count, steps = len(graph.relations), 0
+    distance = [count] * count
+    while found:
+        for i in members(found):
+            distance[i] = steps
+        found = of_all(graph.adjacent, found) & ~reached
+        reached, steps = reached | found, steps + 1
+    ranks = [0] * count
+    for rank, i in enumerate(sorted(range(count), key=lambda i: (distance[i], not graph.relations[i].dynamic, i))):
+        ranks[i] = rank
+    return ranks
 
 
 class Estimator:
@@ -48,6 +55,10 @@ class Estimator:
         self._carriers = self.graph.carriers
         self._stars: dict[tuple[int, str, RelationSet], tuple[int, ...]] = {}
         self._joins = {variable: carriers for variable, carriers in self._carriers.items() if carriers & carriers - 1}
+
+    def ranks(self, source: int) -> list[int]:
+        """The rank of each relation as an anchor."""
+        return self._ranks[source]
 
     def factors(self, source: int, relations: RelationSet, filters: int) -> list[int]:
         """The factors whose product is the rows of a state; ``source`` is an index into the leaves' sources."""
@@ -93,17 +104,18 @@ class Estimator:
 
 
 class StateTable:
-    """The rows of many states at once: ``rows[source · len(states) + state]``.
+    """The rows of many states at once, for some delta sources: ``rows[source · len(states) + state]``.
 
     A state's rows are the product of its factors and of a correction, 1 unless feedback says otherwise (``feedback.py``).
     """
 
-    def __init__(self, estimator: Estimator, states: Sequence[State]) -> None:
+    def __init__(self, estimator: Estimator, states: Sequence[State], sources: Sequence[str]) -> None:
         leaves = estimator.leaves
-        width, sources = leaves.factor_count, range(len(leaves.sources))
-        lists = [[f + width * s for f in estimator.factors(s, *state)] for s in sources for state in states]
+        width = leaves.factor_count
+        numbers = [leaves.sources.index(source) for source in sources]
+        lists = [[f + width * s for f in estimator.factors(s, *state)] for s in numbers for state in states]
         depth = max((len(found) for found in lists), default=1)
-        padded = np.zeros((depth, len(lists)), np.intp)
+        padded = np.zeros((depth, len(lists)), np.int32)
         for position, found in enumerate(lists):
             padded[: len(found), position] = found
         self._factors = padded
@@ -113,6 +125,13 @@ class StateTable:
         self._correction = np.ones(len(lists))
         self._corrected = np.zeros(len(lists), bool)
         self.rows: NDArray[np.float64] = self.uncorrected(slice(None))
+
+    def of_source(self, number: int) -> StateTable:
+        """The states of one of the sources."""
+        found, span = copy(self), slice(number * len(self._sets), (number + 1) * len(self._sets))
+        found._factors, found.rows = self._factors[:, span], self.rows[span].copy()
+        found._correction, found._corrected = self._correction[span].copy(), self._corrected[span].copy()
+        return found
 
     def uncorrected(self, chosen: slice | NDArray[np.intp]) -> NDArray[np.float64]:
         """The rows of some states, from the statistics alone."""

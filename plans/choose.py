@@ -9,7 +9,7 @@ graph has, ``worst`` takes the dearest retained join order, and given plans are 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import TypeAlias
@@ -23,7 +23,7 @@ from cqels_opt.plans.cardinality import Estimator
 from cqels_opt.plans.cost import Constants, CostModel, model_named
 from cqels_opt.plans.enumerate import PAIR_BUDGET, Pair
 from cqels_opt.plans.feedback import Feedback
-from cqels_opt.plans.greedy import greedy_pairs
+from cqels_opt.plans.greedy import GreedySearch
 from cqels_opt.plans.leaves import Assumptions, Leaves
 from cqels_opt.plans.memo import Memo
 from cqels_opt.plans.pacing import Pace
@@ -120,7 +120,8 @@ class Optimizer:
             raise ValueError(f"there is no plan mode {mode!r}; choose one of {', '.join(MODES)}, or give the plans")
         self.sources = tuple(sources)
         self.model = model_named(cost_model, constants)
-        graph, pairs = operators_among(graph, self.model, mode, placing, pair_budget)
+        budget = pair_budget // max(1, len(sources))
+        graph, pairs = operators_among(graph, self.model, mode, placing, budget)
         self.graph = graph
         self._weights = graph.weights
         self.mode = mode if isinstance(mode, str) else "fixed"
@@ -141,12 +142,20 @@ class Optimizer:
         self.leaves = Leaves(graph, self.sources, assumptions)
         self.fallback = pairs is None
         self._stays: Mapping[str, Plan] = {}  # plans that were found greedily before, and are not looked for anew
-        self._memo = Memo(self.leaves, self._wanted(pairs or []), self.model)
+        self.priced = 0
+        """Joins that greedy searches have priced."""
+        self._memos: dict[str, Memo] = {}  # one for all sources, or of greedy trees one for each
+        estimator = Estimator(self.leaves)
+        if self.fallback:
+            self._memos = {source: Memo(estimator, self._kept_pairs(source), self.model, [source]) for source in self.sources}
+        else:
+            kept = [pair for source in self.sources for pair in self._kept_pairs(source)]
+            self._memos = dict.fromkeys(self.sources, Memo(estimator, [*(pairs or []), *kept], self.model))
 
     @property
     def memo(self) -> Memo:
-        """What is retained, as of the last choice."""
-        return self._memo
+        """What is retained for all sources, as of the last choice; of a block that is planned greedily, for the first one."""
+        return self._memos[self.sources[0]]
 
     @property
     def current(self) -> Mapping[str, Plan]:
@@ -169,12 +178,14 @@ class Optimizer:
         model's unit: plans are tried when they have cost some times that since they last were (:class:`Pace`), or when rows were observed
         that nobody expected. A greedy plan takes about as long to be found as it takes to walk one, and is looked for as often.
         """
+        if not self.sources:
+            return {}
         moved = self.leaves.read(statistics, changed if self._current else None)
         self._known = {}
         if self.fallback:
             self._plan_greedily(moved, takes)
         else:
-            self._memo.refresh(moved)
+            self.memo.refresh(moved)
             if walk is not None and self.mode == "adaptive" and len(self.graph.relations) > 2:
                 self._try(walk, takes)
         return {source: self._choose(source) for source in self.sources}
@@ -192,17 +203,18 @@ class Optimizer:
     def weigh(self, weights: Mapping[str, float]) -> None:
         """From now on some filters weigh as much as it was measured. Which of them are operators was decided by what was declared."""
         self._weights = {name: weights.get(name, known) for name, known in self._weights.items()}
-        self._memo.weigh(self._weights)
+        for memo in {id(memo): memo for memo in self._memos.values()}.values():
+            memo.weigh(self._weights)
 
     def alternatives(self, source: str, k: int = 10) -> list[Ranked]:
         """The ``k`` cheapest retained plans of a delta source under the last statistics, cheapest first."""
-        return list(islice(ranking.ranked(self._memo, source), k))
+        return list(islice(ranking.ranked(self._memos[source], source), k))
 
     def validity(self, source: str) -> tuple[Hinge, ...]:
         """What the current plan of a delta source hinges on; nothing where a plan is kept whatever it costs, or was found greedily."""
         if self.fallback or self.mode != "adaptive":
             return ()
-        return hinges(self._memo, source, self._current[source], NEAR_TIE)
+        return hinges(self._memos[source], source, self._current[source], NEAR_TIE)
 
     def _try(self, walk: Walk, takes: float) -> None:
         """Walk the cheapest plans until they are known, correcting estimates on the way."""
@@ -210,9 +222,9 @@ class Optimizer:
         learnt = [Corrections(self._feedback[source].corrections() if self._feedback else {}) for source in self.sources]
         self._known = dict(zip(self.sources, learnt))
         for number, corrections in enumerate(learnt):
-            self._memo.table.correct(number, corrections.known)
-        self._memo.refresh(nothing)
-        best = {s: self._select(s, ranking.cheapest(self._memo, s)) for s in self.sources if self._has_rows(s)}
+            self.memo.table.correct(number, corrections.known)
+        self.memo.refresh(nothing)
+        best = {s: self._select(s, ranking.cheapest(self.memo, s)) for s in self.sources if self._has_rows(s)}
         due = {source: chosen.plan for source, chosen in best.items() if self._pace.due(source, chosen.cost, takes)}
         walked: set[tuple[str, str]] = set()
         for _ in range(WALKS):
@@ -224,12 +236,12 @@ class Optimizer:
                     for step, found in zip(planning.operators(plan, self.graph), walk(source, plan), strict=True):
                         if found is not None:
                             relations = self._covers(step)
-                            learnt[number].learn(relations, self._memo.uncorrected_rows(source, relations), found)
-                    self._memo.table.correct(number, learnt[number].known)
+                            learnt[number].learn(relations, self._memos[source].uncorrected_rows(source, relations), found)
+                    self.memo.table.correct(number, learnt[number].known)
             if len(walked) == before:
                 return
-            self._memo.refresh(nothing)
-            due = {source: self._select(source, ranking.cheapest(self._memo, source)).plan for source in due}
+            self.memo.refresh(nothing)
+            due = {source: self._select(source, ranking.cheapest(self._memos[source], source)).plan for source in due}
 
     def observe(self, source: str, rows: Sequence[float | None]) -> None:
         """Take in the rows that the operators of the source's last plan gave, in their order (None: not counted).
@@ -244,9 +256,9 @@ class Optimizer:
             self._pace.hurry(source)
         if self.fallback:
             return
-        learnt = [(relations, self._memo.uncorrected_rows(source, relations), seen) for relations, seen in given]
+        learnt = [(relations, self._memos[source].uncorrected_rows(source, relations), seen) for relations, seen in given]
         self._feedback[source].observe(learnt)
-        self._memo.table.correct(self.sources.index(source), self._feedback[source].corrections())
+        self.memo.table.correct(self.sources.index(source), self._feedback[source].corrections())
 
     # ------------------------------------------------------------------ other designs of the same block
     def price(self, statistics: Mapping[str, Statistics], learnt: Mapping[str, Learnt] | None = None) -> float | None:
@@ -256,11 +268,13 @@ class Optimizer:
         """
         if self.fallback:
             return None
+        if not self.sources:
+            return 0.0
         moved = self.leaves.read(statistics)
         for number, source in enumerate(self.sources):
-            self._memo.table.correct(number, self._corrections(source, (learnt or {}).get(source, {})))
-        self._memo.refresh(moved)
-        return sum(ranking.cheapest_cost(self._memo, source) for source in self.sources)
+            self.memo.table.correct(number, self._corrections(source, (learnt or {}).get(source, {})))
+        self.memo.refresh(moved)
+        return sum(ranking.cheapest_cost(self._memos[source], source) for source in self.sources)
 
     def learnt(self, source: str, *, walked: bool = True) -> Learnt:
         """The rows of the sets whose estimates what was observed, or ``walked`` last, corrects; by the names of their relations."""
@@ -269,7 +283,7 @@ class Optimizer:
         found = self._feedback[source].corrections() if self._feedback is not None else {}
         if walked and source in self._known:
             found = self._known[source].known
-        return {self._names(s): self._memo.uncorrected_rows(source, s) * factor for s, factor in found.items()}
+        return {self._names(s): self._memos[source].uncorrected_rows(source, s) * factor for s, factor in found.items()}
 
     def teach(self, learnt: Mapping[str, Learnt]) -> None:
         """Begin with what was observed under another design; for an optimizer that has read statistics and not observed anything."""
@@ -277,16 +291,16 @@ class Optimizer:
             if self._feedback is not None and not self.fallback:
                 found = self._corrections(source, rows)
                 self._feedback[source] = Feedback.of((s, math.log(factor)) for s, factor in found.items())
-                self._memo.table.correct(self.sources.index(source), found)
+                self.memo.table.correct(self.sources.index(source), found)
 
     def _corrections(self, source: str, learnt: Learnt) -> dict[RelationSet, float]:
         """The factors by which the statistics miss what was observed, for the sets that the memo knows."""
         known_names = self.graph.index.keys()
         sets = {of(self.graph.index[name] for name in names): rows for names, rows in learnt.items() if names <= known_names}
         known = sorted(
-            (s for s in sets if (s, self.graph.covered_filters(s)) in self._memo.shape.state_of), key=lambda s: (size(s), s)
+            (s for s in sets if (s, self.graph.covered_filters(s)) in self.memo.shape.state_of), key=lambda s: (size(s), s)
         )
-        return {s: max(sets[s], 1.0) / max(self._memo.uncorrected_rows(source, s), 1.0) for s in known}
+        return {s: max(sets[s], 1.0) / max(self._memos[source].uncorrected_rows(source, s), 1.0) for s in known}
 
     def _names(self, relations: RelationSet) -> frozenset[str]:
         return frozenset(self.graph.relations[i].name for i in members(relations))
@@ -318,25 +332,25 @@ class Optimizer:
             self._estimated[source] = {relations: (rows, factor) for relations, rows, factor in estimated}
             if self._feedback and not self.fallback:
                 self._feedback[source] = Feedback.of(learnt)
-                self._memo.table.correct(self.sources.index(source), self._feedback[source].corrections())
+                self.memo.table.correct(self.sources.index(source), self._feedback[source].corrections())
             plan = parse_plan(text)
-            if self.fallback or ranking.cost_of(self._memo, source, plan) is not None:
+            if self.fallback or ranking.cost_of(self._memos[source], source, plan) is not None:
                 self._current[source], self._seen[source] = plan, np.array(seen, np.float64)
                 if kept and self.mode == "static":
                     self._kept[source] = plan
 
     # ------------------------------------------------------------------ one source
     def _choose(self, source: str) -> Choice:
-        best = ranking.cheapest(self._memo, source)
+        best = ranking.cheapest(self._memos[source], source)
         chosen = self._select(source, best)
-        other = ranking.runner_up(self._memo, source) if chosen.plan == best.plan else best
+        other = ranking.runner_up(self._memos[source], source) if chosen.plan == best.plan else best
         before = self._current.get(source)
         previous = before if before != chosen.plan else None
         raw = self.leaves.raw[self.sources.index(source)]
         reason: tuple[Reason, ...] = ()
         if previous is not None:
-            reason = reasons(self._memo, source, previous, chosen.plan, self._seen[source])
-            reason += corrected(self._memo, source, self._estimated.get(source, {}))
+            reason = reasons(self._memos[source], source, previous, chosen.plan, self._seen[source])
+            reason += corrected(self._memos[source], source, self._estimated.get(source, {}))
             others = (plan for plan in self._former.get(source, ()) if plan not in (previous, chosen.plan))
             self._former[source] = (previous, *others)[:FORMER]
         self._current[source] = chosen.plan
@@ -344,7 +358,7 @@ class Optimizer:
             self._seen[source] = raw
         steps, in_turn = tuple(planning.operators(chosen.plan, self.graph)), self.filter_order
         covered = [self._covers(step) for step in steps]
-        self._estimated[source] = {relations: rows_and_factor(self._memo, source, relations) for relations in covered}
+        self._estimated[source] = {relations: rows_and_factor(self._memos[source], source, relations) for relations in covered}
         return Choice(
             source,
             chosen.plan,
@@ -356,12 +370,12 @@ class Optimizer:
             previous,
             reason,
             self.leaves.assumed(source),
-            self._memo.retained(source),
+            self._memos[source].retained(source),
             self.fallback,
             tuple(
                 Ranked(plan, cost)
                 for plan in self._former.get(source, ())
-                if (cost := ranking.cost_of(self._memo, source, plan)) is not None
+                if (cost := ranking.cost_of(self._memos[source], source, plan)) is not None
             ),
         )
 
@@ -369,7 +383,7 @@ class Optimizer:
         if (stays := self._kept.get(source) or self._stays.get(source)) is not None:
             return Ranked(stays, self._cost(source, stays))
         if self.mode == "worst":
-            return ranking.dearest(self._memo, source)
+            return ranking.dearest(self._memos[source], source)
         if self.mode == "static" and self._has_rows(source):
             self._kept[source] = best.plan
         current = self._current.get(source)
@@ -380,7 +394,7 @@ class Optimizer:
         return best
 
     def _cost(self, source: str, plan: Plan) -> float:
-        cost = ranking.cost_of(self._memo, source, plan)
+        cost = ranking.cost_of(self._memos[source], source, plan)
         if cost is None:
             raise PlanError(f"plan of {source}: the memo has no such joins: {plan}")
         return cost
@@ -394,27 +408,32 @@ class Optimizer:
         return bool(self.leaves.raw[number, self.graph.index[source]] > 0)
 
     # ------------------------------------------------------------------ memos
-    def _wanted(self, pairs: Sequence[Pair]) -> list[Pair]:
-        """The pairs that a memo needs: those found, and those of the plans that are kept whatever they cost."""
-        plans = (*self._kept.values(), *self._current.values())
-        return [*pairs, *(pair for plan in plans for pair in planning.pairs(plan, self.graph))]
+    def _kept_pairs(self, source: str) -> Iterator[Pair]:
+        """The pairs of the plans of a source that are kept whatever they cost."""
+        for plan in (self._kept.get(source), self._current.get(source)):
+            if plan is not None:
+                yield from planning.pairs(plan, self.graph)
 
     def _plan_greedily(self, moved: NDArray[np.bool_], takes: float) -> None:
         """Greedy trees for the sources that have no plan yet, and for those whose plans have cost enough since; others keep theirs."""
-        self._memo.refresh(moved)
-        costs = {source: ranking.cost_of(self._memo, source, plan) for source, plan in self._current.items()}
-        if None in costs.values():  # a restart knows the plans alone
-            self._memo = self._greedy_memo(())
-            costs = {source: self._cost(source, plan) for source, plan in self._current.items()}
-        due = [s for s in self.sources if s not in costs or self.mode != "adaptive" or self._pace.due(s, costs[s] or 0.0, takes)]
-        if due:
-            self._memo = self._greedy_memo(due)
+        estimator = Estimator(self.leaves)
+        costs: dict[str, float] = {}
+        for memo in self._memos.values():
+            memo.refresh(moved)
+        for source, plan in self._current.items():
+            if ranking.cost_of(self._memos[source], source, plan) is None:  # a restart knows the plans alone
+                self._memos[source] = self._greedy_memo(estimator, source, ())
+            costs[source] = self._cost(source, plan)
+        free = [source for source in self.sources if source not in self._kept]
+        due = [s for s in free if s not in costs or self.mode != "adaptive" or self._pace.due(s, costs[s], takes)]
+        search = GreedySearch(estimator)
+        for source in due:
+            self._memos[source] = self._greedy_memo(estimator, source, search.pairs(self.sources.index(source)))
+        self.priced += search.candidates
         self._stays = {source: plan for source, plan in self._current.items() if source not in due}
 
-    def _greedy_memo(self, due: Collection[str]) -> Memo:
-        estimator = Estimator(self.leaves)
-        found = [pair for number, s in enumerate(self.sources) if s in due for pair in greedy_pairs(estimator, number)]
-        memo = Memo(self.leaves, self._wanted(found), self.model)
+    def _greedy_memo(self, estimator: Estimator, source: str, found: Iterable[Pair]) -> Memo:
+        memo = Memo(estimator, [*found, *self._kept_pairs(source)], self.model, [source])
         memo.weigh(self._weights)
         return memo
 

@@ -4,57 +4,76 @@ The two parts whose join has the fewest rows are joined, until one part is left;
 multiplied only when nothing else remains. Units wait until what they require is bound. Beside that bushy tree a greedy
 left-deep order from the delta is proposed. The pairs of both become a small memo, which orients each join and picks the
 cheaper tree.
+
+``part_rows.py`` keeps the rows of the joins that are possible. A join changes only those of the part that it makes, so a tree of n
+relations takes about n² steps of numpy's: the best partner of each part is kept, and looked for again only where it is gone.
 """
 
 from __future__ import annotations
 
-from itertools import combinations
+import numpy as np
 
 from cqels_opt.plans.cardinality import Estimator
 from cqels_opt.plans.enumerate import Pair
-from cqels_opt.plans.relation_set import RelationSet, contains, members
+from cqels_opt.plans.part_rows import PartRows, PartShape
 
 
-def greedy_pairs(estimator: Estimator, source: int) -> list[Pair]:
-    """The ordered pairs of the greedy trees for one delta source (an index into the estimator's sources)."""
-    return _bushy(estimator, source) + _left_deep(estimator, source)
+class GreedySearch:
+    """Finds greedy trees over one graph. ``candidates`` counts the joins that were priced."""
+
+    def __init__(self, estimator: Estimator) -> None:
+        self.estimator, self.graph = estimator, estimator.graph
+        self._shape = PartShape(self.graph)
+        self.candidates = 0
+
+    def pairs(self, source: int) -> list[Pair]:
+        """The ordered pairs of the greedy trees for one delta source (an index into the estimator's sources)."""
+        return self._bushy(source) + self._left_deep(source)
+
+    def _bushy(self, source: int) -> list[Pair]:
+        rows = PartRows(self._shape, self.estimator, source)
+        count = len(self.graph.relations)
+        # A line for each part, those joined later after the others, with a column for each earlier part.
+        table = np.full((2 * count, 2 * count), np.inf)
+        table[:count, :count] = np.where(np.tri(count, k=-1, dtype=bool), rows.singles(), np.inf)
+        partner, least = table.argmin(axis=1), table.min(axis=1)
+        self.candidates += count * (count - 1) // 2
+        pairs: list[Pair] = []
+        for made in range(count, 2 * count - 1):
+            later = _first_of_least(least, partner, count)
+            earlier = int(partner[later])
+            left, right = rows.sets[earlier], rows.sets[later]
+            pairs += [pair for pair in ((left, right), (right, left)) if self.graph.fits(*pair)]
+            rows.merge(earlier, later)
+            for gone in (earlier, later):
+                table[gone], table[:, gone], least[gone] = np.inf, np.inf, np.inf
+            keys = rows.against(made)
+            self.candidates += int(np.isfinite(keys).sum())
+            table[made, : len(keys)] = keys
+            lost = np.flatnonzero(((partner == earlier) | (partner == later)) & np.isfinite(least))
+            for line in (*lost.tolist(), made):
+                partner[line] = table[line].argmin()
+                least[line] = table[line, partner[line]]
+        return pairs
+
+    def _left_deep(self, source: int) -> list[Pair]:
+        rows = PartRows(self._shape, self.estimator, source)
+        joined = self.graph.index[self.estimator.leaves.sources[source]]
+        pairs = []
+        for made in range(len(self.graph.relations), 2 * len(self.graph.relations) - 1):
+            keys = rows.against(joined)
+            self.candidates += int(np.isfinite(keys).sum())
+            chosen = int(keys.argmin())
+            pairs.append((rows.sets[joined], rows.sets[chosen]))
+            rows.merge(joined, chosen)
+            joined = made
+        return pairs
 
 
-def _bushy(estimator: Estimator, source: int) -> list[Pair]:
-    graph = estimator.graph
-    parts: list[RelationSet] = [1 << i for i in range(len(graph.relations))]
-    around = {part: graph.neighbourhood(part) for part in parts}
-    able: dict[Pair, tuple[bool, float]] = {}  # what can be joined: products last, then by rows
-
-    def consider(left: RelationSet, right: RelationSet) -> None:
-        if graph.fits(left, right) or graph.fits(right, left):
-            unit = contains(graph.units, left) or contains(graph.units, right)
-            able[left, right] = (not unit and not around[left] & right, estimator.rows(source, left | right))
-
-    for one, other in combinations(parts, 2):
-        consider(one, other)
-    pairs = []
-    while len(parts) > 1:
-        left, right = min(able, key=able.__getitem__)
-        pairs += [pair for pair in ((left, right), (right, left)) if graph.fits(*pair)]
-        parts = [part for part in parts if part not in (left, right)]
-        able = {pair: found for pair, found in able.items() if not {left, right} & {*pair}}
-        joined = left | right
-        around[joined] = graph.neighbourhood(joined)
-        for part in parts:
-            consider(part, joined)
-        parts.append(joined)
-    return pairs
-
-
-def _left_deep(estimator: Estimator, source: int) -> list[Pair]:
-    graph = estimator.graph
-    joined = 1 << graph.index[estimator.leaves.sources[source]]
-    pairs = []
-    while waiting := graph.everything & ~joined:
-        able = [i for i in members(waiting) if graph.fits(joined, 1 << i)]
-        connected = [i for i in able if 1 << i & (graph.neighbourhood(joined) | graph.units)]
-        chosen = min(connected or able, key=lambda i: estimator.rows(source, joined | 1 << i))
-        pairs.append((joined, 1 << chosen))
-        joined |= 1 << chosen
-    return pairs
+def _first_of_least(least: np.typing.NDArray[np.float64], partner: np.typing.NDArray[np.intp], count: int) -> int:
+    """The part that is joined next, with its partner: of equals the first two relations as written, then what was joined first."""
+    equal = np.flatnonzero(least == least.min())
+    written = equal[equal < count]
+    if len(written):
+        return int(written[np.lexsort((written, partner[written]))[0]])
+    return int(equal[0])

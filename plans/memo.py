@@ -8,7 +8,8 @@ alternative becomes dearer.)
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from copy import copy
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +18,6 @@ from cqels_opt.plans.alternatives import Floats, Ints, Level, Shape, build
 from cqels_opt.plans.cardinality import Estimator, StateTable
 from cqels_opt.plans.cost import CostModel, Operator
 from cqels_opt.plans.enumerate import Pair
-from cqels_opt.plans.leaves import Leaves
 from cqels_opt.plans.relation_set import RelationSet, members
 from cqels_opt.plans.statistics import Key, Statistics
 
@@ -26,16 +26,19 @@ EACH_ROW = 2.0
 
 
 class Memo:
-    """All alternatives of one block for all its delta sources, with the costs as of the last update.
+    """All alternatives of one block for its delta sources, with the costs as of the last update.
 
     ``phi`` is the cost of an alternative's own join, ``total`` adds the Ψ of its sides, and ``psi`` is the least total of a
     node. ``recosted`` counts the alternatives that the last update priced.
     """
 
-    def __init__(self, leaves: Leaves, pairs: Iterable[Pair], model: CostModel) -> None:
-        self.leaves, self.graph, self.model = leaves, leaves.graph, model
-        self.shape: Shape = build(self.graph, leaves.sources, pairs, model)
-        self.table = StateTable(Estimator(leaves), self.shape.states)
+    def __init__(
+        self, estimator: Estimator, pairs: Iterable[Pair], model: CostModel, sources: Sequence[str] | None = None
+    ) -> None:
+        """For some of the delta ``sources`` (default: all)."""
+        self.leaves, self.graph, self.model = estimator.leaves, estimator.graph, model
+        self.shape: Shape = build(self.graph, self.leaves.sources if sources is None else tuple(sources), pairs, model)
+        self.table = StateTable(estimator, self.shape.states, self.shape.sources)
         found = self.shape.alternatives.operator
         self._by_operator = [(operator, np.flatnonzero(found == operator)) for operator in Operator if (found == operator).any()]
         leaf_sets = self.shape.node_sets[: self.shape.leaves]
@@ -48,7 +51,7 @@ class Memo:
         self.phi: Floats = np.zeros(len(found))
         self.total: Floats = np.zeros(len(found))
         owner = np.array(self.shape.node_source, np.intp)[self.shape.alternatives.node]
-        self._retained: list[int] = np.bincount(owner, minlength=len(leaves.sources)).tolist()
+        self._retained: list[int] = np.bincount(owner, minlength=len(self.shape.sources)).tolist()
         self.recosted = 0
         self.recost_everything()
 
@@ -134,6 +137,21 @@ class Memo:
                 if operator is Operator.FILTER:
                     filtered = left * EACH_ROW + np.minimum(left, rows[found.distinct_rows[here]]) * self._filters[here]
                 self.phi[here] = self.model.join(operator, left, right, produced, filtered)
+
+    def of_source(self, source: str) -> Memo:
+        """A memo of one delta source's alternatives alone, over the same statistics: to be priced as often as one likes."""
+        number = self.shape.sources.index(source)
+        owner = np.array(self.shape.node_source, np.intp)[self.shape.alternatives.node]
+        found, keep, states = copy(self), np.flatnonzero(owner == number), len(self.shape.states)
+        found.shape = self.shape.of_source(number, keep)
+        found.table = self.table.of_source(number)
+        found._by_operator = [
+            (operator, np.flatnonzero(found.shape.alternatives.operator == operator)) for operator, _ in self._by_operator
+        ]
+        found._leaf_rows = np.clip(self._leaf_rows - number * states, 0, states - 1)  # only its own are read
+        found._filters = self._filters[keep]
+        found.psi, found.phi, found.total = self.psi.copy(), self.phi[keep], self.total[keep]
+        return found
 
     # ------------------------------------------------------------------ reading
     def root(self, source: str) -> int:

@@ -11,6 +11,7 @@ requires. What several relations bind together makes a hyperedge (Moerkotte & Ne
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,7 +21,7 @@ from typing import Literal, TypeAlias
 import networkx as nx
 
 from cqels_opt.errors import CqelsOptError
-from cqels_opt.plans.relation_set import RelationSet, contains, members, size
+from cqels_opt.plans.relation_set import RelationSet, contains, members, of, of_all, size
 
 JoinKind: TypeAlias = Literal["inner", "optional", "anti", "semi", "filter"]
 """How a relation is joined: ⋈, the left outer join ⟕ (OPTIONAL), ▷ (MINUS, NOT EXISTS), ⋉ (EXISTS), or σ, a filter by itself."""
@@ -99,8 +100,8 @@ class QueryGraph:
         self.relations: tuple[Relation, ...] = tuple(relations)
         self.filters: tuple[Filter, ...] = tuple(filters)
         for kind, names in (("relation", [r.name for r in self.relations]), ("filter", [f.name for f in self.filters])):
-            for name in names:
-                if names.count(name) > 1:
+            for name, count in Counter(names).items():
+                if count > 1:
                     raise GraphError(f"{kind} {name!r} occurs twice in the query graph; names must be unique")
         if not self.relations:
             raise GraphError("a query graph needs at least one relation")
@@ -190,6 +191,15 @@ class QueryGraph:
         return tuple(result)
 
     @cached_property
+    def adjacent(self) -> tuple[RelationSet, ...]:
+        """For each relation those that it has a variable of :attr:`edges` in common with."""
+        result = [0] * len(self.relations)
+        for edge in self.edges:
+            result[edge.left] |= 1 << edge.right
+            result[edge.right] |= 1 << edge.left
+        return tuple(result)
+
+    @cached_property
     def components(self) -> tuple[RelationSet, ...]:
         """What inner joins connect, with the units that one such part suffices for, in the order of their first relation.
 
@@ -230,10 +240,7 @@ class QueryGraph:
 
     def neighbourhood(self, relations: RelationSet) -> RelationSet:
         """The relations outside a set that an edge joins with one inside."""
-        result = 0
-        for i in members(relations):
-            result |= self.neighbours[i]
-        return result & ~relations
+        return of_all(self.neighbours, relations) & ~relations
 
     def variables(self, relations: RelationSet) -> frozenset[str]:
         """The variables that a set of relations binds or, of units, reads."""
@@ -248,8 +255,10 @@ class QueryGraph:
 
     def covered_filters(self, relations: RelationSet) -> int:
         """The filters whose variables a set binds, as bits: those that can be evaluated on its rows."""
+        if not self.filters:
+            return 0
         bound = self.bound(relations)
-        return sum(1 << i for i, condition in enumerate(self.filters) if condition.variables <= bound)
+        return of(i for i, condition in enumerate(self.filters) if condition.variables <= bound)
 
     @cached_property
     def weights(self) -> dict[str, float]:

@@ -44,7 +44,7 @@ def reasons(memo: Memo, source: str, old: Plan, new: Plan, was: NDArray[np.float
     computed = [{left | right for left, right in pairs(plan, memo.graph)} for plan in (old, new)]
     states = [shape.state_of[relations, shape.covered[relations]] for relations in computed[0] ^ computed[1]]
     telling = {key for factor in memo.table.factors_of(number, states) for key in leaves.statistics_of(factor)}
-    now = leaves.raw[number]
+    now = leaves.raw[leaves.sources.index(source)]
     return _moved(telling, memo, was, now) or _moved(leaves.keys, memo, was, now)
 
 

@@ -5,7 +5,7 @@ Python's integers have no width, so a graph of any size fits; the masks never tr
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeAlias
 
 RelationSet: TypeAlias = int
@@ -24,6 +24,14 @@ def of(indexes: Iterable[int]) -> RelationSet:
     result = 0
     for index in indexes:
         result |= 1 << index
+    return result
+
+
+def of_all(sets: Sequence[RelationSet], chosen: RelationSet) -> RelationSet:
+    """The union of the sets that belong to some relations."""
+    result = 0
+    for index in members(chosen):
+        result |= sets[index]
     return result
 
 

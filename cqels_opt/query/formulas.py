@@ -8,9 +8,11 @@ from typing import Final
 
 from cqels_opt.errors import QueryError
 from cqels_opt.query.algebra import TIMESTAMP, Aggregate, Call, Constant, Exists, Expression, Variable
+from cqels_opt.query.chains import LONG, chained
 from cqels_opt.query.functions import ARITIES, check_call
 from cqels_opt.query.names import RDF_TYPE, UnresolvedError, literal_term, number_term, string_value
 from cqels_opt.query.reading import Aggregates, Branch, Reading, Scope, branches, only, span, tokens
+from cqels_opt.query.scope import operands
 from cqels_opt.rdf.terms import MAX_DEPTH, depth, triple
 
 _SAME: Final = {"ISURI": "ISIRI", "URI": "IRI"}
@@ -75,6 +77,9 @@ def _binary(reading: Reading, tree: Branch, scope: Scope) -> Expression:
     found = read_expression(reading, branches(spine[-1])[0], scope)
     for level in reversed(spine):
         found = Call(str(tokens(level)[0]), (found, read_expression(reading, branches(level)[1], scope)))
+    operator = str(tokens(tree)[0])
+    if operator in ("||", "&&") and len(parts := operands(found, operator)) > LONG:
+        return chained(parts, lambda left, right: Call(operator, (left, right)))
     return found
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import reduce
-
 from lark import Tree
 
 from cqels_opt.query.algebra import (
@@ -24,10 +22,12 @@ from cqels_opt.query.algebra import (
     Variable,
     graph_in,
 )
+from cqels_opt.query.chains import LONG, chained
 from cqels_opt.query.formulas import read_expression, read_iri, read_literal, read_triple_data
 from cqels_opt.query.graphs import join, minus, over_graphs, unit
 from cqels_opt.query.paths import together
 from cqels_opt.query.reading import Branch, Reading, Scope, branches, tokens
+from cqels_opt.query.scope import operands
 from cqels_opt.query.triples import read_triples
 from cqels_opt.query.visible import visible
 
@@ -46,7 +46,9 @@ def filtered(pattern: Algebra, filters: list[Expression]) -> Algebra:
 
 def conjunction(filters: list[Expression]) -> Expression | None:
     """One expression for several filters."""
-    return reduce(lambda left, right: Call("&&", (left, right)), filters) if filters else None
+    if len(parts := [part for condition in filters for part in operands(condition, "&&")]) <= LONG:
+        parts = filters
+    return chained(parts, lambda left, right: Call("&&", (left, right))) if filters else None
 
 
 def _parts(reading: Reading, tree: Branch, source: Source) -> tuple[Algebra, list[Expression]]:
@@ -97,7 +99,7 @@ class _Group:
         match child.data:
             case "alternatives":
                 groups = [read_group(reading, group, source) for group in branches(child)]
-                self.join(reduce(Union, groups))
+                self.join(chained(groups, Union))
             case "optional":
                 right, filters = _parts(reading, branches(child)[0], source)
                 self.pattern = LeftJoin(self.pattern, right, conjunction(filters))

@@ -22,6 +22,7 @@ from cqels_opt.query.algebra import (
     Term,
     Variable,
 )
+from cqels_opt.query.chains import MOST_LEVELS, levels
 from cqels_opt.query.dialects import DIALECTS, recognise
 from cqels_opt.query.forms import read_form
 from cqels_opt.query.formulas import read_iri
@@ -42,6 +43,10 @@ _WINDOW_CLAUSE: Final = re.compile(
     re.IGNORECASE | re.VERBOSE,
 )
 """The window of a stream, in the words of any dialect."""
+TOO_DEEP = (
+    f"the query is nested too deeply: groups, OPTIONALs, MINUSes, BINDs and operators may hold or follow one another {MOST_LEVELS} levels "
+    "deep; chains of ||, && and UNION may be of any length"
+)
 
 
 def parse(text: str, dialect: str = "auto", file: str = "query", any_function: bool = False) -> Query:
@@ -59,9 +64,12 @@ def parse(text: str, dialect: str = "auto", file: str = "query", any_function: b
     text = text.removeprefix(BYTE_ORDER_MARK)
     chosen = recognise(text) if dialect == "auto" else DIALECTS[dialect]
     try:
-        return _read(text, chosen, file, any_function)
+        query = _read(text, chosen, file, any_function)
     except RecursionError:
-        raise QueryError("the query is nested too deeply", text, 1, 1, file) from None
+        raise QueryError(TOO_DEEP, text, 1, 1, file) from None
+    if levels(query.body) > MOST_LEVELS:
+        raise QueryError(TOO_DEEP, text, 1, 1, file)
+    return query
 
 
 def _read(text: str, dialect: Dialect, file: str, any_function: bool) -> Query:

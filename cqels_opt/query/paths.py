@@ -27,6 +27,7 @@ from cqels_opt.query.algebra import (
     Variable,
     graph_in,
 )
+from cqels_opt.query.chains import chained
 from cqels_opt.query.formulas import read_iri
 from cqels_opt.query.graphs import join, unit
 from cqels_opt.query.names import RDF_TYPE
@@ -48,8 +49,8 @@ def read_path(reading: Reading, path: Branch, start: Node, end: Node, source: So
             middle = _between(reading)
             return [*read_path(reading, first, start, middle, source), *read_path(reading, second, middle, end, source)]
         case "path_alternative":
-            left, right = (together(read_path(reading, part, start, end, source), source) for part in branches(path))
-            return [Union(left, right)]
+            ways = [together(read_path(reading, part, start, end, source), source) for part in _alternatives(path)]
+            return [chained(ways, Union)]
         case "path_negated":
             return [_negated(reading, path, start, end, source)]
         case _:
@@ -64,6 +65,15 @@ def together(found: Sequence[TriplePattern | Algebra], source: Source) -> Algebr
         if not isinstance(part, TriplePattern):
             whole = join(whole, part)
     return whole
+
+
+def _alternatives(path: Branch) -> list[Branch]:
+    """``a | b | c``, which leans to the left and may be long."""
+    found: list[Branch] = []
+    while path.data == "path_alternative":
+        path, last = branches(path)
+        found.append(last)
+    return [path, *reversed(found)]
 
 
 def _between(reading: Reading) -> Variable:

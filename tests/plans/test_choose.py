@@ -17,13 +17,12 @@ from cqels_opt.plans import (
     PlanError,
     QueryGraph,
     check,
-    choose,
     occurrence_order,
     parse_plans,
 )
-from cqels_opt.plans.cardinality import Estimator
 from cqels_opt.plans.enumerate import Pair
 from cqels_opt.plans.feedback import Feedback
+from cqels_opt.plans.greedy import GreedySearch
 from cqels_opt.plans.plan import pairs
 
 from .graphs import q2, random_graph, random_statistics, uniform_statistics, unit
@@ -243,13 +242,13 @@ def test_beyond_the_budget_a_block_is_planned_greedily_and_says_so() -> None:
 def test_greedy_plans_are_looked_for_as_often_as_plans_cost_enough(monkeypatch: pytest.MonkeyPatch) -> None:
     """And a restart, which knows the plans and what they have cost, goes on in the same way."""
     graph, sources, asked = clique(7), ["r0", "r1"], []
-    found = choose.greedy_pairs
+    found = GreedySearch.pairs
 
-    def counted(estimator: Estimator, source: int) -> list[Pair]:
+    def counted(search: GreedySearch, source: int) -> list[Pair]:
         asked.append(sources[source])
-        return found(estimator, source)
+        return found(search, source)
 
-    monkeypatch.setattr(choose, "greedy_pairs", counted)
+    monkeypatch.setattr(GreedySearch, "pairs", counted)
     few, many = (dict.fromkeys(sources, uniform_statistics(graph, [10.0, 10.0, *([rows] * 5)], 0.001)) for rows in (20.0, 7e6))
     optimizer, again = (Optimizer(graph, sources, pair_budget=100) for _ in range(2))
     choices = optimizer.choose(few, takes=1.0)
@@ -276,6 +275,25 @@ def test_a_graph_of_forty_relations_and_many_components_has_a_plan() -> None:
     assert choice.fallback
     check(choice.plan, graph, "r0")
     assert sum(step.op == "cross" for step in choice.operators) == 10
+
+
+def test_sixteen_sources_are_planned_greedily_and_keep_small_memos() -> None:
+    """CityBench's Q2: four sensors of four patterns each, which share the class of their observations; once two million alternatives."""
+    names = ["ob", "p", "v", ""]
+    graph = QueryGraph([relation(f"{x}{i}", f"s{i} {x}{'' if x in ('ob', '') else i}", True) for i in range(4) for x in names])
+    sources = [r.name for r in graph.relations]
+    optimizer = Optimizer(graph, sources)
+    choices = optimizer.choose({source: KnownStatistics() for source in sources})
+    assert all(choice.fallback and choice.retained <= 100 for choice in choices.values())
+    assert optimizer.validity(sources[0]) == ()
+
+
+@pytest.mark.parametrize("n", [30, 60])
+def test_a_greedy_search_prices_about_two_joins_for_each_pair(n: int) -> None:
+    graph = star(n)
+    optimizer = Optimizer(graph, ["r0"], pair_budget=0)
+    check(optimizer.choose({"r0": KnownStatistics()})["r0"].plan, graph, "r0")
+    assert optimizer.priced <= 2 * n * n
 
 
 def test_one_relation_is_just_scanned() -> None:

@@ -27,7 +27,7 @@ def memo_of(graph: QueryGraph, sources: list[str], model: CostModel, statistics:
     leaves.read(statistics)
     pairs = join_pairs(graph)
     assert pairs is not None
-    return Memo(leaves, pairs, model)
+    return Memo(Estimator(leaves), pairs, model)
 
 
 def any_source(rng: random.Random, graph: QueryGraph) -> str:

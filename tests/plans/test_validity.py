@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 import random
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from cqels_opt.plans import KnownStatistics, Optimizer, StatisticKey
+from cqels_opt.bench.shapes import clique
+from cqels_opt.plans import KnownStatistics, Optimizer, StatisticKey, validity
 
-from .graphs import q2, random_graph, random_statistics
+from .graphs import q2, random_graph, random_statistics, uniform_statistics
 from .test_choose import figure_3, figure_3_graph
 
 
@@ -86,3 +88,24 @@ def test_a_plan_that_is_kept_hinges_on_nothing() -> None:
     optimizer = Optimizer(q2(), ["lsnow"], mode="first")
     optimizer.choose({"lsnow": KnownStatistics()})
     assert optimizer.validity("lsnow") == ()
+
+
+def test_what_a_plan_hinges_on_is_found_with_few_costings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of most statistics two costings say that nothing hinges on them: the farthest values, down and up."""
+    graph = clique(8)
+    sources = [relation.name for relation in graph.relations]
+    optimizer = Optimizer(graph, sources)
+    rows = [10.0, 1000.0, 20.0, 5000.0, 30.0, 7000.0, 40.0, 50.0]
+    optimizer.choose(dict.fromkeys(sources, uniform_statistics(graph, rows, 0.001)))
+    searches: list[validity._Search] = []
+    opened = validity._Search.__init__
+
+    def counted(search: validity._Search, *given: Any) -> None:
+        opened(search, *given)
+        searches.append(search)
+
+    monkeypatch.setattr(validity._Search, "__init__", counted)
+    assert optimizer.validity("r1")
+    statistics = len(optimizer.leaves.read_now("r1"))
+    assert searches[0].costings <= 2 * statistics * 6 + 2 * validity.LIMIT * 12
+    assert len(searches[0].memo.total) < len(optimizer.memo.total) / len(sources) * 1.01

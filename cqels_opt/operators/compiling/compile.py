@@ -55,6 +55,10 @@ from cqels_opt.windows.instants import Report
 BRANCHES = 16  # more UNION branches than this are joined above instead of each being planned
 
 
+MOST_JOINS = 10_000
+"""Patterns of windows times all relations that one block may join: 100 patterns have 100 plans of 100 operators."""
+
+
 class Compiler:
     """Compiles one query over one static store. ``folder`` takes the static relations that are made on the way.
 
@@ -91,6 +95,19 @@ class Compiler:
             message = "the query is too large: too many UNIONs, OPTIONALs, BINDs or groups follow or hold one another"
             raise QueryError(message, self.query.text, 1, 1, self.query.file) from None
 
+    def _check_size(self, blocks: Sequence[p.Block]) -> None:
+        for block in blocks:
+            streams, all_of_them = len(block.occurrences), len(block.occurrences) + len(block.statics)
+            if streams * all_of_them > MOST_JOINS:
+                raise QueryError(
+                    f"the query is too large: it joins {streams} patterns of windows with one another and with {all_of_them - streams} "
+                    f"static relations, and each needs a plan of its own: their number times that of all may be at most {MOST_JOINS:,}",
+                    self.query.text,
+                    1,
+                    1,
+                    self.query.file,
+                )
+
     @cached_property
     def _mentions(self) -> Counter[str]:
         """How often each variable is named in the query."""
@@ -102,10 +119,12 @@ class Compiler:
         normal = self._top(forms.body(self.query))
         tree = self.building.finished(normal, forms.read_above(self.query))
         tree = forms.above(self.query, tree, lambda term: int(self.building.terms.ids([term])[0]), self._graph_of_triples)
+        blocks = self.building.blocks()
+        self._check_size(blocks)
         return p.Program(
             identity,
             tuple(name for name in forms.answer_variables(self.query) if name != INSTANCE.name),
-            self.building.blocks(),
+            blocks,
             tree,
             self.query.windows,
             self.building.report,
@@ -184,8 +203,8 @@ class Compiler:
                 return Draft(statics=[self.building.inline("instances", [v.name for v in variables], rows)])
             case a.Values(variables, rows):
                 names = tuple(v.name for v in variables)
-                ids = tuple(tuple(int(i) for i in self.building.terms.ids(row)) for row in rows)
-                return p.ValuesNode(names, ids)
+                ids = self.building.terms.ids([term for row in rows for term in row]).reshape(len(rows), len(names))
+                return p.ValuesNode(names, tuple(map(tuple, ids.tolist())))
             case a.Group(inner):
                 return self._group(node, self.normal(inner))
             case a.Project(inner, variables):

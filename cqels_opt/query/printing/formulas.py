@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 from cqels_opt.query.algebra import Aggregate, Algebra, Call, Constant, Exists, Expression, Node, Variable
+from cqels_opt.query.chains import LONG
 from cqels_opt.query.printing.writing import term
+from cqels_opt.query.scope import operands
 from cqels_opt.rdf.terms import literal
 
 
@@ -71,7 +73,9 @@ def expression(writing: Naming, node: Expression) -> str:
 
 
 def _chain(call: Call) -> list[Expression]:
-    """The operands of ``a || b || c``, which leans to the left and may be long."""
+    """The operands of ``a || b || c``, which leans to the left, or is balanced where it is long."""
+    if call.function in ("&&", "||") and len(flat := operands(call, call.function)) > LONG:
+        return flat
     found: list[Expression] = []
     first: Expression = call
     while isinstance(first, Call) and first.function == call.function and len(first.arguments) == 2:

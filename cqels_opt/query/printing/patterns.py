@@ -28,6 +28,7 @@ from cqels_opt.query.algebra import (
     Values,
     graph_in,
 )
+from cqels_opt.query.chains import LONG
 from cqels_opt.query.printing.formulas import constraint, expression
 from cqels_opt.query.printing.paths import closure
 from cqels_opt.query.printing.selects import graph_of, select
@@ -132,6 +133,8 @@ def _last(writing: Writing, node: Join | LeftJoin | Minus | Extend) -> list[str]
 
 def _alternatives(writing: Writing, node: Union) -> str:
     """``{ … } UNION { … } UNION { … }``, a chain as well; a left side that is matched elsewhere is one element."""
+    if len(flat := _all_alternatives(writing, node)) > LONG:
+        return " UNION ".join(_braced(writing, part) for part in flat)
     texts: list[str] = []
     first: Algebra = node
     while isinstance(first, Union) and (first is node or not _stands_apart(writing, first)):
@@ -139,6 +142,18 @@ def _alternatives(writing: Writing, node: Union) -> str:
         first = first.left
     texts.append(_first(writing, first)[0] if isinstance(first, Union) else _braced(writing, first))
     return " UNION ".join(reversed(texts))
+
+
+def _all_alternatives(writing: Writing, node: Union) -> list[Algebra]:
+    """What a tree of UNIONs has the mappings of, from left to right."""
+    found, waiting = list[Algebra](), [node.right, node.left]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, Union) and not _stands_apart(writing, part):
+            waiting += [part.right, part.left]
+        else:
+            found.append(part)
+    return found
 
 
 def _placed(writing: Writing, text: str, source: Source) -> str:

@@ -1,0 +1,43 @@
+"""Long chains of ``||``, ``&&`` and UNION as balanced trees: what is deep only because it is long would end in a RecursionError.
+
+All three are associative, ``||`` and ``&&`` also where an operand is an error. A chain of :data:`LONG` operands or fewer leans to the left,
+as the grammar has it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import is_dataclass
+from functools import reduce
+from typing import TypeVar
+
+T = TypeVar("T")
+
+MOST_LEVELS = 200
+"""Levels of a query: compiling, planning, evaluating and printing it call themselves a few times for each."""
+
+LONG = 32
+"""Operands of the longest chain that leans to the left."""
+
+
+def levels(root: object) -> int:
+    """The levels of a tree of the algebra, expressions included; without recursion."""
+    deepest, waiting = 0, [(root, 1)]
+    while waiting:
+        part, level = waiting.pop()
+        if isinstance(part, tuple):
+            waiting += [(member, level) for member in part if not isinstance(member, str)]
+        elif is_dataclass(part):
+            deepest = max(deepest, level)
+            waiting += [(getattr(part, field), level + 1) for field in part.__slots__]
+    return deepest
+
+
+def chained(operands: Sequence[T], join: Callable[[T, T], T]) -> T:
+    """The operands of an associative operator as one tree."""
+    if len(operands) <= LONG:
+        return reduce(join, operands)
+    level = list(operands)
+    while len(level) > 1:
+        level = [join(*level[i : i + 2]) if i + 1 < len(level) else level[i] for i in range(0, len(level), 2)]
+    return level[0]
