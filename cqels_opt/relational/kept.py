@@ -7,9 +7,9 @@ starts from the record before it and overwrites what it wrote.
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Sequence
 from dataclasses import replace
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile, ZipFile
@@ -18,6 +18,7 @@ from cqels_opt.errors import CheckpointError
 from cqels_opt.operators.running.commit import Commit, CommitLog, Identity
 from cqels_opt.relational.planner import JoinPlanner
 from cqels_opt.relational.spec import JoinSpec
+from cqels_opt.storage import disk
 from cqels_opt.windows.slots import SlotFile
 
 ROWS = "rows"
@@ -43,7 +44,7 @@ class Kept:
     def __init__(self, folder: Path, identity: Identity) -> None:
         self.folder = folder
         for part in (ROWS, KNOWLEDGE):
-            (folder / part).mkdir(parents=True, exist_ok=True)
+            disk.make_folder(folder / part)
         self.log = CommitLog(folder)
         self.log.claim(identity)
         self.state = self.log.last() or Commit(-1)
@@ -102,9 +103,11 @@ class Kept:
         """The batch is done."""
         knowledge = f"{KNOWLEDGE}/{number:012d}.zip"
         learnt, statistics = planner.state()
-        with ZipFile(self.folder / knowledge, "w") as archive:
+        made = BytesIO()
+        with ZipFile(made, "w") as archive:
             archive.writestr("planner.json", json.dumps(learnt))
             archive.writestr("statistics", statistics)
+        disk.write_atomically(self.folder / knowledge, made.getvalue(), durable=False)
         state = Commit(
             number,
             list(chunks),
@@ -123,7 +126,7 @@ class Kept:
             return
         path = self.folder / self.state.knowledge
         try:
-            with ZipFile(path) as archive:
+            with ZipFile(BytesIO(disk.read(path))) as archive:
                 learnt: Any = json.loads(archive.read("planner.json"))
                 planner.resume(learnt, archive.read("statistics"))
         except (OSError, BadZipFile, KeyError, ValueError) as error:
@@ -140,7 +143,7 @@ class Kept:
         self.log.sweep((KNOWLEDGE,))
         for path in (self.folder / ROWS).iterdir():
             if path.relative_to(self.folder).as_posix() not in named:
-                shutil.rmtree(path)
+                disk.delete_folder(path)
 
 
 def merged(tier: int, path: str, chunks: Sequence[SlotFile]) -> SlotFile:

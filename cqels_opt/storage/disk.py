@@ -10,13 +10,19 @@ than one call per file.
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
+import shutil
+from contextlib import suppress
+from io import IOBase
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import BinaryIO, Final, cast
 
 import pyarrow as pa
 
 _SYNCFS: Final = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)
+_PIECE: Final = 1 << 20
+_CANNOT_COPY: Final = (errno.EXDEV, errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP)  # not between, or not on, these file systems
 
 
 def create(path: Path) -> BinaryIO:
@@ -27,6 +33,39 @@ def create(path: Path) -> BinaryIO:
 def append(path: Path) -> BinaryIO:
     """Opens a file for writing at its end."""
     return path.open("ab")
+
+
+def modify(path: Path) -> BinaryIO:
+    """Opens a file that exists for reading and writing."""
+    return path.open("r+b")
+
+
+def opened(path: Path) -> BinaryIO:
+    """Opens a file for reading."""
+    return path.open("rb")
+
+
+def copy(source: BinaryIO, target: BinaryIO, start: int, size: int) -> int:
+    """Copies bytes of one open file to the position of another one, at most so many; returns how many (0: the source ends).
+
+    The system copies where it can: the bytes do not enter this process.
+    """
+    if hasattr(os, "copy_file_range"):
+        try:
+            return os.copy_file_range(source.fileno(), target.fileno(), size, start)
+        except OSError as error:
+            if error.errno not in _CANNOT_COPY:
+                raise
+    source.seek(start)
+    piece = source.read(min(size, _PIECE))
+    target.write(piece)
+    target.flush()
+    return len(piece)
+
+
+def arrow(file: BinaryIO) -> pa.PythonFile:
+    """An open file, as Arrow writes to it."""
+    return pa.PythonFile(cast(IOBase, file), "w")
 
 
 def flush(file: BinaryIO) -> None:
@@ -68,6 +107,25 @@ def delete(path: Path) -> None:
     path.unlink(missing_ok=True)
 
 
+def make_folder(path: Path) -> None:
+    """Makes a folder and those above it, where they do not exist."""
+    path.mkdir(parents=True, exist_ok=True)
+
+
+def delete_folder(path: Path) -> None:
+    """Deletes a folder with everything in it; nothing happens where there is none."""
+    with suppress(FileNotFoundError):
+        shutil.rmtree(path)
+
+
+def link(source: Path, target: Path) -> None:
+    """Gives a file a second name, or copies it where the file systems differ or have no links."""
+    try:
+        target.hardlink_to(source)
+    except OSError:
+        shutil.copyfile(source, target)
+
+
 def truncate(path: Path, length: int) -> None:
     """Cuts a file to a length in bytes, durably."""
     with path.open("r+b") as file:
@@ -86,15 +144,20 @@ def mapped(path: Path) -> pa.Buffer:
         return file.read_buffer()
 
 
-def write_atomically(path: Path, content: bytes) -> None:
-    """Writes a small file so that after a crash it is there whole, or as it was before."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+def write_atomically(path: Path, content: bytes, durable: bool = True) -> None:
+    """Writes a small file so that after a crash it is there whole, or as it was before.
+
+    Where it is not to be ``durable`` yet, that holds for a crash of the process alone, until something else makes the file durable.
+    """
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         with create(temporary) as file:
             file.write(content)
-            flush(file)
+            if durable:
+                flush(file)
         rename(temporary, path)
     except BaseException:
         delete(temporary)
         raise
-    sync(path.parent)
+    if durable:
+        sync(path.parent)

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
 from cqels_opt.errors import CheckpointError
+from cqels_opt.storage import disk
 from cqels_opt.trace.records import TraceRecord
 
 
 def cut_back(path: Path, length: int) -> None:
     """Cuts a file back to its committed length. One that is shorter has been changed by somebody else: nothing can be appended to it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("ab") as file:
+    disk.make_folder(path.parent)
+    with disk.append(path) as file:
         if (found := file.tell()) < length:
             raise CheckpointError(
                 f"{path}: {length - found} of the {length} bytes that the checkpoint has put out are gone; "
                 "bring the file back, or use another checkpoint"
             )
-        file.truncate(length)
+    if found > length:
+        disk.truncate(path, length)
 
 
 class TraceFile:
@@ -34,9 +35,8 @@ class TraceFile:
 
     def put(self, records: Sequence[TraceRecord]) -> int:
         """Appends records and waits until they are on the disk; returns the file's length."""
-        with self.path.open("ab") as file:
+        with disk.append(self.path) as file:
             for record in records:
                 file.write(record.line().encode())
-            file.flush()
-            os.fsync(file.fileno())
+            disk.flush(file)
             return file.tell()

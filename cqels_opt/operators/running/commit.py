@@ -16,6 +16,7 @@ from typing import Any
 
 from cqels_opt.errors import CheckpointError
 from cqels_opt.operators.running.hold import Hold, hold
+from cqels_opt.storage import disk
 from cqels_opt.windows.slots import SlotFile
 
 VERSION = 2
@@ -41,16 +42,6 @@ class Commit:
     since: dict[str, int] = field(default_factory=dict)  # of programs that came later: elements up to this time they do not see
     renewed: list[str] = field(default_factory=list)  # programs whose last answers were over another version of the static store
     query: str = ""  # the digest of the query whose result slots and knowledge these are
-
-
-def durable_write(path: Path, text: str) -> None:
-    """Writes a small file so that it is there whole or not at all, also after a crash."""
-    temporary = path.with_name(f".{path.name}")
-    with temporary.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +75,7 @@ class CommitLog:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.records = folder / "commits"
-        self.records.mkdir(parents=True, exist_ok=True)
+        disk.make_folder(self.records)
         self._other: dict[str, Any] | None = None
         self._held: Hold | None = None
         self._begun = False  # a batch, which has not been committed: what is in memory may be half of it
@@ -101,10 +92,10 @@ class CommitLog:
             if any(self.records.iterdir()):
                 raise CheckpointError(f"{self.folder}: the checkpoint is damaged: {NAME} is missing; use another folder")
             run = os.urandom(6).hex()
-            durable_write(path, json.dumps({"version": VERSION, "run": run, "identity": mine}, indent=1))
+            disk.write_atomically(path, json.dumps({"version": VERSION, "run": run, "identity": mine}, indent=1).encode())
             return run
         try:
-            found = json.loads(path.read_text(encoding="utf-8"))
+            found = json.loads(disk.read(path))
             version, run, before = found["version"], str(found["run"]), Identity(**found["identity"])
         except (ValueError, KeyError, TypeError) as error:
             raise CheckpointError(f"{path}: the checkpoint is damaged ({error}); use another folder") from error
@@ -119,17 +110,17 @@ class CommitLog:
     def adopt(self) -> None:
         """From now on the checkpoint is that of the query that claimed it: what is kept from the next batch on is what that one needs."""
         if self._other is not None:
-            durable_write(self.folder / NAME, json.dumps(self._other, indent=1))
+            disk.write_atomically(self.folder / NAME, json.dumps(self._other, indent=1).encode())
             self._other = None
 
     def write(self, commit: Commit) -> None:
         """Puts a record in place and forgets old ones."""
         record = {name: getattr(commit, name) for name in Commit.__slots__}
         record["files"] = [f.as_json() for f in commit.files]
-        durable_write(self._path(commit.batch), json.dumps(record))
+        disk.write_atomically(self._path(commit.batch), json.dumps(record).encode())
         self._begun = False
         for path in sorted(self.records.glob("[0-9]*.json"))[:-KEEP]:
-            path.unlink()
+            disk.delete(path)
 
     def before(self, batch: int) -> Commit | None:
         """The last record before a batch; None at the very start."""
@@ -168,7 +159,7 @@ class CommitLog:
     def read(self, path: Path) -> Commit:
         """A record; a damaged one is a :class:`CheckpointError`."""
         try:
-            fields = json.loads(path.read_text(encoding="utf-8"))
+            fields = json.loads(disk.read(path))
             return Commit(**{**fields, "files": [SlotFile(**f) for f in fields["files"]]})
         except (ValueError, KeyError, TypeError) as error:
             raise CheckpointError(f"{path}: the checkpoint is damaged ({error}); use another folder") from error
@@ -178,7 +169,7 @@ class CommitLog:
         named = self.named()
         for path in (path for name in folders for path in (self.folder / name).iterdir()):
             if path.is_file() and path.relative_to(self.folder).as_posix() not in named:
-                path.unlink()
+                disk.delete(path)
 
     def named(self) -> set[str]:
         """The files that a record names."""

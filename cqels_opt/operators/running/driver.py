@@ -40,6 +40,7 @@ from cqels_opt.operators.stages.network import network
 from cqels_opt.operators.step import NOWHEN, Step
 from cqels_opt.query.algebra import Window
 from cqels_opt.stats import SlotCounts
+from cqels_opt.storage import disk
 from cqels_opt.trace.records import Lag, TraceRecord
 from cqels_opt.windows.frontier import Frontier
 from cqels_opt.windows.instants import drained, instants
@@ -93,7 +94,7 @@ class Driver:
         ``programs`` are those that the run began with; those of now are the population's."""
         self.folder, self.runner, self.sink, self.options, self.population = folder, runner, sink, options, population
         for part in ("slots", "results", "answers", "knowledge"):
-            (folder / part).mkdir(parents=True, exist_ok=True)
+            disk.make_folder(folder / part)
         self.workshop = workshop or Workshop(folder / "subresults")
         self._merging_start = merging
         self.log = CommitLog(folder)
@@ -440,7 +441,7 @@ class Driver:
     def _forget(self, number: int) -> None:
         while self.doomed and self.doomed[0][0] <= number - 2:
             for path in self.doomed.pop(0)[1]:
-                (self.folder / path).unlink(missing_ok=True)
+                disk.delete(self.folder / path)
 
 
 def check_ended(driver: Driver) -> None:

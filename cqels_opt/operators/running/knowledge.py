@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from io import BytesIO
 from pathlib import Path
 from typing import TypeAlias
 from zipfile import BadZipFile, ZipFile
@@ -15,6 +16,7 @@ from zipfile import BadZipFile, ZipFile
 from cqels_opt.errors import CheckpointError
 from cqels_opt.operators.planning.planner import Planner
 from cqels_opt.stats import SlotCounts, load, load_slot, save, save_slot
+from cqels_opt.storage import disk
 
 Pending: TypeAlias = "dict[str, list[SlotCounts]]"
 """The counts that the frontier has not released yet, by stream and shape."""
@@ -33,20 +35,22 @@ def write_knowledge(
     designs = {program: {name: block.state() for name, block in planner.blocks.items()} for program, planner in planners.items()}
     waiting = [(key, slot) for key, slots in pending.items() for slot in slots]
     index = {"counted": counted, "pending": [key for key, _ in waiting], "plans": plans, "designs": designs}
-    with ZipFile(path, "w") as archive:
+    made = BytesIO()
+    with ZipFile(made, "w") as archive:
         archive.writestr(_INDEX, json.dumps(index))
         for number, (_, slot) in enumerate(waiting):
             archive.writestr(f"pending/{number}", save_slot(slot))
         for program, planner in planners.items():
             for name, block in planner.blocks.items():
                 archive.writestr(f"statistics/{program}/{name}", save(block.statistics))
+    disk.write_atomically(path, made.getvalue(), durable=False)
 
 
 def read_knowledge(path: Path, planners: Mapping[str, Planner]) -> tuple[Pending, int]:
     """Tells new planners what those that wrote the file knew; returns the pending counts and the last number."""
     pending: Pending = {}
     try:
-        with ZipFile(path) as archive:
+        with ZipFile(BytesIO(disk.read(path))) as archive:
             index = json.loads(archive.read(_INDEX))
             for number, key in enumerate(index["pending"]):
                 pending.setdefault(key, []).append(load_slot(archive.read(f"pending/{number}")))

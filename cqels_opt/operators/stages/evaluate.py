@@ -39,6 +39,7 @@ from cqels_opt.operators.tree import Scope
 from cqels_opt.operators.tree import evaluate as evaluate_tree
 from cqels_opt.query.algebra import Call
 from cqels_opt.query.templates import INSTANCE
+from cqels_opt.storage import disk
 from cqels_opt.windows.intervals import FOREVER
 from cqels_opt.windows.slots import SlotFile, rank_elements
 
@@ -300,7 +301,7 @@ def _answers(
 
 def _put(task: EvaluateTask, found: Answers, terms: TermTable, path: str, report: FinishReport) -> None:
     folder, program = task.step.path, task.program
-    (folder / "answers").mkdir(exist_ok=True)
+    disk.make_folder(folder / "answers")
     report.answers = found.total
     if task.feeds is not None:
         report.fed = f"{path}.fed.parquet"
@@ -317,7 +318,7 @@ def _put(task: EvaluateTask, found: Answers, terms: TermTable, path: str, report
     report.path = f"{path}.jsonl"
     named: Any = queries if queries is not None else program.id if task.named else None
     stretches = [report.times]
-    with (folder / report.path).open("wb") as file:
+    with disk.create(folder / report.path) as file:
         for data, time, length in lines(found, terms, named):
             file.write(data)
             edges = np.flatnonzero(np.append(True, time[1:] != time[:-1]))
