@@ -114,6 +114,7 @@ class AdaptiveJoin:
         plan: str = "adaptive",
         lateness: str = "0",
         limits: Limits = NO_LIMITS,
+        allow_gap: bool = False,
     ) -> JoinRun:
         """A function for ``foreachBatch``; ``then(df, batch_id)`` gets the rows that each micro-batch adds to the join.
 
@@ -121,9 +122,11 @@ class AdaptiveJoin:
         a folder that executors can reach, for the rows of windows and what is known of them; without it a join of several windows
         lives as long as this object. ``trace`` is a file, ``name`` the query's in it. ``plan``: adaptive, static (the plan of the first
         rows is kept), first (joins as written), worst, or ``fixed:`` and plans. ``lateness``: how late a row may come behind the latest
-        one of the micro-batches before; later ones are left out, and counted. ``limits`` end the join and not the job.
+        one of the micro-batches before; later ones are left out, and counted. ``limits`` end the join and not the job. A micro-batch
+        that does not follow on the state of a join of several windows is a CheckpointError, because rows would be missing from the windows;
+        ``allow_gap=True`` accepts it.
         """
-        return JoinRun(self, then, state, trace, name, _plan_mode(plan), parse_duration(lateness), limits)
+        return JoinRun(self, then, state, trace, name, _plan_mode(plan), parse_duration(lateness), limits, allow_gap)
 
     def explain(self, format: Format = "text", alternatives: int = 0) -> str:
         """The plans of now: from what is known of the static relations, before any rows of the stream have come."""
@@ -158,9 +161,11 @@ class JoinRun(DropIn):
         mode: str | Mapping[str, Plan],
         lateness: int,
         limits: Limits,
+        allow_gap: bool,
     ) -> None:
         self.join, self.spec, self.then = join, join.spec.checked(), then
         self._mode, self._lateness = mode, lateness
+        self._needs_all = self.spec.stateful and not allow_gap
         given = state_folder(state, "state").absolute() if state is not None else None
         if given is None and self.spec.stateful and not on_one_machine(join.spark):
             raise InputError("state=FOLDER is needed on a cluster: the rows of windows lie in a folder that all executors reach")
@@ -215,11 +220,12 @@ class JoinRun(DropIn):
         self._runner.cancel()
 
     def _batch(self, frame: DataFrame, number: int) -> None:
-        if not self._given and self.spec.stateful and self.kept.state.batch < 0 and number != 0:
+        if not self._given and self._needs_all and self.kept.state.batch < 0 and number != 0:
             raise CheckpointError(
-                f"the job continues at batch {number}, but the join has no state of the batches before: give it state=FOLDER"
+                f"the job continues at batch {number}, but the join has no state of the batches before: give it state=FOLDER; "
+                "allow_gap=True goes on without them"
             )
-        if self.kept.begin(number):
+        if self.kept.begin(number, allow_gap=not self._needs_all):
             self._planner = None
             self._restore_trace()
         clock, session = Clock(), frame.sparkSession

@@ -51,10 +51,10 @@ class Kept:
         self._sweep()
 
     # ------------------------------------------------------------------ a batch
-    def begin(self, number: int) -> bool:
+    def begin(self, number: int, allow_gap: bool = False) -> bool:
         """A batch is about to run; whether the state was read anew for it (:meth:`CommitLog.begin`). CheckpointError where that of before
-        is kept no longer."""
-        if not self.log.begin(number, self.state.batch):
+        is kept no longer, and where the batch does not follow on it."""
+        if not self.log.begin(number, self.state.batch, allow_gap):
             return False
         self.log.check_back(number)
         self.state = self.log.before(number) or Commit(-1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 import warnings
 from abc import ABC, abstractmethod
@@ -15,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from cqels_opt.errors import CheckpointError, InputError, LimitError
 from cqels_opt.operators.running.limits import Limits
-from cqels_opt.storage import disk
+from cqels_opt.storage import disk, documents
 
 FAILED = "failed.json"
 AGAIN = 0.2
@@ -104,14 +103,14 @@ class DropIn(ABC):
         self.failure = LimitError(f"{self.name} failed at batch {batch_id}, and the job goes on without it: {error}")
         if self._claim.state is not None:
             told = {"batch": batch_id, "reason": str(error)}
-            disk.write_atomically(self._claim.state / FAILED, json.dumps(told).encode())
+            disk.write_atomically(self._claim.state / FAILED, documents.encode(told))
         warnings.warn(str(self.failure), RuntimeWarning, stacklevel=4)
 
     def _read_failure(self, path: Path) -> None:
         if not path.exists():
             return
         try:
-            found = json.loads(disk.read(path))
+            found = documents.decode(disk.read(path))
             batch, reason = int(found["batch"]), str(found["reason"])
         except (ValueError, KeyError, TypeError) as error:
             raise CheckpointError(f"{path}: the state is damaged ({error}); use another folder") from error

@@ -133,6 +133,7 @@ class StreamRun:
 
     def start(self, frame: DataFrame, checkpoint: Path, *, to_the_end: bool = False, trigger: str | None = None) -> StreamRun:
         """Begins. ``to_the_end``: what is there now is done, then the run ends; else it follows its sources."""
+        self.driver.log.check_job()
         writer = frame.writeStream.foreachBatch(self.batch).option("checkpointLocation", str(checkpoint))
         if to_the_end:
             writer = writer.trigger(availableNow=True)

@@ -69,6 +69,7 @@ class DriverOptions:
     """Of a batch's number and what was ingested: the newest time of all input and how much of it waits (:class:`Lag`), if known."""
     idle_timeout: int | None = None  # milliseconds of wall clock after which a stream that brings nothing is let go; None: never
     limits: Limits = NO_LIMITS  # of each query, see :mod:`cqels_opt.operators.running.guard`
+    allow_gap: bool | None = None  # a batch may come that does not follow on the state; None: that is no option of the user's
     continue_changed: bool = False  # another query may go on from the checkpoint, where its windows are the same
 
 
@@ -164,7 +165,7 @@ class Driver:
 
         Queries that read no stream are answered once, by their first batch, which has no rows.
         """
-        if self.log.begin(number, self.state.batch):
+        if self.log.begin(number, self.state.batch, self.options.allow_gap):
             self.restore(number)
         if callable(rows):
             rows = rows()

@@ -7,7 +7,6 @@ A run whose only query fails, or whose other queries read what it makes, is over
 
 from __future__ import annotations
 
-import json
 import warnings
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ from cqels_opt.operators.running.limits import Limits
 from cqels_opt.operators.running.population import Population
 from cqels_opt.operators.stages.answer_files import rows_by_query, without_queries
 from cqels_opt.operators.stages.evaluate import EvaluateReport, FinishReport, Format
-from cqels_opt.storage import disk
+from cqels_opt.storage import disk, documents
 from cqels_opt.windows.slots import SlotFile
 
 NOTES = "failed.json"
@@ -87,7 +86,7 @@ class Guard:
             warnings.warn(
                 f"{name} failed at batch {batch}, and the others go on without it: {over[name]}", RuntimeWarning, stacklevel=2
             )
-        disk.write_atomically(self.path, json.dumps(self.failures, ensure_ascii=False).encode())
+        disk.write_atomically(self.path, documents.encode(self.failures))
         for program in programs:
             if mine := [name for name in members[program.id] if name in gone]:
                 self._withhold(program, mine, len(members[program.id]), taken, format)
@@ -125,7 +124,7 @@ class Guard:
         if not self.path.exists():
             return {}
         try:
-            found = json.loads(disk.read(self.path))
+            found = documents.decode(disk.read(self.path))
             return {str(name): (int(batch), str(reason)) for name, (batch, reason) in found.items()}
         except (ValueError, TypeError, AttributeError) as error:
             raise CheckpointError(f"{self.path}: the checkpoint is damaged ({error}); use another folder") from error

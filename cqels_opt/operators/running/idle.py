@@ -6,14 +6,13 @@ and a batch that runs again takes the decision that was made for it.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
 from cqels_opt.errors import CheckpointError
 from cqels_opt.operators.running.commit import KEEP
-from cqels_opt.storage import disk
+from cqels_opt.storage import disk, documents
 
 FOLDER = "idle"
 
@@ -44,13 +43,13 @@ class IdleStreams:
             return self._read(path)
         idle = {key for key, last in self._last.items() if key not in brought and 1000 * (now - last) >= self.timeout}
         found = frozenset(key for key in idle if not isinstance(key, int) or partitions.get(key) not in idle)
-        disk.write_atomically(path, json.dumps(sorted(found, key=str)).encode())
+        disk.write_atomically(path, documents.encode(sorted(found, key=str)))
         for old in sorted(self.folder.glob("[0-9]*.json"))[: -KEEP - 1]:
             disk.delete(old)
         return found
 
     def _read(self, path: Path) -> frozenset[str | int]:
         try:
-            return frozenset(json.loads(disk.read(path)))
+            return frozenset(documents.decode(disk.read(path)))
         except (ValueError, TypeError) as error:
             raise CheckpointError(f"{path}: the checkpoint is damaged ({error}); use another folder") from error

@@ -7,7 +7,6 @@ it had. The store is told which versions the records may still need, and keeps t
 
 from __future__ import annotations
 
-import json
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +15,7 @@ from cqels_opt.errors import CheckpointError, StoreError
 from cqels_opt.lod.files import HEADER
 from cqels_opt.lod.versions import StoreVersion, hold, store_of, version_at
 from cqels_opt.operators.running.commit import KEEP
-from cqels_opt.storage import disk
+from cqels_opt.storage import disk, documents
 
 FOLDER = "static"
 START = "start.json"
@@ -119,12 +118,12 @@ class LivingStore:
 
     def _log(self, path: Path, version: StoreVersion) -> None:
         told = {"data": Path(version.place).name, "fingerprint": version.fingerprint}
-        disk.write_atomically(path, json.dumps(told).encode())
+        disk.write_atomically(path, documents.encode(told))
 
     def _read(self, path: Path) -> StoreVersion:
         assert self.store is not None
         try:
-            said = json.loads(disk.read(path))
+            said = documents.decode(disk.read(path))
             name, fingerprint = str(said["data"]), str(said["fingerprint"])
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise CheckpointError(f"{path}: the checkpoint is damaged ({error}); use another folder") from error
