@@ -6,6 +6,7 @@ Here it is declared and wired; what things mean is in ``relational/``, how rows 
 from __future__ import annotations
 
 import tempfile
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -182,6 +183,7 @@ class JoinRun(DropIn):
         self._counts: dict[str, Counts] = {}
         self._versions: dict[str, DataFrame] = {}
         self._statics: dict[str, DataFrame] = {}
+        self._notes: tuple[str, ...] = ()  # for the next trace record
         self.last: TraceRecord | None = None
         super().__init__(name, claim, limits)
 
@@ -321,6 +323,7 @@ class JoinRun(DropIn):
         fallback: str | None,
     ) -> TraceRecord:
         windowed = self.spec.widest > 0
+        notes, self._notes = self._notes, ()
         windows = {r.name: int(planner.statistics.windows[r.name].card()) for r in self.spec.streams}
         return TraceRecord(
             number,
@@ -336,6 +339,7 @@ class JoinRun(DropIn):
             ms,
             jobs,
             fallback or planner.fallback,
+            notes=notes,
         )
 
     # ------------------------------------------------------------------ static relations
@@ -364,8 +368,11 @@ class JoinRun(DropIn):
         if self._planner is None:
             slots = self._runner.parallelism
             model = SparkCost(known().constants, slots=slots, partitions=shuffle_partitions(session, slots))
-            self._planner = JoinPlanner(spec, {name: self._counts[name] for name in named}, model, self._mode)
-            self.kept.teach(self._planner)
+            counts = {name: self._counts[name] for name in named}
+            self._planner = JoinPlanner(spec, counts, model, self._mode)
+            if (lost := self.kept.teach(self._planner)) is not None:
+                self._planner, self._notes = JoinPlanner(spec, counts, model, self._mode), (lost,)
+                warnings.warn(lost, RuntimeWarning, stacklevel=4)
         return self._planner
 
     def _restore_trace(self) -> None:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile, ZipFile
+from zipfile import ZipFile
 
 from cqels_opt.errors import CheckpointError
 from cqels_opt.operators.running.commit import Commit, CommitLog, Identity
@@ -120,17 +120,18 @@ class Kept:
         self.state = state
         self._sweep()
 
-    def teach(self, planner: JoinPlanner) -> None:
-        """Tells a new planner what was known after the last batch."""
+    def teach(self, planner: JoinPlanner) -> str | None:
+        """Tells a new planner what was known after the last batch. Why it cannot, where that is lost: the planner is of no use then."""
         if not self.state.knowledge:
-            return
+            return None
         path = self.folder / self.state.knowledge
         try:
             with ZipFile(BytesIO(disk.read(path))) as archive:
                 learnt: Any = json.loads(archive.read("planner.json"))
                 planner.resume(learnt, archive.read("statistics"))
-        except (OSError, BadZipFile, KeyError, ValueError) as error:
-            raise CheckpointError(f"{path}: the state is damaged ({error}); use another folder") from error
+        except Exception as error:  # noqa: BLE001  # whatever a damaged archive, or another version's, makes of the readers
+            return f"{path}: what the optimizer had learnt is lost ({error}); statistics begin anew"
+        return None
 
     @property
     def bytes(self) -> int:

@@ -302,7 +302,7 @@ class TraceRecord:
     ``lag`` how far the run is behind its input;
     ``recomputed`` the rows that operators above the joins were given (None: all of these work row by row);
     ``calls`` what became of calls of extension functions; ``static`` the version of the static store that the batch is the first with,
-    and the one before (None: the same as in the batch before).
+    and the one before (None: the same as in the batch before); ``notes`` what went wrong without harm to the answers.
     """
 
     batch: int
@@ -324,6 +324,7 @@ class TraceRecord:
     recomputed: int | None = None
     calls: tuple[Called, ...] = ()
     static: tuple[int, int] | None = None
+    notes: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """The JSON object of INTERFACE; some keys are there only where there is something to say."""
@@ -353,6 +354,8 @@ class TraceRecord:
             record["calls"] = [call.to_json() for call in self.calls]
         if self.static is not None:
             record["static"] = {"version": self.static[0], "was": self.static[1]}
+        if self.notes:
+            record["notes"] = list(self.notes)
         return record
 
     def line(self) -> str:
@@ -383,6 +386,7 @@ class TraceRecord:
             recomputed=get(fields, "recomputed", whole) if "recomputed" in fields else None,
             calls=get(fields, "calls", list_of(Called.from_json)) if "calls" in fields else (),
             static=get(fields, "static", _versions) if "static" in fields else None,
+            notes=get(fields, "notes", list_of(text)) if "notes" in fields else (),
         )
 
     @property

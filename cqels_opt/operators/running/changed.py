@@ -82,13 +82,16 @@ def _since(columns: Columns, upto: int) -> Columns:
     return {name: column[first:] for name, column in columns.items()}
 
 
-def counted_again(folder: Path, files: Sequence[SlotFile], shapes: Sequence[Shape], upto: int) -> dict[str, list[SlotCounts]]:
-    """The counts of the rows that the frontier has passed, by stream and shape: from the slots, one file at a time."""
+def counted_again(
+    folder: Path, files: Sequence[SlotFile], shapes: Sequence[Shape], upto: int, after: int = int(BEFORE_TIME)
+) -> dict[str, list[SlotCounts]]:
+    """The counts of the rows that the frontier has passed, by stream and shape: from the slots, one file at a time; or of those ``after``
+    a time."""
     found: dict[str, list[SlotCounts]] = {}
     for shape in shapes:
         for file in files:
             if (file.kind, file.stream, file.shape) == ("slot", shape.stream, shape.key):
-                columns = read_span(folder, [file], int(BEFORE_TIME), upto, shape.width)
+                columns = read_span(folder, [file], after, upto, shape.width)
                 values = {f"v{i}": columns[f"v{i}"] for i in range(shape.width)}
                 found.setdefault(shape.stream + shape.key, []).extend(slot_parts(0, columns["t"], values, COUNT_PARTS))
     return found

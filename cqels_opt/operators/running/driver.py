@@ -6,6 +6,7 @@ overwrites what it wrote. The driver sees counts, plans and the names of files.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -28,7 +29,7 @@ from cqels_opt.operators.running.commit import ANONYMOUS, Commit, CommitLog, Ide
 from cqels_opt.operators.running.guard import Guard, Taken
 from cqels_opt.operators.running.idle import IdleStreams
 from cqels_opt.operators.running.interfaces import Evaluated, Runner, Sink, TraceLog
-from cqels_opt.operators.running.knowledge import read_knowledge, write_knowledge
+from cqels_opt.operators.running.knowledge import LostKnowledgeError, read_knowledge, write_knowledge
 from cqels_opt.operators.running.limits import NO_LIMITS, Limits
 from cqels_opt.operators.running.merging import Merging
 from cqels_opt.operators.running.population import Population
@@ -106,6 +107,7 @@ class Driver:
         self.rejects = Rejects(options.rejects, options.refused, options.sources)
         self.changes = Changes(self)
         self.doomed: list[tuple[int, set[str]]] = []
+        self.notes: list[str] = []  # for the next trace records
         self._fresh_frontier = frontier.state()
         fed = network(programs).fed
         read = tuple(dict.fromkeys(s for p in programs for s in p.streams))
@@ -133,7 +135,7 @@ class Driver:
         self.network = network(self.programs)
         self.shapes = tuple(dict.fromkeys(s for p in self.programs for s in p.shapes))
         self.tables = frozenset(w.stream for p in self.programs for w in p.windows if w.kind == "last")
-        self.merging = Merging(self.folder, self.programs, self.options.tiers, self.runner.merge, self._merging_start)
+        self.merging = Merging(self.folder, self.programs, self.options.tiers, self.runner.merge, self._merging_start, self.note)
 
     def restore(self, batch: int | None) -> None:
         """Takes up the state before a batch (None: the last one): also what a killed process left half done is cut back."""
@@ -154,7 +156,17 @@ class Driver:
         self._changed = self.state.batch >= 0 and self.state.query != self.query
         if self.state.knowledge:
             told = {} if self._changed else self.planners  # the statistics of another query are of other relations
-            self.arrivals.pending, self.arrivals.counted = read_knowledge(self.folder / self.state.knowledge, told)
+            path = self.folder / self.state.knowledge
+            try:
+                self.arrivals.pending, self.arrivals.counted = read_knowledge(path, told)
+            except LostKnowledgeError as error:
+                self.note(f"{path}: what the optimizer had learnt is lost ({error}); statistics are counted again")
+                self.changes.forget_statistics()
+
+    def note(self, text: str) -> None:
+        """Something went wrong that does no harm to the answers: a warning, and a note in the next trace records."""
+        self.notes.append(text)
+        warnings.warn(text, RuntimeWarning, stacklevel=3)
 
     # -------------------------------------------------------------- a batch
     def batch(self, number: int, rows: Any) -> list[TraceRecord]:
@@ -250,8 +262,10 @@ class Driver:
         ]
         if self.population is not None and (refreshed := self.population.refreshed) is not None:
             records = [replace(record, static=(refreshed.now, refreshed.was)) for record in records]
+        records = [replace(record, notes=tuple(self.notes)) for record in records]
         if self.trace is not None:
             lengths["trace"] = self.trace.put(records)
+        self.notes.clear()
         self._commit(number, files, done, steps, rejected, reports, lengths)
         return records
 
@@ -393,6 +407,7 @@ class Driver:
         for stream, bound in kept_files.bounds.items():
             if bound is not None:
                 self.arrivals.times[stream].forget(bound)
+        failures = self.merging.failures
         live, dropped = self.merging.settled(kept_files.files, number, self.frontier.value), kept_files.dropped
         live = self.arrivals.merged(number, live)
         totals = dict(self.state.totals)
@@ -406,6 +421,7 @@ class Driver:
             ("answers", sum(f.answers for f in chunks)),
             ("switches", sum(d.switched for d in decisions)),
             ("batches", 1),
+            ("failed merges", self.merging.failures - failures),
         ):
             totals[name] = totals.get(name, 0) + amount
         state = Commit(
@@ -440,9 +456,12 @@ class Driver:
         self.doomed.append((number, paths))
 
     def _forget(self, number: int) -> None:
-        while self.doomed and self.doomed[0][0] <= number - 2:
-            for path in self.doomed.pop(0)[1]:
-                disk.delete(self.folder / path)
+        reading = self.merging.reading
+        ready = [paths for doomed, paths in self.doomed if doomed <= number - 2]
+        for path in set().union(*ready) - reading:
+            disk.delete(self.folder / path)
+        kept = [(number, paths & reading) for paths in ready if paths & reading]  # as long as a merge reads them
+        self.doomed = [*kept, *self.doomed[len(ready) :]]
 
 
 def check_ended(driver: Driver) -> None:
