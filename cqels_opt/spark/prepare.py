@@ -46,6 +46,7 @@ def static_store(
         return target
     disk.make_folder(folder)
     load(spark, sources, target, on_error=on_error, progress=progress, durable=False)
+    disk.sync_file_system(folder)
     disk.write_atomically(record, json.dumps(facts).encode())
     return target
 

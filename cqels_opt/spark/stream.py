@@ -22,6 +22,7 @@ from cqels_opt.operators.running.population import Population
 from cqels_opt.spark.drop_in import at_most
 from cqels_opt.spark.files import FileBatch, OrderedBatch, Reading
 from cqels_opt.spark.messages import MessageBatch, MessageReading, first_place
+from cqels_opt.spark.paths import to_read
 from cqels_opt.spark.runner import SparkRunner
 from cqels_opt.spark.session import IN_A_BATCH, settings
 from cqels_opt.stats import summary
@@ -44,7 +45,7 @@ Coming = Callable[[Sequence[object], Mapping[str, Any]], Sequence[Member]]
 
 def chunk_stream(spark: SparkSession, folder: Path) -> DataFrame:
     """A replay that was cut into chunks, one a micro-batch."""
-    return spark.readStream.schema(CHUNK_SCHEMA).option("maxFilesPerTrigger", 1).parquet(str(folder))
+    return spark.readStream.schema(CHUNK_SCHEMA).option("maxFilesPerTrigger", 1).parquet(to_read(folder))
 
 
 def folder_stream(spark: SparkSession, folders: Sequence[tuple[int, Path]], most: int = MOST_BYTES) -> DataFrame:
@@ -55,7 +56,7 @@ def folder_stream(spark: SparkSession, folders: Sequence[tuple[int, Path]], most
     whole: DataFrame | None = None
     for number, folder in folders:
         source = spark.readStream.format("binaryFile").option("maxBytesPerTrigger", most)
-        files = source.schema(FILE_SCHEMA).option("pathGlobFilter", "[!._]*").load(str(folder))
+        files = source.schema(FILE_SCHEMA).option("pathGlobFilter", "[!._]*").load(to_read(folder))
         named = files.select(f.lit(number).alias("stream"), "path", "modificationTime")
         whole = named if whole is None else whole.union(named)
     assert whole is not None

@@ -13,8 +13,12 @@ import ctypes
 import errno
 import os
 import shutil
+import socket
+import uuid
 from contextlib import suppress
+from functools import cache
 from io import IOBase
+from itertools import takewhile
 from pathlib import Path
 from typing import BinaryIO, Final, cast
 
@@ -25,14 +29,22 @@ _PIECE: Final = 1 << 20
 _CANNOT_COPY: Final = (errno.EXDEV, errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP)  # not between, or not on, these file systems
 
 
+_written: Final[dict[int, Path]] = {}  # file systems that this process has written to: a folder in each
+
+
 def create(path: Path) -> BinaryIO:
     """Opens a file for writing, empty."""
-    return path.open("wb")
+    return _noted(path, path.open("wb"))
 
 
 def append(path: Path) -> BinaryIO:
     """Opens a file for writing at its end."""
-    return path.open("ab")
+    return _noted(path, path.open("ab"))
+
+
+def _noted(path: Path, file: BinaryIO) -> BinaryIO:
+    _written[os.fstat(file.fileno()).st_dev] = path.parent
+    return file
 
 
 def modify(path: Path) -> BinaryIO:
@@ -97,6 +109,23 @@ def sync_file_system(folder: Path) -> None:
         os.close(number)
 
 
+@cache
+def machine() -> str:
+    """Names this machine since it was started."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8").strip()
+    except OSError:
+        return f"{socket.gethostname()} {uuid.getnode()}"
+
+
+def sync_written(synced: str | None) -> None:
+    """Makes durable what this process has written, unless it is on the machine ``synced``, where another process does that."""
+    if synced != machine():
+        for folder in _written.values():
+            sync_file_system(folder)
+    _written.clear()
+
+
 def rename(source: Path, target: Path) -> None:
     """Moves a file or a folder; a file takes the place of one that has the target's name."""
     source.replace(target)
@@ -108,8 +137,11 @@ def delete(path: Path) -> None:
 
 
 def make_folder(path: Path) -> None:
-    """Makes a folder and those above it, where they do not exist."""
+    """Makes a folder and those above it, where they do not exist, durably."""
+    missing = list(takewhile(lambda folder: not folder.exists(), (path, *path.parents)))
     path.mkdir(parents=True, exist_ok=True)
+    for folder in reversed(missing):
+        sync(folder.parent)
 
 
 def delete_folder(path: Path) -> None:

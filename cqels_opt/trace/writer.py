@@ -13,12 +13,15 @@ from cqels_opt.trace.records import TraceRecord
 def cut_back(path: Path, length: int) -> None:
     """Cuts a file back to its committed length. One that is shorter has been changed by somebody else: nothing can be appended to it."""
     disk.make_folder(path.parent)
+    new = not path.exists()
     with disk.append(path) as file:
         if (found := file.tell()) < length:
             raise CheckpointError(
                 f"{path}: {length - found} of the {length} bytes that the checkpoint has put out are gone; "
                 "bring the file back, or use another checkpoint"
             )
+    if new:
+        disk.sync(path.parent)
     if found > length:
         disk.truncate(path, length)
 

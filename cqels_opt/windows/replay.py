@@ -111,6 +111,7 @@ def cut(
     chunks = cutter.finish()
     finished = tuple(replace(p, digest=digest(p.path), rejected=inputs.rejected[i]) for i, p in enumerate(cutter.partitions))
     plan = ReplayPlan(folder, parameters, names, finished, tuple(chunks))
+    disk.sync_file_system(folder)
     write_plan(plan)
     return plan
 

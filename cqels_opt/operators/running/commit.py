@@ -126,7 +126,8 @@ class CommitLog:
             self._other = None
 
     def write(self, commit: Commit) -> None:
-        """Puts a record in place and forgets old ones, and later ones where the job has gone back."""
+        """Puts a record in place, when all that it names is durable; forgets old ones, and later ones where the job has gone back."""
+        disk.sync_file_system(self.folder)
         record = {name: getattr(commit, name) for name in Commit.__slots__}
         record["files"] = [f.as_json() for f in commit.files]
         paths = self._paths()

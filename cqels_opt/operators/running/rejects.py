@@ -49,6 +49,7 @@ class Rejects:
                 where = self.sources.get(r.partition, r.stream)
                 told = {"file": where, "line": r.line, "reason": r.reason}
                 file.write((json.dumps(told, ensure_ascii=False) + "\n").encode())
+            disk.flush(file)
             return {self._name: file.tell()}
 
     def said(self, rejected: Sequence[Rejected]) -> str:
