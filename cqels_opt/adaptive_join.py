@@ -176,7 +176,7 @@ class JoinRun(DropIn):
         assert folder is not None
         claim = Claim(given)
         self.kept = Kept(folder, identity_of(self.spec, lateness))
-        self._trace = TraceFile(Path(trace)) if trace is not None else None
+        self._trace = TraceFile(Path(trace), folder) if trace is not None else None
         self._restore_trace()
         self._runner = SparkRunner(join.spark)
         self._planner: JoinPlanner | None = None

@@ -88,10 +88,10 @@ class FileSink:
         cut_back(self.path, lengths.get("out", 0))
 
     def put(self, batch: int, chunks: Sequence[tuple[Program, FinishReport]], folder: Path) -> dict[str, int]:
-        """Appends, and waits until it is on the disk."""
+        """Appends. It is durable with the commit, or now where that is on another file system."""
         with disk.modify(self.path) as file:
             append(file, in_order_of_time(chunks, folder))
-            disk.flush(file)
+            disk.flush_for(file, folder)
             return {"out": file.tell()}
 
 

@@ -15,6 +15,7 @@ import os
 import shutil
 import socket
 import uuid
+from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
 from io import IOBase
@@ -84,6 +85,13 @@ def flush(file: BinaryIO) -> None:
     """Makes the content of an open file durable."""
     file.flush()
     os.fsync(file.fileno())
+
+
+def flush_for(file: BinaryIO, folder: Path) -> None:
+    """Makes the content of an open file durable, unless it is on the file system of a folder: :func:`publish` there makes it durable."""
+    file.flush()
+    if os.fstat(file.fileno()).st_dev != folder.stat().st_dev:
+        flush(file)
 
 
 def sync(path: Path) -> None:
@@ -181,15 +189,29 @@ def write_atomically(path: Path, content: bytes, durable: bool = True) -> None:
 
     Where it is not to be ``durable`` yet, that holds for a crash of the process alone, until something else makes the file durable.
     """
+    _replace(path, content, flush if durable else None)
+    if durable:
+        sync(path.parent)
+
+
+def publish(path: Path, content: bytes) -> None:
+    """Writes a small file as :func:`write_atomically` does, when all is durable that was written to its file system before.
+
+    That takes two waits for the disk, however many files there are: for their content, and for the name of this one.
+    """
+    _replace(path, content, lambda file: sync_file_system(path.parent))
+    sync(path.parent)
+
+
+def _replace(path: Path, content: bytes, settle: Callable[[BinaryIO], None] | None) -> None:
     temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         with create(temporary) as file:
             file.write(content)
-            if durable:
-                flush(file)
+            file.flush()
+            if settle is not None:
+                settle(file)
         rename(temporary, path)
     except BaseException:
         delete(temporary)
         raise
-    if durable:
-        sync(path.parent)

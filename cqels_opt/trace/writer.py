@@ -29,17 +29,21 @@ def cut_back(path: Path, length: int) -> None:
 class TraceFile:
     """One JSON object a line."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, checkpoint: Path | None = None) -> None:
+        """With the commit of a ``checkpoint`` it becomes durable as well."""
+        self.path, self.checkpoint = path, checkpoint
 
     def restore(self, length: int) -> None:
         """Back to the committed length."""
         cut_back(self.path, length)
 
     def put(self, records: Sequence[TraceRecord]) -> int:
-        """Appends records and waits until they are on the disk; returns the file's length."""
+        """Appends records, which are durable now or with the commit; returns the file's length."""
         with disk.append(self.path) as file:
             for record in records:
                 file.write(record.line().encode())
-            disk.flush(file)
+            if self.checkpoint is None:
+                disk.flush(file)
+            else:
+                disk.flush_for(file, self.checkpoint)
             return file.tell()

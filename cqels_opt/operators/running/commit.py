@@ -127,7 +127,6 @@ class CommitLog:
 
     def write(self, commit: Commit) -> None:
         """Puts a record in place, when all that it names is durable; forgets old ones, and later ones where the job has gone back."""
-        disk.sync_file_system(self.folder)
         record = {name: getattr(commit, name) for name in Commit.__slots__}
         record["files"] = [f.as_json() for f in commit.files]
         paths = self._paths()
@@ -137,7 +136,7 @@ class CommitLog:
                 disk.delete(path)
         before = documents.digest(disk.read(earlier[-1])) if earlier else ""
         chained = {"run": self._run, "before": before, "state": record}
-        disk.write_atomically(self._path(commit.batch), documents.encode(chained))
+        disk.publish(self._path(commit.batch), documents.encode(chained))
         self._begun = False
         for path in earlier[: -KEEP + 1]:
             disk.delete(path)
