@@ -147,7 +147,7 @@ def test_a_batch_that_does_not_follow_on_the_state(
     """With an empty state, and with an older one; nothing is put out, unless the user accepts the gap."""
     rows, sink, join = rows_of(4), Collected(), meetings(spark, places, knows)
     batches = [rows[:20], rows[20:30], rows[30:40], rows[40:]]
-    with pytest.raises(CheckpointError, match="the job continues at batch 3, but there is no commit record.*allow_gap=True"):
+    with pytest.raises(CheckpointError, match=r"the job continues at batch 3, but there is no commit record.*allow_gap=True"):
         run(join.batch(sink, state=tmp_path / "empty"), spark, batches[3:], first=3)
     run(join.batch(sink, state=tmp_path / "state"), spark, batches[:2])
     seen = dict(sink.batches)

@@ -134,11 +134,15 @@ def test_damage(how: str, copied: tuple[Files, Path], capsys: pytest.CaptureFixt
     assert "damaged" in line
 
 
-def test_what_the_planners_know_may_be_lost(copied: tuple[Files, Path], capsys: pytest.CaptureFixture[str]) -> None:
-    files, folder = copied
-    newest(folder / "checkpoint" / "knowledge").write_bytes(b"PK\x03\x04")
-    with pytest.warns(RuntimeWarning, match="what the optimizer had learnt is lost"):
+def test_what_the_planners_know_may_be_lost(finished: tuple[Files, Path]) -> None:
+    files, folder = finished
+    path, before = newest(folder / "checkpoint" / "knowledge"), (folder / "out.jsonl").read_bytes()
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) // 2])
+    with pytest.warns(RuntimeWarning, match=f"{path}: what the optimizer had learnt is lost"):
         assert main(words(folder, files, write_query(folder, MET))) == 0
+    path.write_bytes(whole)
+    assert (folder / "out.jsonl").read_bytes() == before
 
 
 def test_static_data_that_are_gone_are_loaded_again(finished: tuple[Files, Path]) -> None:
