@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from cqels_opt.bench.circumstances import versions
-from cqels_opt.operators.running.commit import durable_write
+from cqels_opt.storage import disk
 
 Report = dict[str, Any]
 
@@ -34,7 +34,7 @@ class Kept:
         report = make()
         self.folder.mkdir(parents=True, exist_ok=True)
         taken = datetime.now(UTC).isoformat(timespec="minutes")
-        durable_write(path, json.dumps({"of": of, "taken": taken, "report": report}))
+        disk.write_atomically(path, json.dumps({"of": of, "taken": taken, "report": report}).encode())
         return report
 
     def _read(self, path: Path, of: Mapping[str, Any]) -> Report | None:

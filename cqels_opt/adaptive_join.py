@@ -6,6 +6,7 @@ Here it is declared and wired; what things mean is in ``relational/``, how rows 
 from __future__ import annotations
 
 import tempfile
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -114,6 +115,7 @@ class AdaptiveJoin:
         plan: str = "adaptive",
         lateness: str = "0",
         limits: Limits = NO_LIMITS,
+        allow_gap: bool = False,
     ) -> JoinRun:
         """A function for ``foreachBatch``; ``then(df, batch_id)`` gets the rows that each micro-batch adds to the join.
 
@@ -121,9 +123,11 @@ class AdaptiveJoin:
         a folder that executors can reach, for the rows of windows and what is known of them; without it a join of several windows
         lives as long as this object. ``trace`` is a file, ``name`` the query's in it. ``plan``: adaptive, static (the plan of the first
         rows is kept), first (joins as written), worst, or ``fixed:`` and plans. ``lateness``: how late a row may come behind the latest
-        one of the micro-batches before; later ones are left out, and counted. ``limits`` end the join and not the job.
+        one of the micro-batches before; later ones are left out, and counted. ``limits`` end the join and not the job. A micro-batch
+        that does not follow on the state of a join of several windows is a CheckpointError, because rows would be missing from the windows;
+        ``allow_gap=True`` accepts it.
         """
-        return JoinRun(self, then, state, trace, name, _plan_mode(plan), parse_duration(lateness), limits)
+        return JoinRun(self, then, state, trace, name, _plan_mode(plan), parse_duration(lateness), limits, allow_gap)
 
     def explain(self, format: Format = "text", alternatives: int = 0) -> str:
         """The plans of now: from what is known of the static relations, before any rows of the stream have come."""
@@ -158,9 +162,11 @@ class JoinRun(DropIn):
         mode: str | Mapping[str, Plan],
         lateness: int,
         limits: Limits,
+        allow_gap: bool,
     ) -> None:
         self.join, self.spec, self.then = join, join.spec.checked(), then
         self._mode, self._lateness = mode, lateness
+        self._needs_all = self.spec.stateful and not allow_gap
         given = state_folder(state, "state").absolute() if state is not None else None
         if given is None and self.spec.stateful and not on_one_machine(join.spark):
             raise InputError("state=FOLDER is needed on a cluster: the rows of windows lie in a folder that all executors reach")
@@ -170,13 +176,14 @@ class JoinRun(DropIn):
         assert folder is not None
         claim = Claim(given)
         self.kept = Kept(folder, identity_of(self.spec, lateness))
-        self._trace = TraceFile(Path(trace)) if trace is not None else None
+        self._trace = TraceFile(Path(trace), folder) if trace is not None else None
         self._restore_trace()
         self._runner = SparkRunner(join.spark)
         self._planner: JoinPlanner | None = None
         self._counts: dict[str, Counts] = {}
         self._versions: dict[str, DataFrame] = {}
         self._statics: dict[str, DataFrame] = {}
+        self._notes: tuple[str, ...] = ()  # for the next trace record
         self.last: TraceRecord | None = None
         super().__init__(name, claim, limits)
 
@@ -215,11 +222,12 @@ class JoinRun(DropIn):
         self._runner.cancel()
 
     def _batch(self, frame: DataFrame, number: int) -> None:
-        if not self._given and self.spec.stateful and self.kept.state.batch < 0 and number != 0:
+        if not self._given and self._needs_all and self.kept.state.batch < 0 and number != 0:
             raise CheckpointError(
-                f"the job continues at batch {number}, but the join has no state of the batches before: give it state=FOLDER"
+                f"the job continues at batch {number}, but the join has no state of the batches before: give it state=FOLDER; "
+                "allow_gap=True goes on without them"
             )
-        if self.kept.begin(number):
+        if self.kept.begin(number, allow_gap=not self._needs_all):
             self._planner = None
             self._restore_trace()
         clock, session = Clock(), frame.sparkSession
@@ -315,6 +323,7 @@ class JoinRun(DropIn):
         fallback: str | None,
     ) -> TraceRecord:
         windowed = self.spec.widest > 0
+        notes, self._notes = self._notes, ()
         windows = {r.name: int(planner.statistics.windows[r.name].card()) for r in self.spec.streams}
         return TraceRecord(
             number,
@@ -330,6 +339,7 @@ class JoinRun(DropIn):
             ms,
             jobs,
             fallback or planner.fallback,
+            notices=notes,
         )
 
     # ------------------------------------------------------------------ static relations
@@ -358,8 +368,11 @@ class JoinRun(DropIn):
         if self._planner is None:
             slots = self._runner.parallelism
             model = SparkCost(known().constants, slots=slots, partitions=shuffle_partitions(session, slots))
-            self._planner = JoinPlanner(spec, {name: self._counts[name] for name in named}, model, self._mode)
-            self.kept.teach(self._planner)
+            counts = {name: self._counts[name] for name in named}
+            self._planner = JoinPlanner(spec, counts, model, self._mode)
+            if (lost := self.kept.teach(self._planner)) is not None:
+                self._planner, self._notes = JoinPlanner(spec, counts, model, self._mode), (lost,)
+                warnings.warn(lost, RuntimeWarning, stacklevel=4)
         return self._planner
 
     def _restore_trace(self) -> None:

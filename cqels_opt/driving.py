@@ -45,7 +45,7 @@ def make_driver(
         },
         tuple(network(programs).feeds),
     )
-    log = TraceFile(Path(trace)) if trace is not None else None
+    log = TraceFile(Path(trace), folder) if trace is not None else None
     return Driver(folder, programs, runner, sink, frontier, options, identity, (), log, merging=in_thread, population=population)
 
 

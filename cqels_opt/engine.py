@@ -328,12 +328,15 @@ class Engine:
         trace: PathLike | None = None,
         continue_changed: bool = False,
         limits: Limits = NO_LIMITS,
+        allow_gap: bool = False,
         **query: Any,
     ) -> Adaptive:
         """A function for ``foreachBatch`` of a job that has a streaming DataFrame of triples, or of messages, already.
 
-        ``state`` is the folder for slots and commit records; without it the state lives as long as this object, and a first batch id
-        other than 0 is an error. ``stream`` names the stream where the query reads several. ``limits`` end the query and not the job.
+        ``state`` is the folder for slots and commit records; without it the state lives as long as this object. A batch id that does not
+        follow on the state (with an empty one: other than 0) is a CheckpointError, because elements that the windows should hold would be
+        missing; ``allow_gap=True`` accepts it. ``stream`` names the stream where the query reads several. ``limits`` end the query and
+        not the job.
 
         With a ``payload`` the DataFrame has messages, as Spark's Kafka source has them, and their ``value`` is read as :class:`Messages`
         reads it. Of several topics ``stream`` is the stream of each by its topic, and ``payload`` may be one of each by its stream. What
@@ -354,6 +357,7 @@ class Engine:
             skip_bad=on_error == "skip",
             plan=mode,
             idle_timeout=idle_timeout,
+            allow_gap=allow_gap,
             continue_changed=continue_changed,
             limits=replace(limits, seconds=None),  # the drop-in itself looks at the clock
             rejects=rejects_of(trace, folder),
@@ -376,9 +380,11 @@ class Adaptive(DropIn):
         super().__init__(query.id, claim, limits)
 
     def _batch(self, frame: DataFrame, batch_id: int) -> None:
-        if not self._kept and self.run.driver.state.batch < 0 and batch_id != 0:
+        driver = self.run.driver
+        if not self._kept and not driver.options.allow_gap and driver.state.batch < 0 and batch_id != 0:
             raise CheckpointError(
-                f"the job continues at batch {batch_id}, but adaptive() has no state of the batches before: give it state=FOLDER"
+                f"the job continues at batch {batch_id}, but adaptive() has no state of the batches before: give it state=FOLDER; "
+                "allow_gap=True goes on without them"
             )
         self.run.batch(self._incoming.rows(frame), batch_id)
 

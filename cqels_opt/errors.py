@@ -60,6 +60,10 @@ class RunError(CqelsOptError):
     """A run failed after it had begun. The command line ends with exit code 3."""
 
 
+class EngineWarning(RuntimeWarning):
+    """Something went wrong that does no harm to the answers. The trace has the same sentence among its notices."""
+
+
 def first_of(findings: Sequence[str]) -> str:
     """The first of some findings, and how many more there are: one sentence for all."""
     more = len(findings) - 1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -13,6 +12,7 @@ import numpy as np
 
 from cqels_opt.errors import InputError
 from cqels_opt.rdf.payloads import Decoded, Payload, decode
+from cqels_opt.storage import disk
 
 ELEMENT = "urn:cqels-opt:element:"
 POSITION = ".position.json"
@@ -28,12 +28,12 @@ class LiveFolder:
     def __init__(self, path: Path, payload: Payload, refused: Path | None = None, clock: Callable[[], float] = time.time) -> None:
         self.path, self.payload, self._clock = path, payload, clock
         try:
-            path.mkdir(parents=True, exist_ok=True)
+            disk.make_folder(path)
         except FileExistsError as error:
             raise InputError(f"{path}: not a folder") from error
         self.refused = refused or path / "_refused.jsonl"
         for half in path.glob(".*.part"):  # of a process that was killed
-            half.unlink()
+            disk.delete(half)
         self._last = max((int(file.name.split(".")[0]) for file in path.glob("[0-9]*.ndjson")), default=0)
 
     @property
@@ -43,7 +43,7 @@ class LiveFolder:
         if not file.exists():
             return None
         try:
-            return str(json.loads(file.read_text(encoding="utf-8"))["position"])
+            return str(json.loads(disk.read(file))["position"])
         except (ValueError, KeyError, TypeError) as error:
             raise InputError(f"{file}: it is damaged ({error}); remove it to begin where the source now is") from error
 
@@ -63,25 +63,14 @@ class LiveFolder:
 
     def _replace(self, name: str, text: str) -> None:
         """The file appears whole; it and its name are on the disk."""
-        half = self.path / f".{name.lstrip('.')}.part"
-        with half.open("w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        half.rename(self.path / name)
-        folder = os.open(self.path, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        disk.write_atomically(self.path / name, text.encode())
 
     def _refuse(self, told: Sequence[tuple[int, str, bytes]]) -> None:
-        with self.refused.open("a", encoding="utf-8") as file:
+        with disk.append(self.refused) as file:
             for when, reason, value in told:
                 said = {"received": when, "reason": reason, "value": value.decode(errors="backslashreplace")}
-                file.write(json.dumps(said, ensure_ascii=False) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
+                file.write((json.dumps(said, ensure_ascii=False) + "\n").encode())
+            disk.flush(file)
 
 
 def _lines(found: Decoded, number: int) -> tuple[str, int]:

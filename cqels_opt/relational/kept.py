@@ -7,17 +7,18 @@ starts from the record before it and overwrites what it wrote.
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Sequence
 from dataclasses import replace
+from io import BytesIO
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile, ZipFile
+from zipfile import ZipFile
 
 from cqels_opt.errors import CheckpointError
 from cqels_opt.operators.running.commit import Commit, CommitLog, Identity
 from cqels_opt.relational.planner import JoinPlanner
 from cqels_opt.relational.spec import JoinSpec
+from cqels_opt.storage import disk
 from cqels_opt.windows.slots import SlotFile
 
 ROWS = "rows"
@@ -43,17 +44,17 @@ class Kept:
     def __init__(self, folder: Path, identity: Identity) -> None:
         self.folder = folder
         for part in (ROWS, KNOWLEDGE):
-            (folder / part).mkdir(parents=True, exist_ok=True)
+            disk.make_folder(folder / part)
         self.log = CommitLog(folder)
         self.log.claim(identity)
         self.state = self.log.last() or Commit(-1)
         self._sweep()
 
     # ------------------------------------------------------------------ a batch
-    def begin(self, number: int) -> bool:
+    def begin(self, number: int, allow_gap: bool = False) -> bool:
         """A batch is about to run; whether the state was read anew for it (:meth:`CommitLog.begin`). CheckpointError where that of before
-        is kept no longer."""
-        if not self.log.begin(number, self.state.batch):
+        is kept no longer, and where the batch does not follow on it."""
+        if not self.log.begin(number, self.state.batch, allow_gap):
             return False
         self.log.check_back(number)
         self.state = self.log.before(number) or Commit(-1)
@@ -102,9 +103,11 @@ class Kept:
         """The batch is done."""
         knowledge = f"{KNOWLEDGE}/{number:012d}.zip"
         learnt, statistics = planner.state()
-        with ZipFile(self.folder / knowledge, "w") as archive:
+        made = BytesIO()
+        with ZipFile(made, "w") as archive:
             archive.writestr("planner.json", json.dumps(learnt))
             archive.writestr("statistics", statistics)
+        disk.write_atomically(self.folder / knowledge, made.getvalue(), durable=False)
         state = Commit(
             number,
             list(chunks),
@@ -117,17 +120,18 @@ class Kept:
         self.state = state
         self._sweep()
 
-    def teach(self, planner: JoinPlanner) -> None:
-        """Tells a new planner what was known after the last batch."""
+    def teach(self, planner: JoinPlanner) -> str | None:
+        """Tells a new planner what was known after the last batch. Why it cannot, where that is lost: the planner is of no use then."""
         if not self.state.knowledge:
-            return
+            return None
         path = self.folder / self.state.knowledge
         try:
-            with ZipFile(path) as archive:
+            with ZipFile(BytesIO(disk.read(path))) as archive:
                 learnt: Any = json.loads(archive.read("planner.json"))
                 planner.resume(learnt, archive.read("statistics"))
-        except (OSError, BadZipFile, KeyError, ValueError) as error:
-            raise CheckpointError(f"{path}: the state is damaged ({error}); use another folder") from error
+        except Exception as error:  # noqa: BLE001  # whatever a damaged archive, or another version's, makes of the readers
+            return f"{path}: what the optimizer had learnt is lost ({error}); statistics begin anew"
+        return None
 
     @property
     def bytes(self) -> int:
@@ -140,7 +144,7 @@ class Kept:
         self.log.sweep((KNOWLEDGE,))
         for path in (self.folder / ROWS).iterdir():
             if path.relative_to(self.folder).as_posix() not in named:
-                shutil.rmtree(path)
+                disk.delete_folder(path)
 
 
 def merged(tier: int, path: str, chunks: Sequence[SlotFile]) -> SlotFile:

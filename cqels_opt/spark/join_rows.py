@@ -21,6 +21,7 @@ from cqels_opt.plans.spark_cost import Way
 from cqels_opt.relational.planner import Decision, Observed
 from cqels_opt.relational.spec import TIME, JoinSpec, Relation
 from cqels_opt.spark.join_inputs import AT, met, quoted
+from cqels_opt.spark.paths import to_read, to_write
 from cqels_opt.spark.session import IN_A_BATCH, settings
 
 ROWS_A_FILE = 1_000_000
@@ -222,10 +223,10 @@ class Computed:
 
 def read_rows(session: SparkSession, schema: StructType, paths: Sequence[Path]) -> DataFrame:
     """Rows of a stream that were written; the schema is known, so nothing is read for it."""
-    return session.read.schema(schema).parquet(*(path.absolute().as_uri() for path in paths))
+    return session.read.schema(schema).parquet(*(f"file://{to_read(path)}" for path in paths))
 
 
 def write_rows(frame: DataFrame, path: Path, rows: int | None = None) -> None:
     """Writes rows of a stream, over what a batch that runs again wrote; ``rows`` decides in how many files, else each task writes one."""
     frame = frame if rows is None else frame.coalesce(rows // ROWS_A_FILE + 1)
-    frame.write.mode("overwrite").parquet(path.absolute().as_uri())
+    frame.write.mode("overwrite").parquet(f"file://{to_write(path)}")

@@ -17,10 +17,10 @@ from cqels_opt.lod.store import Store
 from cqels_opt.lod.versions import content_of, hold, version_at
 from cqels_opt.operators.compiling.registration import Do
 from cqels_opt.operators.program import Program
-from cqels_opt.operators.running.commit import durable_write
 from cqels_opt.rdf.static import StaticSource
 from cqels_opt.spark.load import load
 from cqels_opt.spark.tasks import run_tasks, slots
+from cqels_opt.storage import disk
 
 SOURCES = "sources.json"
 
@@ -41,12 +41,13 @@ def static_store(
     target, record = folder / "store", folder / SOURCES
     facts = json.loads(json.dumps([[str(s.path), s.graph, *_facts(s.path)] for s in sources]))
     if record.exists() and target.exists():
-        if json.loads(record.read_text(encoding="utf-8")) != facts:
+        if json.loads(disk.read(record)) != facts:
             raise CheckpointError(f"{folder.parent}: the checkpoint was made with other static data; use another folder")
         return target
-    folder.mkdir(parents=True, exist_ok=True)
+    disk.make_folder(folder)
     load(spark, sources, target, on_error=on_error, progress=progress, durable=False)
-    durable_write(record, json.dumps(facts))
+    disk.sync_file_system(folder)
+    disk.write_atomically(record, json.dumps(facts).encode())
     return target
 
 

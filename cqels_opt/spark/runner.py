@@ -25,7 +25,19 @@ from cqels_opt.operators.stages.ingest import ROW_SCHEMA, FileRead, IngestReport
 from cqels_opt.spark.chunks import Piece, read, shares
 from cqels_opt.spark.files import FileBatch, OrderedBatch, in_order, read_files
 from cqels_opt.spark.messages import MessageBatch, check_topics, read_messages, topics_of
-from cqels_opt.spark.tasks import Shuffled, Work, answered, one_stage, reported, slots, task_name, task_number, two_stages
+from cqels_opt.spark.tasks import (
+    COMMITTING,
+    Shuffled,
+    Work,
+    answered,
+    one_stage,
+    reported,
+    slots,
+    task_name,
+    task_number,
+    two_stages,
+)
+from cqels_opt.storage import disk
 from cqels_opt.windows.admission import Admitted
 from cqels_opt.windows.slots import SlotFile
 
@@ -61,6 +73,7 @@ class SparkRunner:
             context.removeJobTag(self._tag)
         self._tag = f"cqels-opt-{id(self)}-{batch}-{os.urandom(3).hex()}"
         context.addJobTag(self._tag)
+        context.setLocalProperty(COMMITTING, disk.machine())
 
     @property
     def jobs(self) -> int:
@@ -126,6 +139,7 @@ class SparkRunner:
 
     def merge(self, tasks: Sequence[MergeTask]) -> list[SlotFile]:
         """A job of its own, of one task, so that the batches keep the other slots; in a thread without their tag it is none of theirs."""
+        self.spark.sparkContext.setLocalProperty(COMMITTING, disk.machine())  # of this thread
         try:
             return list(self._run([_merging(tasks)]))
         except (PySparkException, Py4JError) as error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import heapq
 import os
 import sys
@@ -23,12 +22,11 @@ from cqels_opt.operators.program import Program
 from cqels_opt.operators.running.owner import Owner, claim_file
 from cqels_opt.operators.stages.evaluate import FinishReport, Format
 from cqels_opt.operators.stages.output import column_names
+from cqels_opt.storage import disk
 from cqels_opt.trace.writer import cut_back
 from cqels_opt.windows.columns import read_table
 
 BatchFunction = Callable[[DataFrame, int], object]
-PIECE = 1 << 20
-_CANNOT_COPY = (errno.EXDEV, errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP)  # not between, or not on, these file systems
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,32 +64,17 @@ def in_order_of_time(chunks: Sequence[tuple[Program, FinishReport]], folder: Pat
 
 
 def append(to: BinaryIO, stretches: Iterable[Stretch]) -> None:
-    """Copies stretches to the end of a file. The system does it, where it can: the rows do not enter this process."""
+    """Copies stretches to the end of a file."""
     to.seek(0, os.SEEK_END)
     for stretch in stretches:
-        with stretch.path.open("rb") as source:
+        with disk.opened(stretch.path) as source:
             place, end = stretch.start, stretch.start + stretch.size
             while place < end:
-                copied = _copy(source, to, place, end - place)
+                copied = disk.copy(source, to, place, end - place)
                 if not copied:
                     raise RunError(f"{stretch.path}: the file of answers is cut off")
                 place += copied
     to.seek(0, os.SEEK_END)
-
-
-def _copy(source: BinaryIO, to: BinaryIO, place: int, size: int) -> int:
-    """Copies some of the bytes; returns how many."""
-    if hasattr(os, "copy_file_range"):
-        try:
-            return os.copy_file_range(source.fileno(), to.fileno(), size, place)
-        except OSError as error:
-            if error.errno not in _CANNOT_COPY:
-                raise
-    source.seek(place)
-    piece = source.read(min(size, PIECE))
-    to.write(piece)
-    to.flush()
-    return len(piece)
 
 
 class FileSink:
@@ -111,11 +94,10 @@ class FileSink:
         cut_back(self.path, lengths.get("out", 0))
 
     def put(self, batch: int, chunks: Sequence[tuple[Program, FinishReport]], folder: Path) -> dict[str, int]:
-        """Appends, and waits until it is on the disk."""
-        with naming(self.path), self.path.open("r+b") as file:
+        """Appends. It is durable with the commit, or now where that is on another file system."""
+        with naming(self.path), disk.modify(self.path) as file:
             append(file, in_order_of_time(chunks, folder))
-            file.flush()
-            os.fsync(file.fileno())
+            disk.flush_for(file, folder)
             return {"out": file.tell()}
 
 
@@ -133,7 +115,7 @@ class StreamSink:
     def put(self, batch: int, chunks: Sequence[tuple[Program, FinishReport]], folder: Path) -> dict[str, int]:
         """Prints."""
         for stretch in in_order_of_time(chunks, folder):
-            with stretch.path.open("rb") as source:
+            with disk.opened(stretch.path) as source:
                 source.seek(stretch.start)
                 lines = source.read(stretch.size).decode()
             with naming("standard output"):

@@ -23,6 +23,7 @@ from cqels_opt.operators.running.population import Population
 from cqels_opt.spark.drop_in import at_most
 from cqels_opt.spark.files import NO_ORDER, FileBatch, OrderedBatch, Reading
 from cqels_opt.spark.messages import MessageBatch, MessageReading, first_place
+from cqels_opt.spark.paths import to_read
 from cqels_opt.spark.runner import SparkRunner
 from cqels_opt.spark.scratch import process_folder
 from cqels_opt.spark.session import IN_A_BATCH, settings
@@ -47,7 +48,7 @@ Coming = Callable[[Sequence[object], Mapping[str, Any]], Sequence[Member]]
 
 def chunk_stream(spark: SparkSession, folder: Path) -> DataFrame:
     """A replay that was cut into chunks, one a micro-batch."""
-    return spark.readStream.schema(CHUNK_SCHEMA).option("maxFilesPerTrigger", 1).parquet(str(folder))
+    return spark.readStream.schema(CHUNK_SCHEMA).option("maxFilesPerTrigger", 1).parquet(to_read(folder))
 
 
 def folder_stream(spark: SparkSession, folders: Sequence[tuple[int, Path]], most: int = MOST_BYTES) -> DataFrame:
@@ -58,7 +59,7 @@ def folder_stream(spark: SparkSession, folders: Sequence[tuple[int, Path]], most
     whole: DataFrame | None = None
     for number, folder in folders:
         source = spark.readStream.format("binaryFile").option("maxBytesPerTrigger", most).option("maxFileAge", FOR_EVER)
-        files = source.schema(FILE_SCHEMA).option("pathGlobFilter", "[!._]*").load(str(folder))
+        files = source.schema(FILE_SCHEMA).option("pathGlobFilter", "[!._]*").load(to_read(folder))
         named = files.select(f.lit(number).alias("stream"), "path", "modificationTime")
         whole = named if whole is None else whole.union(named)
     assert whole is not None
@@ -136,6 +137,7 @@ class StreamRun:
 
     def start(self, frame: DataFrame, checkpoint: Path, *, to_the_end: bool = False, trigger: str | None = None) -> StreamRun:
         """Begins. ``to_the_end``: what is there now is done, then the run ends; else it follows its sources."""
+        self.driver.log.check_job()
         writer = frame.writeStream.foreachBatch(self.batch).option("checkpointLocation", str(checkpoint))
         if to_the_end:
             writer = writer.trigger(availableNow=True)

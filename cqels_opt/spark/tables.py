@@ -20,6 +20,7 @@ from cqels_opt.operators.block import scan_static
 from cqels_opt.operators.program import Static
 from cqels_opt.operators.rows import Ints
 from cqels_opt.operators.stages.evaluate import EvaluateTask
+from cqels_opt.spark.paths import in_sql, to_read, to_write
 from cqels_opt.spark.scan import scanned
 
 ROWS = 500_000  # a file
@@ -71,8 +72,8 @@ class Tables:
         name = f"{self.prefix}_{len(self._made)}"
         path, schema = folder / name, ", ".join(f"{c} BIGINT" for c in columns)
         parts = max(1, min(spark.sparkContext.defaultParallelism, static.rows // ROWS))
-        scanned(spark, read, columns, parts).write.parquet(str(path))
+        scanned(spark, read, columns, parts).write.parquet(to_write(path))
         if self.analysed:
-            spark.sql(f"CREATE TABLE {name} ({schema}) USING parquet LOCATION '{path}'")
+            spark.sql(f"CREATE TABLE {name} ({schema}) USING parquet LOCATION {in_sql(path)}")
             spark.sql(f"ANALYZE TABLE {name} COMPUTE STATISTICS FOR ALL COLUMNS")
-        return Table(spark.read.schema(schema).parquet(str(path)), path, columns, name)
+        return Table(spark.read.schema(schema).parquet(to_read(path)), path, columns, name)

@@ -13,8 +13,12 @@ from typing import Any, TypeAlias
 from pyspark import RDD, SparkContext, TaskContext
 
 from cqels_opt.errors import CqelsOptError
+from cqels_opt.storage import disk
 
 Work: TypeAlias = Callable[[], Iterator[Any]]
+COMMITTING = "cqels-opt.machine"
+"""The local property of a job that names the machine where the driver commits what its tasks wrote: what they write there is durable
+with the commit."""
 Shuffled: TypeAlias = tuple[int, Any]
 """Something said, behind the number of the task that is to hear it."""
 
@@ -32,9 +36,13 @@ def task_number() -> int:
 
 
 def answered(work: Work) -> list[Any]:
-    """What a task reports; our own errors travel as reports, so that users get their one sentence."""
+    """What a task reports, whose files are durable by then or with the driver's commit; our own errors travel as reports, so that users
+    get their one sentence."""
     try:
-        return list(work())
+        found = list(work())
+        context = TaskContext.get()
+        disk.sync_written(context.getLocalProperty(COMMITTING) if context else None)
+        return found
     except CqelsOptError as error:
         return [error]
     finally:

@@ -10,29 +10,88 @@ than one call per file.
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
+import shutil
+import socket
+import uuid
+from collections.abc import Callable
+from contextlib import suppress
+from functools import cache
+from io import IOBase
+from itertools import takewhile
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import BinaryIO, Final, cast
 
 import pyarrow as pa
 
 _SYNCFS: Final = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)
+_PIECE: Final = 1 << 20
+_CANNOT_COPY: Final = (errno.EXDEV, errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP)  # not between, or not on, these file systems
+
+
+_written: Final[dict[int, Path]] = {}  # file systems that this process has written to: a folder in each
 
 
 def create(path: Path) -> BinaryIO:
     """Opens a file for writing, empty."""
-    return path.open("wb")
+    return _noted(path, path.open("wb"))
 
 
 def append(path: Path) -> BinaryIO:
     """Opens a file for writing at its end."""
-    return path.open("ab")
+    return _noted(path, path.open("ab"))
+
+
+def _noted(path: Path, file: BinaryIO) -> BinaryIO:
+    _written[os.fstat(file.fileno()).st_dev] = path.parent
+    return file
+
+
+def modify(path: Path) -> BinaryIO:
+    """Opens a file that exists for reading and writing."""
+    return path.open("r+b")
+
+
+def opened(path: Path) -> BinaryIO:
+    """Opens a file for reading."""
+    return path.open("rb")
+
+
+def copy(source: BinaryIO, target: BinaryIO, start: int, size: int) -> int:
+    """Copies bytes of one open file to the position of another one, at most so many; returns how many (0: the source ends).
+
+    The system copies where it can: the bytes do not enter this process.
+    """
+    if hasattr(os, "copy_file_range"):
+        try:
+            return os.copy_file_range(source.fileno(), target.fileno(), size, start)
+        except OSError as error:
+            if error.errno not in _CANNOT_COPY:
+                raise
+    source.seek(start)
+    piece = source.read(min(size, _PIECE))
+    target.write(piece)
+    target.flush()
+    return len(piece)
+
+
+def arrow(file: BinaryIO) -> pa.PythonFile:
+    """An open file, as Arrow writes to it."""
+    return pa.PythonFile(cast(IOBase, file), "w")
 
 
 def flush(file: BinaryIO) -> None:
     """Makes the content of an open file durable."""
     file.flush()
     os.fsync(file.fileno())
+
+
+def flush_for(file: BinaryIO, folder: Path) -> None:
+    """Makes the content of an open file durable, unless it is on the file system of a folder: :func:`publish` there makes it durable."""
+    file.flush()
+    if os.fstat(file.fileno()).st_dev != folder.stat().st_dev:
+        flush(file)
 
 
 def sync(path: Path) -> None:
@@ -58,6 +117,23 @@ def sync_file_system(folder: Path) -> None:
         os.close(number)
 
 
+@cache
+def machine() -> str:
+    """Names this machine since it was started."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8").strip()
+    except OSError:
+        return f"{socket.gethostname()} {uuid.getnode()}"
+
+
+def sync_written(synced: str | None) -> None:
+    """Makes durable what this process has written, unless it is on the machine ``synced``, where another process does that."""
+    if synced != machine():
+        for folder in _written.values():
+            sync_file_system(folder)
+    _written.clear()
+
+
 def rename(source: Path, target: Path) -> None:
     """Moves a file or a folder; a file takes the place of one that has the target's name."""
     source.replace(target)
@@ -66,6 +142,28 @@ def rename(source: Path, target: Path) -> None:
 def delete(path: Path) -> None:
     """Deletes a file; nothing happens where there is none."""
     path.unlink(missing_ok=True)
+
+
+def make_folder(path: Path) -> None:
+    """Makes a folder and those above it, where they do not exist, durably."""
+    missing = list(takewhile(lambda folder: not folder.exists(), (path, *path.parents)))
+    path.mkdir(parents=True, exist_ok=True)
+    for folder in reversed(missing):
+        sync(folder.parent)
+
+
+def delete_folder(path: Path) -> None:
+    """Deletes a folder with everything in it; nothing happens where there is none."""
+    with suppress(FileNotFoundError):
+        shutil.rmtree(path)
+
+
+def link(source: Path, target: Path) -> None:
+    """Gives a file a second name, or copies it where the file systems differ or have no links."""
+    try:
+        target.hardlink_to(source)
+    except OSError:
+        shutil.copyfile(source, target)
 
 
 def truncate(path: Path, length: int) -> None:
@@ -86,15 +184,34 @@ def mapped(path: Path) -> pa.Buffer:
         return file.read_buffer()
 
 
-def write_atomically(path: Path, content: bytes) -> None:
-    """Writes a small file so that after a crash it is there whole, or as it was before."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+def write_atomically(path: Path, content: bytes, durable: bool = True) -> None:
+    """Writes a small file so that after a crash it is there whole, or as it was before.
+
+    Where it is not to be ``durable`` yet, that holds for a crash of the process alone, until something else makes the file durable.
+    """
+    _replace(path, content, flush if durable else None)
+    if durable:
+        sync(path.parent)
+
+
+def publish(path: Path, content: bytes) -> None:
+    """Writes a small file as :func:`write_atomically` does, when all is durable that was written to its file system before.
+
+    That takes two waits for the disk, however many files there are: for their content, and for the name of this one.
+    """
+    _replace(path, content, lambda file: sync_file_system(path.parent))
+    sync(path.parent)
+
+
+def _replace(path: Path, content: bytes, settle: Callable[[BinaryIO], None] | None) -> None:
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         with create(temporary) as file:
             file.write(content)
-            flush(file)
+            file.flush()
+            if settle is not None:
+                settle(file)
         rename(temporary, path)
     except BaseException:
         delete(temporary)
         raise
-    sync(path.parent)

@@ -139,6 +139,7 @@ class QueryHistory:
     lag: str = ""
     versions: tuple[NewVersion, ...] = ()
     calls: tuple[Called, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def switches(self) -> tuple[Switch, ...]:
@@ -249,6 +250,7 @@ class _Query:
         self._fallbacks: dict[str, None] = {}
         self._sub_results = deque[str](maxlen=newest)
         self._versions = deque[NewVersion](maxlen=newest)
+        self._notes = deque[str](maxlen=newest)
         self._calls: dict[str, Called] = {}
         self._lag: dict[str, _Lag] = {"time": _Lag(), "waiting": _Lag()}
 
@@ -274,6 +276,7 @@ class _Query:
         if record.fallback:
             self._fallbacks[record.fallback] = None
         self._sub_results.extend(_sub_results(record, change) for change in record.sub_results)
+        self._notes.extend(f"batch {record.batch}: {note}" for note in record.notices)
         if record.static is not None:
             now, was = record.static
             self._versions.append(NewVersion(index, record.batch, _time(record), was, now))
@@ -318,6 +321,7 @@ class _Query:
             sub_results=tuple(self._sub_results),
             versions=tuple(self._versions),
             calls=tuple(self._calls.values()),
+            notes=tuple(self._notes),
         )
 
     def _lag_line(self) -> str:

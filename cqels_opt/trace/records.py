@@ -303,7 +303,8 @@ class TraceRecord:
     ``recomputed`` the rows that operators above the joins were given (None: all of these work row by row);
     ``calls`` what became of calls of extension functions; ``static`` the version of the static store that the batch is the first with,
     and the one before (None: the same as in the batch before);
-    ``notices`` sentences about the input: files that have changed since they were read, and the first few elements that were rejected.
+    ``notices`` sentences about the input: files that have changed since they were read, and the first few
+    elements that were rejected; and about what went wrong without harm to the answers.
     """
 
     batch: int

@@ -49,6 +49,8 @@ def _show_query(history: QueryHistory, console: Console) -> None:
         _line(console, f"lag: {history.lag}", indent=2)
     for reason in history.fallbacks:
         _line(console, f"the optimizer fell back to a greedy order: {reason}", indent=2, style="yellow")
+    for note in history.notes:
+        _line(console, note, indent=2, style="yellow")
     for version in history.versions:
         _line(console, f"static data, {version}", indent=2)
     for change in history.sub_results:

@@ -12,23 +12,24 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from cqels_opt.errors import CheckpointError
+from cqels_opt.storage import disk
 
 Columns = dict[str, NDArray[np.int64]]
 
 
 def write_table(path: Path, table: pa.Table) -> None:
     """Writes an Arrow file under a temporary name and renames it, so that a reader never sees a part of it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    disk.make_folder(path.parent)
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    with pa.OSFile(str(temporary), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+    with disk.create(temporary) as file, pa.ipc.new_file(disk.arrow(file), table.schema) as writer:
         writer.write_table(table)
-    temporary.replace(path)
+    disk.rename(temporary, path)
 
 
 def read_table(path: Path) -> pa.Table:
     """The table of an Arrow file, mapped into memory. One that is gone or cut off is a CheckpointError."""
     try:
-        return pa.ipc.open_file(pa.memory_map(str(path))).read_all()
+        return pa.ipc.open_file(disk.mapped(path)).read_all()
     except (OSError, pa.ArrowInvalid) as error:
         raise CheckpointError(f"{path}: the checkpoint is damaged ({str(error).splitlines()[0]}); use another folder") from error
 

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TextIO
+from typing import BinaryIO
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +22,7 @@ from cqels_opt.rdf.graphs import GENERATED_AT
 from cqels_opt.rdf.lines import check_file
 from cqels_opt.rdf.streams import OnError, read_stream
 from cqels_opt.rdf.tabular import Reject
+from cqels_opt.storage import disk
 from cqels_opt.windows.merge import Merged, merge
 from cqels_opt.windows.replay_plan import (
     CHUNKS,
@@ -99,9 +99,9 @@ def cut(
     if (done := read_plan(folder)) is not None:
         check_same(done, parameters, names, partitions)
         return done
-    shutil.rmtree(folder / CHUNKS, ignore_errors=True)
-    (folder / REJECTED).unlink(missing_ok=True)
-    (folder / CHUNKS).mkdir(parents=True)
+    disk.delete_folder(folder / CHUNKS)
+    disk.delete(folder / REJECTED)
+    disk.make_folder(folder / CHUNKS)
     inputs = _Inputs(partitions, folder / REJECTED, on_error, time_predicate, progress)
     cutter = _Cutter(folder / CHUNKS, partitions, batch, inputs)
     with inputs:
@@ -111,6 +111,7 @@ def cut(
     chunks = cutter.finish()
     finished = tuple(replace(p, digest=digest(p.path), rejected=inputs.rejected[i]) for i, p in enumerate(cutter.partitions))
     plan = ReplayPlan(folder, parameters, names, finished, tuple(chunks))
+    disk.sync_file_system(folder)
     write_plan(plan)
     return plan
 
@@ -130,7 +131,7 @@ class _Inputs:
         self._on_error, self._time_predicate, self._progress = on_error, time_predicate, progress
         self._positions = [0] * len(partitions)
         self._rows = 0
-        self._log: TextIO | None = None
+        self._log: BinaryIO | None = None
         self.rejected = [0] * len(partitions)
         self.pending: dict[int, list[int]] = {}  # by file, lines refused that no chunk has counted yet
 
@@ -153,9 +154,9 @@ class _Inputs:
             self.rejected[number] += 1
             self.pending.setdefault(number, []).append(rejected.line)
             if self._log is None:
-                self._log = self._file.open("w", encoding="utf-8")
+                self._log = disk.create(self._file)
             record = {"file": str(path), "line": rejected.line, "reason": rejected.reason}
-            self._log.write(json.dumps(record, ensure_ascii=False) + "\n")
+            self._log.write((json.dumps(record, ensure_ascii=False) + "\n").encode())
 
         return read_stream(path, time_predicate=self._time_predicate, on_error=self._on_error, rejected=reject, consumed=position)
 
@@ -189,6 +190,7 @@ class _Open:
     late: int = 0
     rejected: int = 0
     greatest: dict[int, int] = field(default_factory=dict)
+    file: BinaryIO | None = None
     writer: pa_parquet.ParquetWriter | None = None
 
     def write(self, rows: pa.Table) -> None:
@@ -200,7 +202,8 @@ class _Open:
 
     def _flush(self) -> None:
         if self.writer is None:
-            self.writer = pa_parquet.ParquetWriter(self.path, CHUNK_SCHEMA)
+            self.file = disk.create(self.path)
+            self.writer = pa_parquet.ParquetWriter(self.file, CHUNK_SCHEMA)
         for group in _row_groups(pa.concat_tables(self.parts)):
             self.writer.write_table(group, row_group_size=len(group))
         self.parts, self.waiting = [], 0
@@ -209,8 +212,9 @@ class _Open:
         """Writes what is left, and sets the time by which Spark orders the files."""
         if self.parts:
             self._flush()
-        assert self.writer is not None
+        assert self.writer is not None and self.file is not None
         self.writer.close()
+        self.file.close()
         modified = (_FIRST_MODIFIED + self.number) * 1_000_000_000
         os.utime(self.path, ns=(modified, modified))
         return Chunk(self.path.name, self.rows, self.elements, self.late, self.rejected, self.greatest)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from cqels_opt.errors import CheckpointError, InputError
+from cqels_opt.storage import disk
 
 VERSION = 1
 RECORD = "replay.json"
@@ -169,9 +170,7 @@ def write_plan(plan: ReplayPlan) -> None:
         "chunks": [asdict(chunk) for chunk in plan.chunks],
         "totals": {"rows": plan.rows, "elements": plan.elements, "late": plan.late, "rejected": plan.rejected},
     }
-    temporary = plan.folder / f".{RECORD}"
-    temporary.write_text(json.dumps(record, ensure_ascii=False), encoding="utf-8")
-    temporary.replace(plan.folder / RECORD)
+    disk.write_atomically(plan.folder / RECORD, json.dumps(record, ensure_ascii=False).encode())
 
 
 def read_plan(folder: Path) -> ReplayPlan | None:
@@ -180,7 +179,7 @@ def read_plan(folder: Path) -> ReplayPlan | None:
     if not file.exists():
         return None
     try:
-        record: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        record: dict[str, Any] = json.loads(disk.read(file))
         if record["version"] != VERSION:
             raise CheckpointError(
                 f"{file}: is of version {record['version']}, this program writes {VERSION}; use another --checkpoint"

@@ -14,7 +14,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cqels_opt.errors import RunError
 from cqels_opt.operators.content import Content
 from cqels_opt.operators.planning.workshop import Start, at_once
 from cqels_opt.operators.program import Block, Occurrence, Program, Static
@@ -281,17 +280,40 @@ def test_pages_of_terms_are_merged(tmp_path: Path) -> None:
     assert terms == ["<4>", "<one>", "<five>"]
 
 
-def test_a_merge_that_fails_is_tried_again_and_then_said(tmp_path: Path) -> None:
+@pytest.mark.parametrize("failure", [OSError("the disk is full"), TypeError("zip() argument 2 is shorter"), None])
+def test_a_merge_that_fails_is_tried_again_after_more_and_more_batches(failure: Exception | None, tmp_path: Path) -> None:
+    attempts, notes, batch = list[int](), list[str](), 0
+
     def fail(tasks: Sequence[MergeTask]) -> list[SlotFile]:
-        raise OSError("the disk is full")
+        attempts.append(batch)
+        if failure is None:
+            return []  # of a job that has lost its reports
+        raise failure
 
     of = occurrence(WINDOWS[2], 1, False)
     stream = Stream(tmp_path, of, Tiers(files=1))
-    stream.merging = Merging(tmp_path, [program(of)], Tiers(files=1), fail, at_once)
+    merging = stream.merging = Merging(tmp_path, [program(of)], Tiers(files=1), fail, at_once, notes.append)
     stream.put([(1, (1,))], 1)
     before = stream.files
-    for _ in range(2):
+    for batch in range(40):  # noqa: B007  # fail() notes it
         stream.commit()
         assert stream.files == before
-    with pytest.raises(RunError, match="cannot be merged: the disk is full"):
-        stream.commit()
+    assert attempts == [0, 2, 6, 14, 30]
+    assert merging.failures == 5
+    (note,) = notes
+    assert str(failure or "0 of 1 merges gave a file") in note
+
+
+def test_a_merge_that_cannot_be_started(tmp_path: Path) -> None:
+    def no_thread(work: Callable[[], None]) -> None:
+        raise RuntimeError("can't start new thread")
+
+    of = occurrence(WINDOWS[2], 1, False)
+    stream = Stream(tmp_path, of, Tiers(files=1))
+    stream.merging = Merging(tmp_path, [program(of)], Tiers(files=1), run_merges, no_thread)
+    stream.put([(1, (1,))], 1)
+    stream.commit()
+    assert stream.merging.failures == 1
+    stream.merging = Merging(tmp_path, [program(of)], Tiers(files=1), run_merges, at_once)
+    stream.commit()
+    assert [f.kind for f in stream.files] == ["segment"]

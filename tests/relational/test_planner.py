@@ -243,10 +243,10 @@ def test_rows_live_as_long_as_a_window_may_meet_them(tmp_path: Path) -> None:
     assert (whole.rows, whole.least, whole.greatest, whole.shape) == (MERGED, 0, MERGED - 1, "1")
 
 
-def test_damaged_knowledge_is_named(tmp_path: Path) -> None:
+def test_damaged_knowledge_is_no_reason_to_stop(tmp_path: Path) -> None:
     kept, planner = Kept(tmp_path, identity_of(STAR, 0)), JoinPlanner(STAR, STATICS, MODEL)
     step(planner, 0, batch(0, 1, 2))
     commit(kept, 0, [], planner)
     (tmp_path / kept.state.knowledge).write_bytes(b"no archive")
-    with pytest.raises(CheckpointError, match="the state is damaged"):
-        kept.teach(JoinPlanner(STAR, STATICS, MODEL))
+    lost = kept.teach(JoinPlanner(STAR, STATICS, MODEL))
+    assert str(lost).startswith(f"{tmp_path / kept.state.knowledge}: what the optimizer had learnt is lost (")

@@ -141,6 +141,23 @@ def test_it_goes_on_after_a_restart_and_does_a_batch_again(
         again(spark.createDataFrame([(1, "a", 99, 0)], STREAM + ", more int"), 3)
 
 
+def test_a_batch_that_does_not_follow_on_the_state(
+    spark: SparkSession, places: DataFrame, knows: DataFrame, tmp_path: Path
+) -> None:
+    """With an empty state, and with an older one; nothing is put out, unless the user accepts the gap."""
+    rows, sink, join = rows_of(4), Collected(), meetings(spark, places, knows)
+    batches = [rows[:20], rows[20:30], rows[30:40], rows[40:]]
+    with pytest.raises(CheckpointError, match=r"the job continues at batch 3, but there is no commit record.*allow_gap=True"):
+        run(join.batch(sink, state=tmp_path / "empty"), spark, batches[3:], first=3)
+    run(join.batch(sink, state=tmp_path / "state"), spark, batches[:2])
+    seen = dict(sink.batches)
+    with pytest.raises(CheckpointError, match="the job continues at batch 3, but the last commit record is that of batch 1"):
+        run(join.batch(sink, state=tmp_path / "state"), spark, batches[3:], first=3)
+    assert sink.batches == seen
+    run(join.batch(sink, state=tmp_path / "state", allow_gap=True), spark, batches[3:], first=3)
+    run(join.batch(sink, state=tmp_path / "state"), spark, [rows[:0]], first=4)
+
+
 @pytest.mark.parametrize("way", ["broadcast", "shuffle hash", "sort merge"])
 def test_whatever_joins_the_rows(
     spark: SparkSession, places: DataFrame, knows: DataFrame, monkeypatch: pytest.MonkeyPatch, way: str

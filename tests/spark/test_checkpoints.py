@@ -104,12 +104,20 @@ def newest(folder: Path) -> Path:
     return max(path for path in folder.iterdir() if not path.name.startswith("."))
 
 
-DAMAGE: dict[str, Callable[[Path], None]] = {
+def emptied(folder: Path) -> None:
+    for path in folder.iterdir():
+        path.unlink()
+
+
+DAMAGE: dict[str, Callable[[Path], object]] = {
     "no identity": lambda folder: (folder / "cqels-opt.json").unlink(),
     "half an identity": lambda folder: (folder / "cqels-opt.json").write_text('{"version": 1, "ru'),
     "half a record": lambda folder: newest(folder / "commits").write_text('{"batch": 2, "fi'),
     "an empty record": lambda folder: newest(folder / "commits").write_text(""),
-    "half of what the planners know": lambda folder: newest(folder / "knowledge").write_bytes(b"PK\x03\x04"),
+    "no newest record": lambda folder: newest(folder / "commits").unlink(),
+    "no record": lambda folder: emptied(folder / "commits"),
+    "no record and no identity": lambda folder: (emptied(folder / "commits"), (folder / "cqels-opt.json").unlink()),
+    "no log of the job": lambda folder: shutil.rmtree(folder / "spark"),
     "half a replay plan": lambda folder: (folder / "replay" / "replay.json").write_text("{"),
     "half a static store": lambda folder: (folder / "registered" / "static" / "store" / "store.json").write_text("{"),
 }
@@ -124,6 +132,17 @@ def test_damage(how: str, copied: tuple[Files, Path], capsys: pytest.CaptureFixt
     line = refused(command, folder, capsys)
     assert str(folder / "checkpoint") in line
     assert "damaged" in line
+
+
+def test_what_the_planners_know_may_be_lost(finished: tuple[Files, Path]) -> None:
+    files, folder = finished
+    path, before = newest(folder / "checkpoint" / "knowledge"), (folder / "out.jsonl").read_bytes()
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) // 2])
+    with pytest.warns(RuntimeWarning, match=f"statistics of the optimizer are lost and are counted again: {path}"):
+        assert main(words(folder, files, write_query(folder, MET))) == 0
+    path.write_bytes(whole)
+    assert (folder / "out.jsonl").read_bytes() == before
 
 
 def test_static_data_that_are_gone_are_loaded_again(finished: tuple[Files, Path]) -> None:

@@ -19,8 +19,8 @@ from local_run import Cut, World, register
 from cqels_opt.errors import RunError
 from cqels_opt.operators.program import Program
 from cqels_opt.operators.stages.evaluate import FinishReport
-from cqels_opt.spark import sinks
 from cqels_opt.spark.sinks import FileSink, StreamSink, in_order_of_time
+from cqels_opt.storage import disk
 from cqels_opt.trace.writer import TraceFile
 from cqels_opt.verify import Element
 
@@ -122,7 +122,7 @@ def test_where_the_system_cannot_copy(tmp_path: Path, monkeypatch: pytest.Monkey
     def refuse(*_: object) -> int:
         raise OSError(errno.EXDEV, "across devices")
 
-    monkeypatch.setattr(sinks, "PIECE", 7)
+    monkeypatch.setattr(disk, "_PIECE", 7)
     chunks, wanted = some_chunks(tmp_path, 4)
     changes = (
         lambda: monkeypatch.setattr(os, "copy_file_range", refuse),

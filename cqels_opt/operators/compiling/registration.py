@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shutil
 import threading
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, replace
@@ -21,6 +20,7 @@ from cqels_opt.operators.instances import NAMES, write_names
 from cqels_opt.operators.program import Instances, Program
 from cqels_opt.query.algebra import Operator
 from cqels_opt.query.texts import Reader
+from cqels_opt.storage import disk
 from cqels_opt.windows.instants import Policy
 from cqels_opt.windows.intervals import FOREVER
 from cqels_opt.windows.slots import SlotFile
@@ -106,10 +106,9 @@ class Programs:
         key = _key(unit)
         if not (self.folder / key / PAGE).exists():
             return None
-        state.mkdir(parents=True, exist_ok=True)
+        disk.make_folder(state)
         path = f"terms-{key}-{self.mark}.arrow"
-        shutil.copyfile(self.folder / key / PAGE, state / f".{path}")
-        (state / f".{path}").replace(state / path)  # whoever has the one before mapped keeps it
+        disk.write_atomically(state / path, disk.read(self.folder / key / PAGE))  # whoever has the one before mapped keeps it
         return SlotFile("terms", path, greatest=int(FOREVER))
 
     @property
@@ -118,7 +117,7 @@ class Programs:
         return hashlib.sha256(Path(self.store).name.encode()).hexdigest()[:8]
 
     def _compiled(self, unit: Unit, folder: Path) -> Program:
-        folder.mkdir(parents=True, exist_ok=True)
+        disk.make_folder(folder)
         first, instances, query = unit.first, None, unit.query
         if unit.template is not None:
             write_names(folder / NAMES, {number: member.id for number, member in unit.members})
@@ -139,13 +138,13 @@ class Programs:
         """Of what was made over other versions for a run, only what is over the needed ones stays."""
         for folder in (self.folder / "versions" / owner).glob("*"):
             if folder.name not in needed:
-                shutil.rmtree(folder, ignore_errors=True)
+                disk.delete_folder(folder)
 
     def _forget(self, name: str) -> None:
         """Of a template whose queries change often, only what its last changes made stays."""
         for key in [key for key, program in self._made.items() if program.id == name and program.instances][:-VERSIONS]:
             del self._made[key]
-            shutil.rmtree(self.folder / key, ignore_errors=True)
+            disk.delete_folder(self.folder / key)
 
 
 def _key(unit: Unit) -> str:

@@ -18,6 +18,7 @@ from cqels_opt.errors import StoreError
 from cqels_opt.lod.changes import applied, difference, rows_of_change
 from cqels_opt.lod.relation import Relation, join_rows
 from cqels_opt.lod.store import StaticPattern, Store
+from cqels_opt.storage import disk
 
 RECIPES: Final = "recipes.json"
 
@@ -36,7 +37,7 @@ class Upkeep:
     def read(cls, store: Path | str, folder: Path) -> Upkeep | None:
         """What a registration over a version has left in its folder."""
         try:
-            return cls(str(store), json.loads((folder / RECIPES).read_text(encoding="utf-8")))
+            return cls(str(store), json.loads(disk.read(folder / RECIPES)))
         except (OSError, ValueError):
             return None  # everything is made anew
 
@@ -74,6 +75,4 @@ def projected_text(of: str, kept: Sequence[str]) -> str:
 
 def write_recipes(folder: Path, made: Mapping[str, str]) -> None:
     """Leaves what the next version needs to know."""
-    draft = folder / f".{RECIPES}"
-    draft.write_text(json.dumps(made), encoding="utf-8")
-    draft.replace(folder / RECIPES)
+    disk.write_atomically(folder / RECIPES, json.dumps(made).encode())

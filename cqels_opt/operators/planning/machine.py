@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import platform
-import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from importlib.metadata import version
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from cqels_opt.plans import Constants
+from cqels_opt.storage import disk
 
 FORMAT = 1
 NAMES = tuple(f.name for f in fields(Constants))
@@ -97,7 +97,7 @@ def known(file: Path | None = None) -> Calibration:
     if not path.exists():
         return Calibration(why="none")
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found = json.loads(disk.read(path))
         stale = found["format"] != FORMAT or found["fingerprint"] != fingerprint()
         measured, seconds = str(found["measured"]), {str(k): float(v) for k, v in found["seconds"].items()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
@@ -112,9 +112,7 @@ def known(file: Path | None = None) -> Calibration:
 def keep(seconds: Mapping[str, float], measured: str, file: Path | None = None) -> Path:
     """Keeps measured constants for later runs; a reader sees the file before or the file after. Returns where."""
     path = file or cache_file()
-    path.parent.mkdir(parents=True, exist_ok=True)
+    disk.make_folder(path.parent)
     content = {"format": FORMAT, "fingerprint": fingerprint(), "measured": measured, "seconds": dict(seconds)}
-    with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=path.parent, prefix=".constants-", delete=False) as out:
-        json.dump(content, out, indent=1)
-    Path(out.name).replace(path)
+    disk.write_atomically(path, json.dumps(content, indent=1).encode())
     return path

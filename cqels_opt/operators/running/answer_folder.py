@@ -7,7 +7,6 @@ the disk. So a batch is there whole or not at all, and one that runs again finds
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -15,10 +14,10 @@ import pyarrow as pa
 import pyarrow.parquet as pa_parquet
 
 from cqels_opt.errors import InputError
-from cqels_opt.lod.files import sync
 from cqels_opt.operators.program import Program
 from cqels_opt.operators.running.owner import Owner, claim_folder
 from cqels_opt.operators.stages.evaluate import FinishReport, Format
+from cqels_opt.storage import disk
 
 _PREFIX = "batch="
 _BATCH = re.compile(rf"{_PREFIX}\d{{8,}}")
@@ -44,18 +43,18 @@ class FolderSink:
 
     def claim(self, owner: Owner, lengths: Mapping[str, int]) -> None:
         """Takes the folder for a run. InputError where it has batches of another one, or such as no run has written."""
-        self.path.mkdir(parents=True, exist_ok=True)
+        disk.make_folder(self.path)
         batch = next((batch.relative_to(self.path) for batch in self._batches()), None)
         self._held = claim_folder(self.path, owner, _next(lengths), f"it has {batch}" if batch else "")
 
     def restore(self, lengths: Mapping[str, int]) -> None:
         """Takes away what another run left: all behind the batch that comes next. That one is compared when it comes."""
-        self.path.mkdir(parents=True, exist_ok=True)
+        disk.make_folder(self.path)
         if self.path.stat().st_dev != self.path.parent.stat().st_dev:
             raise InputError(
                 f"{self.path}: batches are renamed into this folder, so it cannot be a mount point: name one below it"
             )
-        shutil.rmtree(self._writing, ignore_errors=True)
+        disk.delete_folder(self._writing)
         for batch in self._batches():
             if int(batch.name.removeprefix(_PREFIX)) > _next(lengths):
                 self._away(batch)
@@ -69,46 +68,43 @@ class FolderSink:
         """Puts the answers of a batch in place, on the disk before they can be seen."""
         for query in [""] if self._programs is None else [program.id for program in self._programs()]:
             place = self.path / f"query={query}" if query else self.path
-            place.mkdir(exist_ok=True)
+            disk.make_folder(place)
             files = [folder / report.path for program, report in chunks if not query or program.id == query]
             target = place / batch_folder(batch)
             if files:
                 self._place(self._made(files), target)
             elif target.exists():
                 self._away(target)
-            sync(place)
+            disk.sync(place)
         return {"batches": batch + 1}
 
     def _made(self, files: Sequence[Path]) -> Path:
         """A folder with these files under the names that they are to have."""
         made = self._writing / "made"
-        shutil.rmtree(made, ignore_errors=True)
-        made.mkdir(parents=True)
+        disk.delete_folder(made)
+        disk.make_folder(made)
         for number, file in enumerate(files):
             part = made / f"part-{number:05d}.parquet"
-            try:
-                part.hardlink_to(file)
-            except OSError:  # another file system, or one that has no links
-                shutil.copyfile(file, part)
-            sync(part)
-        sync(made)
+            disk.link(file, part)
+            disk.sync(part)
+        disk.sync(made)
         return made
 
     def _place(self, made: Path, target: Path) -> None:
         if target.exists():
             if same_rows(made, target):  # the batch ran before: whoever reads it is not disturbed
-                shutil.rmtree(made)
+                disk.delete_folder(made)
                 return
             self._away(target)
-        made.rename(target)
+        disk.rename(made, target)
 
     def _away(self, folder: Path) -> None:
         """A folder disappears at once, and then its files go."""
         gone = self._writing / "gone"
-        shutil.rmtree(gone, ignore_errors=True)
-        gone.parent.mkdir(parents=True, exist_ok=True)
-        folder.rename(gone)
-        shutil.rmtree(gone)
+        disk.delete_folder(gone)
+        disk.make_folder(gone.parent)
+        disk.rename(folder, gone)
+        disk.delete_folder(gone)
 
 
 def _next(lengths: Mapping[str, int]) -> int:
@@ -130,4 +126,5 @@ def _counted(folder: Path) -> pa.Table:
 
 def _tables(folder: Path) -> Iterator[pa.Table]:
     for path in sorted(folder.glob("*.parquet")):
-        yield pa_parquet.ParquetFile(path).read()
+        with disk.opened(path) as file:
+            yield pa_parquet.ParquetFile(file).read()

@@ -10,7 +10,7 @@ import numpy as np
 
 from cqels_opt.operators.rows import Ints
 from cqels_opt.operators.running.merging import MERGED
-from cqels_opt.operators.running.pending import is_waiting, read_pending, write_pending
+from cqels_opt.operators.running.pending import Pending, is_waiting, read_pending, write_pending
 from cqels_opt.operators.stages.ingest import COUNT_PARTS, IngestReport
 from cqels_opt.stats import SlotCounts
 from cqels_opt.windows.columns import read_columns, write_columns
@@ -23,13 +23,13 @@ class Arrivals:
     """The elements of all streams of a run, as far as instants and statistics need them.
 
     ``times`` are theirs, by stream; ``pending`` the counts that wait, by stream and shape, and ``unwritten`` those of them that are in
-    no file; ``counted`` is the last number that was given to counts. ``upto`` is where the frontier is.
+    no file; ``counted`` is the last number that was given to counts.
     """
 
-    def __init__(self, folder: Path, streams: Sequence[str], tiers: Tiers, files: Sequence[SlotFile] = (), upto: int = 0) -> None:
+    def __init__(self, folder: Path, streams: Sequence[str], tiers: Tiers, files: Sequence[SlotFile] = ()) -> None:
         self.folder, self.tiers = folder, tiers
         self.times = {stream: Timeline() for stream in streams}
-        self.pending = read_pending(folder, files, upto)
+        self.pending: Pending = {}
         self.unwritten: list[tuple[str, SlotCounts]] = []
         self.counted = 0
         for file in sorted((f for f in files if f.kind == "times"), key=lambda f: f.least):
@@ -74,6 +74,14 @@ class Arrivals:
         return SlotFile("times", path, stream, shape, len(t), int(t[0]), int(t[-1]))
 
     # -------------------------------------------------------------- counts
+    def resume(self, files: Sequence[SlotFile], upto: int) -> None:
+        """Takes up the counts that waited at a frontier. LostKnowledgeError where a file of them is damaged."""
+        self.pending = read_pending(self.folder, files, upto)
+
+    def forget_counts(self) -> None:
+        """Counts and their numbers begin again: the files of those before are lost."""
+        self.pending, self.unwritten, self.counted = {}, [], 0
+
     def numbered(self, parts: Iterable[SlotCounts]) -> list[SlotCounts]:
         """Counts under numbers of their own: the statistics take what they are told twice for the same."""
         self.counted += 1

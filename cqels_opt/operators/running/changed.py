@@ -19,6 +19,7 @@ from cqels_opt.operators.runs import Run
 from cqels_opt.operators.segments import read_segment, sealed
 from cqels_opt.operators.stages.ingest import COUNT_PARTS
 from cqels_opt.stats import SlotCounts, slot_parts
+from cqels_opt.storage import disk
 from cqels_opt.windows.columns import Columns, read_columns, write_columns
 from cqels_opt.windows.intervals import BEFORE_TIME
 from cqels_opt.windows.slots import Shape, SlotFile, read_span
@@ -81,13 +82,16 @@ def _since(columns: Columns, upto: int) -> Columns:
     return {name: column[first:] for name, column in columns.items()}
 
 
-def counted_again(folder: Path, files: Sequence[SlotFile], shapes: Sequence[Shape], upto: int) -> dict[str, list[SlotCounts]]:
-    """The counts of the rows that the frontier has passed, by stream and shape: from the slots, one file at a time."""
+def counted_again(
+    folder: Path, files: Sequence[SlotFile], shapes: Sequence[Shape], upto: int, after: int = int(BEFORE_TIME)
+) -> dict[str, list[SlotCounts]]:
+    """The counts of the rows that the frontier has passed, by stream and shape: from the slots, one file at a time; or of those ``after``
+    a time."""
     found: dict[str, list[SlotCounts]] = {}
     for shape in shapes:
         for file in files:
             if (file.kind, file.stream, file.shape) == ("slot", shape.stream, shape.key):
-                columns = read_span(folder, [file], int(BEFORE_TIME), upto, shape.width)
+                columns = read_span(folder, [file], after, upto, shape.width)
                 values = {f"v{i}": columns[f"v{i}"] for i in range(shape.width)}
                 found.setdefault(shape.stream + shape.key, []).extend(slot_parts(0, columns["t"], values, COUNT_PARTS))
     return found
@@ -115,6 +119,6 @@ def taken_over(folder: Path, kept: Iterable[SlotFile]) -> list[SlotFile]:
     for file in kept:
         path = Path(file.path)
         taken = path.with_name(TAKEN + path.name)
-        (folder / path).replace(folder / taken)
+        disk.rename(folder / path, folder / taken)
         moved.append(replace(file, path=str(taken)))
     return moved

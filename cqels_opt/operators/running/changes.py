@@ -13,15 +13,17 @@ import numpy as np
 
 from cqels_opt.errors import InputError
 from cqels_opt.operators.compiling.sharing import Member
+from cqels_opt.operators.planning.planner import Planner
 from cqels_opt.operators.program import Program
 from cqels_opt.operators.results import is_result
 from cqels_opt.operators.running.changed import counted_again, taken_over, unsealed
+from cqels_opt.operators.running.pending import KIND as PENDING
 from cqels_opt.operators.running.population import Population
 from cqels_opt.operators.running.succession import count_up, covered, following_planner, gone_with, reported_last, take_over
 from cqels_opt.operators.stages.evaluate import EvaluateTask
 from cqels_opt.operators.stages.renewal import goes_on, has_windows_of
 from cqels_opt.operators.step import NOWHEN
-from cqels_opt.windows.intervals import BEFORE_TIME
+from cqels_opt.windows.intervals import BEFORE_TIME, FOREVER
 from cqels_opt.windows.slots import SlotFile
 
 if TYPE_CHECKING:
@@ -59,6 +61,22 @@ class Changes:
         gone = {f.path for f in state.files if f not in files} | {f.path for report in shares for f in report.fresh}
         driver.doom(number, gone | {report.path for report in finished if report.path})  # had been put out before, if ever
         driver.state = replace(state, files=[*files, *taken_over(folder, done.kept)])
+
+    def forget_statistics(self) -> None:
+        """New planners instead of those whose statistics are lost, with what the windows hold counted again; elements that the frontier
+        has not passed are counted again as well, and wait."""
+        driver, state, upto = self.driver, self.driver.state, self.driver.frontier.value
+        driver.planners = {p.id: Planner(p, driver.options.plan, driver.workshop) for p in driver.programs}
+        state.files = [file for file in state.files if file.kind != PENDING]
+        driver.arrivals.forget_counts()
+        for program in driver.programs:
+            tables = {stream: driver.elements(stream, state.files) for stream in driver.tables}
+            driver.planners[program.id].elements.update(tables)
+            if upto > BEFORE_TIME:
+                self._count_up(program)
+        waiting = counted_again(driver.folder, state.files, driver.shapes, int(FOREVER), after=max(upto, int(BEFORE_TIME)))
+        for key, parts in waiting.items():
+            driver.arrivals.wait(key, driver.arrivals.numbered(parts))
 
     # -------------------------------------------------------------- queries come and go, and static data are renewed
     def population(self, number: int, population: Population) -> None:

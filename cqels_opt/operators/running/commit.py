@@ -2,6 +2,11 @@
 
 Record N says everything that batch N + 1 needs: the files that count, where the frontier stands, how long the answers and the trace
 are. A batch that runs again starts from the record before it.
+
+Records are a chain: each has a digest of its own content, the digest of the record before it and the run that the identity names. So a
+changed byte, a record that is missing between two others, and one of another checkpoint are found when the log is opened. The batches at
+the end of the chain are compared with the job's: a batch that does not follow on the newest record is refused (:meth:`CommitLog.begin`),
+and so are records that do not fit the log of a Spark job in the same folder.
 """
 
 from __future__ import annotations
@@ -15,12 +20,13 @@ from pathlib import Path
 from typing import Any
 
 from cqels_opt.errors import CheckpointError
-from cqels_opt.file_errors import naming
 from cqels_opt.operators.running.hold import Hold, hold
+from cqels_opt.storage import disk, documents
 from cqels_opt.windows.slots import SlotFile
 
-VERSION = 2
+VERSION = 3
 NAME = "cqels-opt.json"
+SPARK = "spark"  # the log of the Spark job of a run, beside the records
 KEEP = 3  # records (and the files that only they name) that stay for a replayed batch
 
 
@@ -42,16 +48,6 @@ class Commit:
     since: dict[str, int] = field(default_factory=dict)  # of programs that came later: elements up to this time they do not see
     renewed: list[str] = field(default_factory=list)  # programs whose last answers were over another version of the static store
     query: str = ""  # the digest of the query whose result slots and knowledge these are
-
-
-def durable_write(path: Path, text: str) -> None:
-    """Writes a small file so that it is there whole or not at all, also after a crash."""
-    temporary = path.with_name(f".{path.name}")
-    with naming(path), temporary.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +89,8 @@ class CommitLog:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.records = folder / "commits"
-        self.records.mkdir(parents=True, exist_ok=True)
+        disk.make_folder(self.records)
+        self._run = ""
         self._other: dict[str, Any] | None = None
         self._held: Hold | None = None
         self._begun = False  # a batch, which has not been committed: what is in memory may be half of it
@@ -109,17 +106,22 @@ class CommitLog:
         if not path.exists():
             if any(self.records.iterdir()):
                 raise CheckpointError(f"{self.folder}: the checkpoint is damaged: {NAME} is missing; use another folder")
-            run = os.urandom(6).hex()
-            durable_write(path, json.dumps({"version": VERSION, "run": run, "identity": mine}, indent=1))
+            self._check_spark()
+            run = self._run = os.urandom(6).hex()
+            disk.write_atomically(path, documents.encode({"version": VERSION, "run": run, "identity": mine}))
             return run
+        content = disk.read(path)
         try:
-            found = json.loads(path.read_text(encoding="utf-8"))
+            found = documents.decode(content)
             version, run, before = found["version"], str(found["run"]), Identity(**found["identity"])
         except (ValueError, KeyError, TypeError) as error:
-            raise CheckpointError(f"{path}: the checkpoint is damaged ({error}); use another folder") from error
+            if (version := _version_without_digest(content)) is None:
+                raise CheckpointError(f"{path}: the checkpoint is damaged ({error}); use another folder") from error
         if version != VERSION:
             raise CheckpointError(f"{self.folder}: the checkpoint is of version {version}, this is {VERSION}; use another folder")
-        now = Identity(**mine)
+        self._run, now = run, Identity(**mine)
+        self._check_chain()
+        self._check_spark()
         if (differs := _difference(before, now, changed)) is not None:
             raise CheckpointError(f"{self.folder}: the checkpoint belongs to another run: {differs}")
         self._other = {"version": VERSION, "run": run, "identity": mine} if now != before else None
@@ -128,40 +130,64 @@ class CommitLog:
     def adopt(self) -> None:
         """From now on the checkpoint is that of the query that claimed it: what is kept from the next batch on is what that one needs."""
         if self._other is not None:
-            durable_write(self.folder / NAME, json.dumps(self._other, indent=1))
+            disk.write_atomically(self.folder / NAME, documents.encode(self._other))
             self._other = None
 
     def write(self, commit: Commit) -> None:
-        """Puts a record in place and forgets old ones."""
+        """Puts a record in place, when all that it names is durable; forgets old ones, and later ones where the job has gone back."""
         record = {name: getattr(commit, name) for name in Commit.__slots__}
         record["files"] = [f.as_json() for f in commit.files]
-        durable_write(self._path(commit.batch), json.dumps(record))
+        paths = self._paths()
+        earlier = [path for path in paths if int(path.stem) < commit.batch]
+        for path in reversed(paths[len(earlier) :]):
+            if int(path.stem) > commit.batch:
+                disk.delete(path)
+        before = documents.digest(disk.read(earlier[-1])) if earlier else ""
+        chained = {"run": self._run, "before": before, "state": record}
+        disk.publish(self._path(commit.batch), documents.encode(chained))
         self._begun = False
-        for path in sorted(self.records.glob("[0-9]*.json"))[:-KEEP]:
-            path.unlink()
+        for path in earlier[: -KEEP + 1]:
+            disk.delete(path)
 
     def before(self, batch: int) -> Commit | None:
         """The last record before a batch; None at the very start."""
-        found = [path for path in sorted(self.records.glob("[0-9]*.json")) if int(path.stem) < batch]
+        found = [path for path in self._paths() if int(path.stem) < batch]
         return self.read(found[-1]) if found else None
 
     @property
     def newest(self) -> int:
         """The batch of the last record; -1 where there is none."""
-        return max((int(path.stem) for path in self.records.glob("[0-9]*.json")), default=-1)
+        return max((int(path.stem) for path in self._paths()), default=-1)
 
-    def begin(self, batch: int, known: int) -> bool:
+    def check_job(self) -> None:
+        """CheckpointError where there are records, but the log of the Spark job in the same folder is gone: it would begin anew."""
+        if _last(self.folder / SPARK / "offsets") < 0 < (newest := self.newest):
+            raise CheckpointError(
+                f"{self.folder}: the checkpoint is damaged: there are commit records up to batch {newest}, but the job's log in {SPARK}/ "
+                "is missing; use another folder"
+            )
+
+    def begin(self, batch: int, known: int, allow_gap: bool | None = None) -> bool:
         """A batch is about to run over the state after the batch ``known``; whether that must be read anew.
 
         It must where the batch was done already (Spark may not yet have noted that), where another object has gone on, and where a batch
-        was begun and not committed.
+        was begun and not committed. A batch that does not follow on the newest record is a CheckpointError: what came between would be
+        missing from the state. ``allow_gap`` accepts it; None: the user has no such option.
         """
-        newest, begun, self._begun = self.newest, self._begun, True
+        newest = self.newest
+        if batch > newest + 1 and not allow_gap:
+            last = f"the last commit record is that of batch {newest}" if newest >= 0 else "there is no commit record"
+            otherwise = "; allow_gap=True goes on without the batches between" if allow_gap is False else ""
+            raise CheckpointError(
+                f"{self.folder}: the job continues at batch {batch}, but {last}: the state is older than the job's checkpoint, or damaged; "
+                f"bring the state of then back, or begin anew with another checkpoint and another state folder{otherwise}"
+            )
+        begun, self._begun = self._begun, True
         return begun or newest >= batch or newest != known
 
     def check_back(self, batch: int) -> None:
         """A job may go back by a few batches, or to its beginning. CheckpointError where the record before a batch is kept no longer."""
-        records = sorted(self.records.glob("[0-9]*.json"))
+        records = self._paths()
         if batch <= 0 or not records or int(records[0].stem) < batch:
             return
         if self.read(records[0]).totals.get("batches", 0) > 1:
@@ -177,25 +203,71 @@ class CommitLog:
     def read(self, path: Path) -> Commit:
         """A record; a damaged one is a :class:`CheckpointError`."""
         try:
-            fields = json.loads(path.read_text(encoding="utf-8"))
-            return Commit(**{**fields, "files": [SlotFile(**f) for f in fields["files"]]})
+            return self._commit(documents.decode(disk.read(path)))
         except (ValueError, KeyError, TypeError) as error:
             raise CheckpointError(f"{path}: the checkpoint is damaged ({error}); use another folder") from error
+
+    def _commit(self, record: dict[str, Any]) -> Commit:
+        fields = record["state"]
+        return Commit(**{**fields, "files": [SlotFile(**f) for f in fields["files"]]})
+
+    def _check_chain(self) -> None:
+        """CheckpointError where records are of another run, or do not follow on each other."""
+        before: str | None = None
+        for path in self._paths():
+            content = disk.read(path)
+            try:
+                found = documents.decode(content)
+                if found["run"] != self._run:
+                    raise ValueError(f"it is of another run than {NAME}")
+                if before is None and self._commit(found).totals.get("batches", 0) == 1:
+                    before = ""  # the first record of all
+                if before is not None and found["before"] != before:
+                    raise ValueError("the record before it is missing, or another one")
+            except (ValueError, KeyError, TypeError) as error:
+                raise CheckpointError(f"{path}: the checkpoint is damaged ({error}); use another folder") from error
+            before = documents.digest(content)
+
+    def _check_spark(self) -> None:
+        """CheckpointError where the Spark job in the same folder has committed batches that have no record."""
+        newest, committed = self.newest, _last(self.folder / SPARK / "commits")
+        if committed > newest:
+            has = f"the last commit record is that of batch {newest}" if newest >= 0 else "there is no commit record"
+            raise CheckpointError(
+                f"{self.folder}: the checkpoint is damaged: the job has committed batch {committed}, but {has}; use another folder"
+            )
+
+    def _paths(self) -> list[Path]:
+        """The records in order."""
+        return sorted(self.records.glob("[0-9]*.json"))
 
     def sweep(self, folders: Sequence[str]) -> None:
         """Deletes the files of these folders that no record names: what a process had not committed, or not yet deleted, when it died."""
         named = self.named()
         for path in (path for name in folders for path in (self.folder / name).iterdir()):
             if path.is_file() and path.relative_to(self.folder).as_posix() not in named:
-                path.unlink()
+                disk.delete(path)
 
     def named(self) -> set[str]:
         """The files that a record names."""
-        records = [self.read(path) for path in self.records.glob("[0-9]*.json")]
+        records = [self.read(path) for path in self._paths()]
         return {name for record in records for name in (record.knowledge, *(f.path for f in record.files))}
 
     def _path(self, batch: int) -> Path:
         return self.records / f"{batch:012d}.json"
+
+
+def _last(log: Path) -> int:
+    """The greatest batch in a folder of a Spark job's log; -1 where there is none."""
+    return max((int(path.name) for path in log.glob("[0-9]*") if path.name.isdigit()), default=-1)
+
+
+def _version_without_digest(content: bytes) -> Any:
+    """The version of an identity from before identities had digests; None where it is none."""
+    try:
+        return json.loads(content)["version"]
+    except (ValueError, KeyError, TypeError):
+        return None
 
 
 def _difference(before: Identity, now: Identity, changed: bool) -> str | None:

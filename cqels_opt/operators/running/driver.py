@@ -6,6 +6,7 @@ overwrites what it wrote. The driver sees counts, plans and the names of files.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from cqels_opt.errors import CheckpointError, DataError, RunError
+from cqels_opt.errors import CheckpointError, DataError, EngineWarning, RunError
 from cqels_opt.operators.block import Observed
 from cqels_opt.operators.planning.mode import PlanMode
 from cqels_opt.operators.planning.planner import Planner
@@ -33,6 +34,7 @@ from cqels_opt.operators.running.knowledge import read_knowledge, write_knowledg
 from cqels_opt.operators.running.limits import NO_LIMITS, Limits
 from cqels_opt.operators.running.merging import Merging
 from cqels_opt.operators.running.owner import InFile, Owned, Owner, claim_file
+from cqels_opt.operators.running.pending import LostKnowledgeError
 from cqels_opt.operators.running.population import Population
 from cqels_opt.operators.running.rejects import Rejects
 from cqels_opt.operators.running.retention import Retention
@@ -43,6 +45,7 @@ from cqels_opt.operators.stages.rejected import SAMPLE
 from cqels_opt.operators.step import NOWHEN, Step
 from cqels_opt.query.algebra import Window
 from cqels_opt.stats import SlotCounts
+from cqels_opt.storage import disk
 from cqels_opt.trace.records import Lag, TraceRecord
 from cqels_opt.windows.frontier import Frontier
 from cqels_opt.windows.instants import drained, instants
@@ -73,6 +76,7 @@ class DriverOptions:
     files: FilesRead | None = None  # of live folders
     idle_timeout: int | None = None  # milliseconds of wall clock after which a stream that brings nothing is let go; None: never
     limits: Limits = NO_LIMITS  # of each query, see :mod:`cqels_opt.operators.running.guard`
+    allow_gap: bool | None = None  # a batch may come that does not follow on the state; None: that is no option of the user's
     continue_changed: bool = False  # another query may go on from the checkpoint, where its windows are the same
 
 
@@ -98,7 +102,7 @@ class Driver:
         ``programs`` are those that the run began with; those of now are the population's."""
         self.folder, self.runner, self.sink, self.options, self.population = folder, runner, sink, options, population
         for part in ("slots", "results", "answers", "knowledge"):
-            (folder / part).mkdir(parents=True, exist_ok=True)
+            disk.make_folder(folder / part)
         self.workshop = workshop or Workshop(folder / "subresults")
         self._merging_start = merging
         self.log = CommitLog(folder)
@@ -110,6 +114,7 @@ class Driver:
         self.rejects = Rejects(options.rejects, options.refused, options.sources)
         self.changes = Changes(self)
         self.doomed: list[tuple[int, set[str]]] = []
+        self.notices: list[str] = []  # for the next trace records
         self._fresh_frontier = frontier.state()
         fed = network(programs).fed
         read = tuple(dict.fromkeys(s for p in programs for s in p.streams))
@@ -148,7 +153,7 @@ class Driver:
         self.network = network(self.programs)
         self.shapes = tuple(dict.fromkeys(s for p in self.programs for s in p.shapes))
         self.tables = frozenset(w.stream for p in self.programs for w in p.windows if w.kind == "last")
-        self.merging = Merging(self.folder, self.programs, self.options.tiers, self.runner.merge, self._merging_start)
+        self.merging = Merging(self.folder, self.programs, self.options.tiers, self.runner.merge, self._merging_start, self.note)
 
     def restore(self, batch: int | None) -> None:
         """Takes up the state before a batch (None: the last one): also what a killed process left half done is cut back."""
@@ -166,14 +171,22 @@ class Driver:
         if self.options.files is not None:
             self.options.files.restore(self.state.lengths)
         self.have([*self.compiled.values()] if self.population is None else self.population.before(self.state.batch + 1))
-        self.arrivals = Arrivals(self.folder, self.all_streams, self.options.tiers, self.state.files, self.frontier.value)
+        self.arrivals = Arrivals(self.folder, self.all_streams, self.options.tiers, self.state.files)
         self.planners = {program.id: Planner(program, self.options.plan, self.workshop) for program in self.programs}
         self._changed = self.state.batch >= 0 and self.state.query != self.query
         if self.state.knowledge:
             told = {} if self._changed else self.planners  # the statistics of another query are of other relations
-            earlier, self.arrivals.counted = read_knowledge(self.folder / self.state.knowledge, told)
-            for key, counts in earlier.items():
-                self.arrivals.wait(key, counts)
+            try:
+                self.arrivals.resume(self.state.files, self.frontier.value)
+                self.arrivals.counted = read_knowledge(self.folder / self.state.knowledge, told)
+            except LostKnowledgeError as error:
+                self.note(f"statistics of the optimizer are lost and are counted again: {error}")
+                self.changes.forget_statistics()
+
+    def note(self, text: str) -> None:
+        """Something went wrong that does no harm to the answers: a warning, and a notice in the next trace records."""
+        self.notices.append(text)
+        warnings.warn(text, EngineWarning, stacklevel=3)
 
     # -------------------------------------------------------------- a batch
     def batch(self, number: int, rows: Any) -> list[TraceRecord]:
@@ -184,7 +197,7 @@ class Driver:
 
         Queries that read no stream are answered once, by their first batch, which has no rows.
         """
-        if self.log.begin(number, self.state.batch):
+        if self.log.begin(number, self.state.batch, self.options.allow_gap):
             self.restore(number)
         if callable(rows):
             rows = rows()
@@ -246,7 +259,7 @@ class Driver:
         chunks = [(p, f) for p in self.programs for f in done.finished.get(p.id, []) if f.answers]
         # What this run does not write is as long as before, for one that writes it again.
         lengths = {**self.state.lengths, **self.sink.put(number, chunks, self.folder), **self.rejects.put(rejected)}
-        notices = self._notices(reports)
+        notices = (*self.notices, *self._notices(reports))
         if self.options.files is not None:
             lengths |= self.options.files.put()
         clock.lap("commit")
@@ -269,12 +282,13 @@ class Driver:
             )
             for p in self.programs
         ]
-        if notices:
-            records = [replace(record, notices=notices) for record in records]
         if self.population is not None and (refreshed := self.population.refreshed) is not None:
             records = [replace(record, static=(refreshed.now, refreshed.was)) for record in records]
+        if notices:
+            records = [replace(record, notices=notices) for record in records]
         if self.trace is not None:
             lengths["trace"] = self.trace.put(records)
+        self.notices.clear()
         self._commit(number, files, done, steps, rejected, reports, lengths)
         return records
 
@@ -425,6 +439,7 @@ class Driver:
         for stream, bound in kept_files.bounds.items():
             if bound is not None:
                 self.arrivals.times[stream].forget(bound)
+        failures = self.merging.failures
         live, dropped = self.merging.settled(kept_files.files, number, self.frontier.value), kept_files.dropped
         live = [*self.arrivals.merged(number, live), *self.arrivals.write_waiting(number, self.frontier.value)]
         totals = dict(self.state.totals)
@@ -438,6 +453,7 @@ class Driver:
             ("answers", sum(f.answers for f in chunks)),
             ("switches", sum(d.switched for d in decisions)),
             ("batches", 1),
+            ("failed merges", self.merging.failures - failures),
         ):
             totals[name] = totals.get(name, 0) + amount
         state = Commit(
@@ -473,9 +489,12 @@ class Driver:
         self.doomed.append((number, paths))
 
     def _forget(self, number: int) -> None:
-        while self.doomed and self.doomed[0][0] <= number - 2:
-            for path in self.doomed.pop(0)[1]:
-                (self.folder / path).unlink(missing_ok=True)
+        reading = self.merging.reading
+        ready = [paths for doomed, paths in self.doomed if doomed <= number - 2]
+        for path in set().union(*ready) - reading:
+            disk.delete(self.folder / path)
+        kept = [(number, paths & reading) for paths in ready if paths & reading]  # as long as a merge reads them
+        self.doomed = [*kept, *self.doomed[len(ready) :]]
 
 
 def check_ended(driver: Driver) -> None:

@@ -7,7 +7,6 @@ A run whose only query fails, or whose other queries read what it makes, is over
 
 from __future__ import annotations
 
-import json
 import warnings
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,11 +15,11 @@ from pathlib import Path
 from cqels_opt.errors import CheckpointError, LimitError
 from cqels_opt.operators.program import Program
 from cqels_opt.operators.results import is_result
-from cqels_opt.operators.running.commit import durable_write
 from cqels_opt.operators.running.limits import Limits
 from cqels_opt.operators.running.population import Population
 from cqels_opt.operators.stages.answer_files import rows_by_query, without_queries
 from cqels_opt.operators.stages.evaluate import EvaluateReport, FinishReport, Format
+from cqels_opt.storage import disk, documents
 from cqels_opt.windows.slots import SlotFile
 
 NOTES = "failed.json"
@@ -87,7 +86,7 @@ class Guard:
             warnings.warn(
                 f"{name} failed at batch {batch}, and the others go on without it: {over[name]}", RuntimeWarning, stacklevel=2
             )
-        durable_write(self.path, json.dumps(self.failures, ensure_ascii=False))
+        disk.write_atomically(self.path, documents.encode(self.failures))
         for program in programs:
             if mine := [name for name in members[program.id] if name in gone]:
                 self._withhold(program, mine, len(members[program.id]), taken, format)
@@ -128,7 +127,7 @@ class Guard:
         if not self.path.exists():
             return {}
         try:
-            found = json.loads(self.path.read_text(encoding="utf-8"))
+            found = documents.decode(disk.read(self.path))
             return {str(name): (int(batch), str(reason)) for name, (batch, reason) in found.items()}
         except (ValueError, TypeError, AttributeError) as error:
             raise CheckpointError(f"{self.path}: the checkpoint is damaged ({error}); use another folder") from error

@@ -6,13 +6,13 @@ and a batch that runs again takes the decision that was made for it.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
 from cqels_opt.errors import CheckpointError
-from cqels_opt.operators.running.commit import KEEP, durable_write
+from cqels_opt.operators.running.commit import KEEP
+from cqels_opt.storage import disk, documents
 
 FOLDER = "idle"
 
@@ -26,7 +26,7 @@ class IdleStreams:
 
     def __init__(self, timeout: int, folder: Path, streams: Sequence[str], clock: Callable[[], float] = time.monotonic) -> None:
         self.timeout, self.folder, self._clock = timeout, folder / FOLDER, clock
-        self.folder.mkdir(parents=True, exist_ok=True)
+        disk.make_folder(self.folder)
         self._last: dict[str | int, float] = dict.fromkeys(streams, clock())
 
     def decide(self, batch: int, brought: Collection[str | int], partitions: Mapping[int, str]) -> frozenset[str | int]:
@@ -43,13 +43,13 @@ class IdleStreams:
             return self._read(path)
         idle = {key for key, last in self._last.items() if key not in brought and 1000 * (now - last) >= self.timeout}
         found = frozenset(key for key in idle if not isinstance(key, int) or partitions.get(key) not in idle)
-        durable_write(path, json.dumps(sorted(found, key=str)))
+        disk.write_atomically(path, documents.encode(sorted(found, key=str)))
         for old in sorted(self.folder.glob("[0-9]*.json"))[: -KEEP - 1]:
-            old.unlink()
+            disk.delete(old)
         return found
 
     def _read(self, path: Path) -> frozenset[str | int]:
         try:
-            return frozenset(json.loads(path.read_text(encoding="utf-8")))
+            return frozenset(documents.decode(disk.read(path)))
         except (ValueError, TypeError) as error:
             raise CheckpointError(f"{path}: the checkpoint is damaged ({error}); use another folder") from error

@@ -2,21 +2,23 @@
 
 Counts that wait for the frontier are in files of their own (:mod:`cqels_opt.operators.running.pending`): each is written once.
 
-Statistics cannot be counted again from the slots that are left: merged slots fade in proportion to rows that have gone since, and
-what filters kept is nowhere else. The file is an archive, whose checksums tell a damaged one.
+Statistics cannot be counted again exactly from the slots that are left: merged slots fade in proportion to rows that have gone since,
+and what filters kept is nowhere else. The file is an archive, whose checksums tell a damaged one. Plans depend on it, answers do not:
+where it is lost, the run goes on with statistics that are counted again (:meth:`Changes.forget_statistics`).
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from io import BytesIO
 from pathlib import Path
-from zipfile import BadZipFile, ZipFile
+from zipfile import ZipFile
 
-from cqels_opt.errors import CheckpointError
 from cqels_opt.operators.planning.planner import Planner
-from cqels_opt.operators.running.pending import Pending
-from cqels_opt.stats import load, load_slot, save
+from cqels_opt.operators.running.pending import LostKnowledgeError
+from cqels_opt.stats import load, save
+from cqels_opt.storage import disk
 
 _INDEX = "index.json"
 
@@ -29,26 +31,28 @@ def write_knowledge(path: Path, planners: Mapping[str, Planner], counted: int) -
     }
     designs = {program: {name: block.state() for name, block in planner.blocks.items()} for program, planner in planners.items()}
     index = {"counted": counted, "plans": plans, "designs": designs}
-    with ZipFile(path, "w") as archive:
+    made = BytesIO()
+    with ZipFile(made, "w") as archive:
         archive.writestr(_INDEX, json.dumps(index))
         for program, planner in planners.items():
             for name, block in planner.blocks.items():
                 archive.writestr(f"statistics/{program}/{name}", save(block.statistics))
+    disk.write_atomically(path, made.getvalue(), durable=False)
 
 
-def read_knowledge(path: Path, planners: Mapping[str, Planner]) -> tuple[Pending, int]:
-    """Tells new planners what those that wrote the file knew; returns the last number, and the pending counts of an earlier version."""
-    pending: Pending = {}
+def read_knowledge(path: Path, planners: Mapping[str, Planner]) -> int:
+    """Gives new planners what those that wrote the file knew; returns the last number that was given to counts.
+
+    LostKnowledgeError where it cannot: the planners are of no use then.
+    """
     try:
-        with ZipFile(path) as archive:
+        with ZipFile(BytesIO(disk.read(path))) as archive:
             index = json.loads(archive.read(_INDEX))
-            for number, key in enumerate(index.get("pending", ())):
-                pending.setdefault(key, []).append(load_slot(archive.read(f"pending/{number}")))
             for program, planner in planners.items():
                 for name, block in planner.blocks.items():
                     load(archive.read(f"statistics/{program}/{name}"), block.statistics)
                     if block.resume(index.get("designs", {}).get(program, {}).get(name)):
                         block.optimizer.resume(index["plans"][program][name])
-            return pending, int(index["counted"])
-    except (OSError, BadZipFile, KeyError, ValueError) as error:
-        raise CheckpointError(f"{path}: the checkpoint is damaged ({error}); use another folder") from error
+            return int(index["counted"])
+    except Exception as error:  # whatever a damaged archive, or another version's, makes of the readers
+        raise LostKnowledgeError(f"{path}: {str(error) or type(error).__name__}") from error

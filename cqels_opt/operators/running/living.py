@@ -7,7 +7,6 @@ it had. The store is told which versions the records may still need, and keeps t
 
 from __future__ import annotations
 
-import json
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +14,8 @@ from pathlib import Path
 from cqels_opt.errors import CheckpointError, StoreError
 from cqels_opt.lod.files import HEADER
 from cqels_opt.lod.versions import StoreVersion, hold, store_of, version_at
-from cqels_opt.operators.running.commit import KEEP, durable_write
+from cqels_opt.operators.running.commit import KEEP
+from cqels_opt.storage import disk, documents
 
 FOLDER = "static"
 START = "start.json"
@@ -42,7 +42,7 @@ class LivingStore:
         self._warned = False
         if self.store is not None and not (self.folder / START).exists():
             self._hold([self._opened.place])
-            self.folder.mkdir(parents=True, exist_ok=True)
+            disk.make_folder(self.folder)
             self._log(self.folder / START, self._opened)
 
     def before(self, batch: int) -> StoreVersion:
@@ -83,7 +83,7 @@ class LivingStore:
         self._hold(self._needed(batch))
         passed = [path for path in self._logged() if int(path.stem) <= batch - KEEP]
         for path in passed[:-1]:
-            path.unlink()
+            disk.delete(path)
         return self._held
 
     # -------------------------------------------------------------- files
@@ -98,7 +98,7 @@ class LivingStore:
         if places == self._held:
             return
         try:
-            self.state.mkdir(parents=True, exist_ok=True)
+            disk.make_folder(self.state)
             hold(self.state, places)
         except OSError as error:
             if not self._warned:
@@ -117,12 +117,13 @@ class LivingStore:
         return self.folder / f"{batch:012d}.json"
 
     def _log(self, path: Path, version: StoreVersion) -> None:
-        durable_write(path, json.dumps({"data": Path(version.place).name, "fingerprint": version.fingerprint}))
+        told = {"data": Path(version.place).name, "fingerprint": version.fingerprint}
+        disk.write_atomically(path, documents.encode(told))
 
     def _read(self, path: Path) -> StoreVersion:
         assert self.store is not None
         try:
-            said = json.loads(path.read_text(encoding="utf-8"))
+            said = documents.decode(disk.read(path))
             name, fingerprint = str(said["data"]), str(said["fingerprint"])
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise CheckpointError(f"{path}: the checkpoint is damaged ({error}); use another folder") from error

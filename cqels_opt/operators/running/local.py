@@ -22,6 +22,7 @@ from cqels_opt.operators.stages.evaluate import (
     finish_parts,
 )
 from cqels_opt.operators.stages.ingest import IngestReport, IngestTask, ingest
+from cqels_opt.storage import disk
 from cqels_opt.windows.slots import SlotFile
 
 
@@ -44,7 +45,7 @@ class LocalRunner:
     def ingest(self, rows: pa.Table | Path, task: IngestTask) -> list[IngestReport]:
         """The rows in as many tasks as ``split``; those of a file of elements in one."""
         if isinstance(rows, Path):
-            return [ingest(pa_parquet.read_table(rows), task, "t")]
+            return [ingest(pa_parquet.read_table(pa.BufferReader(disk.read(rows))), task, "t")]
         size = -(-rows.num_rows // self.parallelism) or 1
         return [ingest(rows.slice(i, size), task, f"t{i}") for i in range(0, rows.num_rows, size)]
 
@@ -91,6 +92,6 @@ class LocalSink:
 
     def put(self, batch: int, chunks: Sequence[tuple[Program, FinishReport]], folder: Path) -> dict[str, int]:
         """Takes the lines of a batch, in order of time."""
-        lines = [line for _, chunk in chunks for line in (folder / chunk.path).read_text(encoding="utf-8").splitlines()]
+        lines = [line for _, chunk in chunks for line in disk.read(folder / chunk.path).decode().splitlines()]
         self.lines += sorted(lines, key=lambda line: int(line.split(":", 1)[1].split(",", 1)[0]))
         return {"lines": len(self.lines)}

@@ -3,6 +3,8 @@
 What is merged is decided where a batch commits, from the names and sizes of the files that count; the work is a task that an executor
 does outside the batch's critical path; what came of it takes the place of its inputs with a later commit record. Until then, and as long
 as a batch may run again, the inputs stay: a merge that was killed, or that nobody waited for, has left a file that nothing names.
+
+A merge that fails changes nothing: the run goes on with the small files, and the merge is tried again after some batches.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from typing import TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from cqels_opt.errors import CqelsOptError, RunError
+from cqels_opt.errors import RunError
 from cqels_opt.operators.planning.workshop import Start
 from cqels_opt.operators.program import Program
 from cqels_opt.operators.segments import Layout, SegmentTask, layouts, merge_segments
@@ -38,8 +40,8 @@ class PagesTask:
 
 MergeTask: TypeAlias = "SegmentTask | PagesTask"
 
-FAILURES = 3
-"""Merges in a row that may fail before the run does."""
+REST = 64
+"""Batches, at most, between two attempts at merges that fail."""
 
 MERGED = "merged"
 """Stands for the shape of a page that was merged."""
@@ -69,11 +71,15 @@ class Merging:
         tiers: Tiers,
         run: Callable[[Sequence[MergeTask]], list[SlotFile]],
         start: Start,
+        note: Callable[[str], None] = lambda text: None,
     ) -> None:
+        """``note`` is told of the first failure of each kind."""
         self.folder, self.tiers, self._run, self._start = folder, tiers, run, start
         self._layouts = layouts(programs)
         self._round: _Round | None = None
-        self._failures = 0
+        self._note, self._noted = note, set[str]()
+        self._failed_in_a_row, self._rest = 0, 0
+        self.failures = 0
 
     def forget(self) -> None:
         """What is under way is of no use: an earlier state has been taken up."""
@@ -84,15 +90,21 @@ class Merging:
         if self._round is not None:
             self._round.ended.wait(seconds)
 
+    @property
+    def reading(self) -> set[str]:
+        """The files that what is under way reads."""
+        return set() if self._round is None else {path for task in self._round.tasks for path in _inputs(task)}
+
     def settled(self, files: Sequence[SlotFile], batch: int, frontier: int) -> list[SlotFile]:
         """The files of a state with what has been merged in the place of its inputs; begins what is to be merged next.
 
         Rows up to ``frontier`` are all there: what comes later is behind it in time, or late.
         """
         found = self._taken(list(files))
-        if self._round is None and (tasks := self._due(found, f"{batch:08d}-{os.urandom(4).hex()}", frontier)):
-            mine = self._round = _Round(tasks)
-            self._start(lambda: mine.do(self._run))
+        self._rest = max(0, self._rest - 1)
+        if self._round is None and not self._rest and (tasks := self._due(found, f"{batch:08d}-{os.urandom(4).hex()}", frontier)):
+            self._round = _Round(tasks)
+            self._round.begin(self._start, self._run)
         return self._taken(found)
 
     def _taken(self, files: list[SlotFile]) -> list[SlotFile]:
@@ -101,14 +113,22 @@ class Merging:
             return files
         done, self._round = self._round, None
         if done.failed is not None:
-            self._failures += 1
-            if self._failures == FAILURES:
-                raise RunError(f"files of {self.folder} cannot be merged: {done.failed}") from done.failed
+            self._failed(done.failed)
             return files
-        self._failures = 0
+        self._failed_in_a_row = 0
         for task, merged in zip(done.tasks, done.merged, strict=True):
             files = [*(f for f in files if not _replaced(f, task, merged)), merged]
         return files
+
+    def _failed(self, failure: BaseException) -> None:
+        """Counts a failure, and waits longer after each one in a row."""
+        self.failures += 1
+        self._failed_in_a_row += 1
+        self._rest = min(REST, 1 << self._failed_in_a_row)
+        kind = type(failure).__name__
+        if kind not in self._noted:
+            self._noted.add(kind)
+            self._note(f"files of {self.folder} cannot be merged now, and it is tried again later: {kind}: {failure}")
 
     def _due(self, files: Sequence[SlotFile], name: str, frontier: int) -> list[MergeTask]:
         """What is to be merged now: of each shape, and of the pages of each stream, at most one group of neighbours."""
@@ -148,19 +168,35 @@ def _replaced(file: SlotFile, task: MergeTask, merged: SlotFile) -> bool:
     return file in task.segments or (bool(task.slots) and slot)
 
 
+def _inputs(task: MergeTask) -> list[str]:
+    files = task.pages if isinstance(task, PagesTask) else (*task.segments, *task.slots, *task.earlier)
+    return [file.path for file in files]
+
+
 class _Round:
     """Merges that are done together."""
 
     def __init__(self, tasks: Sequence[MergeTask]) -> None:
         self.tasks, self.merged = tuple(tasks), list[SlotFile]()
-        self.failed: Exception | None = None
+        self.failed: BaseException | None = None
         self.ended = threading.Event()
+
+    def begin(self, start: Start, run: Callable[[Sequence[MergeTask]], list[SlotFile]]) -> None:
+        """Has them done, when and where ``start`` says."""
+        try:
+            start(lambda: self.do(run))
+        except Exception as failure:  # noqa: BLE001  # as where no thread can be started: no merge is worth a run
+            self.failed = failure
+            self.ended.set()
 
     def do(self, run: Callable[[Sequence[MergeTask]], list[SlotFile]]) -> None:
         """Has them done. What goes wrong is said where the outcome is asked for: batches go on without."""
+        self.failed = RunError("the merges were broken off")
         try:
             self.merged = run(self.tasks)
-        except (CqelsOptError, OSError, MemoryError, ValueError) as failure:
+            gave = len(self.merged)
+            self.failed = None if gave == len(self.tasks) else RunError(f"{gave} of {len(self.tasks)} merges gave a file")
+        except Exception as failure:  # noqa: BLE001  # whatever it is, it is noted, and no merge is worth a run
             self.failed = failure
         finally:
             self.ended.set()

@@ -7,16 +7,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from io import BytesIO
 from pathlib import Path
 from typing import TypeAlias
-from zipfile import BadZipFile, ZipFile
+from zipfile import ZipFile
 
-from cqels_opt.errors import CheckpointError
 from cqels_opt.stats import SlotCounts, load_slot, save_slot
+from cqels_opt.storage import disk
 from cqels_opt.windows.slots import SlotFile
 
 Pending: TypeAlias = "dict[str, list[SlotCounts]]"
 """The counts that the frontier has not released yet, by stream and shape."""
+
+
+class LostKnowledgeError(Exception):
+    """A file of statistics is damaged or gone."""
+
 
 KIND = "pending"
 _INDEX = "index.json"
@@ -32,23 +38,25 @@ def write_pending(folder: Path, number: int, waiting: Sequence[tuple[str, SlotCo
     if not waiting:
         return []
     path = f"slots/{KIND}-{number:08d}.zip"
-    with ZipFile(folder / path, "w") as archive:
+    made = BytesIO()
+    with ZipFile(made, "w") as archive:
         archive.writestr(_INDEX, json.dumps([key for key, _ in waiting]))
         for place, (_, counts) in enumerate(waiting):
             archive.writestr(str(place), save_slot(counts))
+    disk.write_atomically(folder / path, made.getvalue(), durable=False)
     times = [counts.times for _, counts in waiting]
     return [SlotFile(KIND, path, "", "", len(waiting), min(int(t[0]) for t in times), max(int(t[-1]) for t in times))]
 
 
 def read_pending(folder: Path, files: Iterable[SlotFile], upto: int) -> Pending:
-    """The counts in the files of a state that still wait; a damaged file is a CheckpointError."""
+    """The counts in the files of a state that still wait; LostKnowledgeError where a file is damaged or gone."""
     pending: Pending = {}
     for file in sorted((f for f in files if f.kind == KIND), key=lambda f: f.path):
         try:
-            with ZipFile(folder / file.path) as archive:
+            with ZipFile(BytesIO(disk.read(folder / file.path))) as archive:
                 for place, key in enumerate(json.loads(archive.read(_INDEX))):
                     if is_waiting(counts := load_slot(archive.read(str(place))), upto):
                         pending.setdefault(key, []).append(counts)
-        except (OSError, BadZipFile, KeyError, ValueError) as error:
-            raise CheckpointError(f"{folder / file.path}: the checkpoint is damaged ({error}); use another folder") from error
+        except Exception as error:
+            raise LostKnowledgeError(f"{folder / file.path}: {str(error) or type(error).__name__}") from error
     return pending

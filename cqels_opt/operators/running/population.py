@@ -8,7 +8,6 @@ were there. What is asked for during a batch waits for the next one.
 from __future__ import annotations
 
 import hashlib
-import json
 import threading
 from collections.abc import Iterable, Sequence
 from itertools import groupby
@@ -19,8 +18,8 @@ from cqels_opt.errors import CheckpointError, InputError
 from cqels_opt.operators.compiling.registration import Programs, member_of
 from cqels_opt.operators.compiling.sharing import Member, Sharing, alone
 from cqels_opt.operators.program import Program
-from cqels_opt.operators.running.commit import durable_write
 from cqels_opt.operators.running.living import LivingStore, Refreshed
+from cqels_opt.storage import disk, documents
 from cqels_opt.windows.slots import SlotFile
 
 FOLDER = "queries"
@@ -103,9 +102,9 @@ class Population:
         with self._lock:
             changes: Sequence[Change] = self._stored(path)
             if not path.exists() and self._waiting:
-                self.folder.mkdir(parents=True, exist_ok=True)
+                disk.make_folder(self.folder)
                 told = [change if isinstance(change, str) else change.record for change in self._waiting]
-                durable_write(path, json.dumps(told, ensure_ascii=False))
+                disk.write_atomically(path, documents.encode(told))
                 changes, self._waiting = self._waiting, []
         return self._have(_changed(self.sharing, changes)) if changes else None
 
@@ -165,7 +164,7 @@ class Population:
     def _stored(self, path: Path) -> list[Change]:
         """What came and went with a batch."""
         try:
-            found = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
+            found = documents.decode(disk.read(path)) if path.exists() else []
             return [change if isinstance(change, str) else member_of(change) for change in found]
         except (ValueError, KeyError, TypeError) as error:
             raise CheckpointError(f"{path}: the checkpoint is damaged ({error}); use another folder") from error

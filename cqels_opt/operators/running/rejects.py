@@ -10,6 +10,7 @@ from pathlib import Path
 
 from cqels_opt.file_errors import naming
 from cqels_opt.operators.stages.rejected import Rejected, RejectSpool
+from cqels_opt.storage import disk
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,19 +34,24 @@ class Rejects:
         length = lengths.get(self._name, lengths.get("rejects", 0))  # as records had it before there were several files
         first = self.refused is not None and self.refused.exists()
         if self.path is not None and (self.path.exists() or length or first):
-            with naming(self.path), self.path.open("ab") as file:
-                file.truncate(min(length, file.tell()))
-                if not length and self.refused is not None and first:
-                    file.write(self.refused.read_bytes())
+            with naming(self.path), disk.append(self.path) as file:
+                found = file.tell()
+            if found > length:
+                disk.truncate(self.path, length)
+            if not length and self.refused is not None and first:
+                with naming(self.path), disk.append(self.path) as file:
+                    file.write(disk.read(self.refused))
 
     def put(self, rejected: Sequence[RejectSpool]) -> dict[str, int]:
         """Appends those of the tasks of a batch, one at a time; returns the length to commit."""
         if self.path is None or not (any(rejected) or self.path.exists()):
             return {}
-        with naming(self.path), self.path.open("a", encoding="utf-8") as file:
+        with naming(self.path), disk.append(self.path) as file:
             for r in chain.from_iterable(rejected):
                 where = self.sources.get(r.partition, r.stream)
-                file.write(json.dumps({"file": where, "line": r.line, "reason": r.reason}, ensure_ascii=False) + "\n")
+                told = {"file": where, "line": r.line, "reason": r.reason}
+                file.write((json.dumps(told, ensure_ascii=False) + "\n").encode())
+            disk.flush(file)
             return {self._name: file.tell()}
 
     def said(self, bad: Rejected) -> str:

@@ -17,6 +17,7 @@ from cqels_opt.operators.forms import TRUTH
 from cqels_opt.operators.rows import Ints
 from cqels_opt.operators.stages.output import PIECE, Answers, column_names, columns_of, pieces
 from cqels_opt.operators.terms import TermTable
+from cqels_opt.storage import disk
 from cqels_opt.windows.columns import read_table, write_table
 
 
@@ -26,7 +27,7 @@ def write_arrow(path: Path, found: Answers, terms: TermTable, queries: Any = Non
     fields = ["op", *named, *(f"v{i}" for i in range(len(found.columns)))]
     texts: dict[str, pa.DataType] = dict.fromkeys(fields, pa.string())
     schema = pa.schema({"time": pa.int64(), **texts})
-    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
+    with disk.create(path) as file, pa.ipc.new_file(disk.arrow(file), schema) as writer:
         for (time, terms_of), which in zip(columns_of(found, terms), pieces(found, PIECE)):
             queried = [] if queries is None else [queries.take(pa.array(which))]
             arrays: list[Any] = [time, [found.op] * len(time), *queried, *terms_of.values()]
@@ -46,13 +47,13 @@ def write_parquet(path: Path, found: Answers, terms: TermTable, queries: Any = N
     made = path.with_name(
         f".{path.name}"
     )  # a file of that name may be linked to where readers are: it is replaced, not written to
-    with pa_parquet.ParquetWriter(made, schema) as file:
+    with disk.create(made) as opened, pa_parquet.ParquetWriter(opened, schema) as file:
         for (time, terms_of), which in zip(columns_of(found, terms), pieces(found, PIECE)):
             queried = [] if queries is None else [queries.take(pa.array(which))]
             cells = [pc.starts_with(terms_of[v], '"true"') if v == TRUTH else terms_of[v] for v in names]
             arrays: list[Any] = [pa.array(time, instant), [found.op] * len(time), *queried, *cells]
             file.write_batch(pa.record_batch(arrays, schema=schema))
-    made.replace(path)
+    disk.rename(made, path)
 
 
 # ------------------------------------------------------------------ of several queries with one program
@@ -70,23 +71,29 @@ def without_queries(path: Path, format: str, queries: Collection[str]) -> tuple[
     made = path.with_name(f".{path.name}")
     times: Ints = np.empty((0, 2), np.int64)
     if format == "jsonl":
-        left = [line for line, kept in zip(path.read_bytes().splitlines(keepends=True), keep) if kept]
-        made.write_bytes(b"".join(left))
+        left = [line for line, kept in zip(disk.read(path).splitlines(keepends=True), keep) if kept]
+        with disk.create(made) as file:
+            file.write(b"".join(left))
         by_time: Counter[int] = Counter()
         for line in left:
             by_time[json.loads(line)["time"]] += len(line)
         times = np.array(list(by_time.items()), np.int64).reshape(-1, 2)
     elif format == "parquet":
-        pa_parquet.write_table(pa_parquet.ParquetFile(path).read().filter(pa.array(keep)), made)
+        table = pa_parquet.ParquetFile(pa.BufferReader(disk.read(path))).read()
+        with disk.create(made) as file:
+            pa_parquet.write_table(table.filter(pa.array(keep)), file)
     else:
         write_table(made, read_table(path).filter(pa.array(keep)))
-    made.replace(path)
+    disk.rename(made, path)
     return int(keep.sum()), times
 
 
 def _queries(path: Path, format: str) -> list[str]:
     if format == "jsonl":
-        return [json.loads(line)["query"] for line in path.read_bytes().splitlines()]
-    table = pa_parquet.ParquetFile(path).read(columns=["instance"]) if format == "parquet" else read_table(path).select(["query"])
+        return [json.loads(line)["query"] for line in disk.read(path).splitlines()]
+    if format == "parquet":
+        table = pa_parquet.ParquetFile(pa.BufferReader(disk.read(path))).read(columns=["instance"])
+    else:
+        table = read_table(path).select(["query"])
     names: list[Any] = table.column(0).to_pylist()
     return names

@@ -42,6 +42,7 @@ from cqels_opt.operators.tree import Scope
 from cqels_opt.operators.tree import evaluate as evaluate_tree
 from cqels_opt.query.algebra import Call
 from cqels_opt.query.templates import INSTANCE
+from cqels_opt.storage import disk
 from cqels_opt.windows.intervals import FOREVER
 from cqels_opt.windows.slots import SlotFile, rank_elements
 
@@ -326,7 +327,7 @@ def _too_many(task: EvaluateTask, answers: int) -> bool:
 
 def _put(task: EvaluateTask, found: Answers, terms: TermTable, path: str, report: FinishReport) -> None:
     folder, program = task.step.path, task.program
-    (folder / "answers").mkdir(exist_ok=True)
+    disk.make_folder(folder / "answers")
     if task.feeds is not None:
         report.fed = f"{path}.fed.parquet"
         write_elements(folder / report.fed, found, terms, task.feeds)
@@ -342,7 +343,7 @@ def _put(task: EvaluateTask, found: Answers, terms: TermTable, path: str, report
     report.path = f"{path}.jsonl"
     named: Any = queries if queries is not None else program.id if task.named else None
     stretches = [report.times]
-    with (folder / report.path).open("wb") as file:
+    with disk.create(folder / report.path) as file:
         for data, time, length in lines(found, terms, named):
             file.write(data)
             edges = np.flatnonzero(np.append(True, time[1:] != time[:-1]))

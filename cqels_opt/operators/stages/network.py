@@ -20,6 +20,7 @@ from cqels_opt.operators.program import TRIPLE, Program
 from cqels_opt.operators.stages.encoding import FED, ROW_SCHEMA
 from cqels_opt.operators.stages.output import Answers
 from cqels_opt.operators.terms import TermTable
+from cqels_opt.storage import disk
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,4 +88,5 @@ def write_elements(path: Path, found: Answers, terms: TermTable, stream: int) ->
         "line": np.arange(size),
     }
     table = pa.table([columns[name] for name in ROW_SCHEMA.names], ROW_SCHEMA.names).cast(ROW_SCHEMA)
-    pa_parquet.write_table(table, path, row_group_size=max(1, size))
+    with disk.create(path) as file:
+        pa_parquet.write_table(table, file, row_group_size=max(1, size))

@@ -20,9 +20,9 @@ import pytest
 from local_run import Cut, register
 from random_cases import make
 
-from cqels_opt.operators.running import answer_folder
 from cqels_opt.operators.running.answer_folder import FolderSink
 from cqels_opt.operators.running.owner import MARK
+from cqels_opt.storage import disk
 
 from .folder_run import HOW, prepared, started
 
@@ -102,10 +102,8 @@ def dying(monkeypatch: pytest.MonkeyPatch, after: int) -> None:
 
         return called
 
-    for name in ("rename", "hardlink_to", "mkdir"):
-        monkeypatch.setattr(Path, name, mortal(getattr(Path, name)))
-    monkeypatch.setattr(answer_folder.shutil, "rmtree", mortal(shutil.rmtree))
-    monkeypatch.setattr(os, "fsync", mortal(os.fsync))
+    for name in ("rename", "link", "make_folder", "delete_folder", "delete", "sync", "flush"):
+        monkeypatch.setattr(disk, name, mortal(getattr(disk, name)))
 
 
 class KilledError(Exception):

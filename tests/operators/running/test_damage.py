@@ -59,15 +59,6 @@ def test_a_file_of_the_state(kind: str, how: str, tmp_path: Path) -> None:
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize("how", SPOIL)
-def test_what_the_planners_know(how: str, tmp_path: Path) -> None:
-    query, _, state = started(tmp_path)
-    path = max((state / "knowledge").iterdir())
-    SPOIL[how](path)
-    with pytest.raises(CheckpointError, match=f"^{path}: the checkpoint is damaged"):
-        query.driver(Cut("10"), state)
-
-
 def test_output_that_has_become_shorter(tmp_path: Path) -> None:
     """Nothing is appended to it: what is missing would be filled up with zeros."""
     path = tmp_path / "out.jsonl"

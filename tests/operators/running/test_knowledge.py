@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +12,9 @@ import pytest
 from local_run import Cut, Registered, register
 from random_cases import make
 
-from cqels_opt.errors import CheckpointError
 from cqels_opt.operators.running.local import LocalSink
 from cqels_opt.trace.records import TraceRecord
+from cqels_opt.windows.tiers import Tiers
 
 
 def told(records: Sequence[TraceRecord]) -> list[dict[str, Any]]:
@@ -41,17 +43,49 @@ def test_a_restart_goes_on_as_if_nothing_had_happened(seed: int, tmp_path: Path)
     assert stopped_each_time(query, how, tmp_path / "state") == at_once(query, how)
 
 
+@pytest.mark.parametrize("seed", range(12))
 @pytest.mark.parametrize("damage", [b"", b"PK", None])
-def test_a_damaged_file_is_said_to_be_one(damage: bytes | None, tmp_path: Path) -> None:
-    case = make(9_002)
+def test_what_was_learnt_may_be_lost(damage: bytes | None, seed: int, tmp_path: Path) -> None:
+    """Before each batch: answers are those of a run that loses nothing, and each loss is named in the trace."""
+    case = make(9_100 + seed)
     query = register(case.query(), case.world, tmp_path / "q", case.settings)
-    how, folder = Cut("7"), tmp_path / "state"
-    driver = query.driver(how, folder)
-    driver.batch(0, query.chunks(how)[0])
-    (file,) = (folder / "knowledge").iterdir()
-    if damage is None:
-        file.unlink()
-    else:
-        file.write_bytes(damage)
-    with pytest.raises(CheckpointError, match=r"knowledge.*damaged"):
-        query.driver(how, folder)
+    how, folder, sink, whole = Cut(["3", "7", "500ms"][seed % 3]), tmp_path / "state", LocalSink(), LocalSink()
+    chunks = query.chunks(how)
+    undisturbed = query.driver(how, sink=whole)
+    for number, rows in enumerate(chunks):
+        undisturbed.batch(number, rows)
+    for number, rows in enumerate(chunks):
+        if number == 0:
+            query.driver(how, folder, sink=sink).batch(number, rows)
+            continue
+        newest = max((folder / "knowledge").iterdir())
+        if damage is None:
+            newest.unlink()
+        else:
+            newest.write_bytes(damage)
+        with pytest.warns(RuntimeWarning, match=f"statistics of the optimizer are lost and are counted again: {newest}") as told:
+            driver = query.driver(how, folder, sink=sink)
+        (record,) = driver.batch(number, rows)
+        assert record.notices == tuple(str(one.message) for one in told)
+        assert TraceRecord.from_json(record.to_json()) == record
+    assert sorted(sink.lines) == sorted(whole.lines)
+
+
+def test_counts_that_wait_are_counted_again(tmp_path: Path) -> None:
+    """Rows that the frontier has not passed are in the statistics once it has, as if nothing had been lost."""
+    case = make(9_104)
+    query = register(case.query(), case.world, tmp_path / "q", replace(case.settings, lateness=1_000))
+    how = Cut("3", tiers=Tiers())
+    chunks, folders = query.chunks(how), (tmp_path / "whole", tmp_path / "lost")
+    windows = []
+    for folder in folders:
+        query.driver(how, folder).batch(0, chunks[0])
+        if folder.name == "lost":
+            (folder / "knowledge" / "00000000.zip").unlink()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)
+            driver = query.driver(how, folder)
+        waiting = {key: sum(c.total for c in parts) for key, parts in driver.arrivals.pending.items()}
+        windows.append(({key: total for key, total in waiting.items() if total}, driver.batch(1, chunks[1])[0].windows))
+    assert windows[0][0]
+    assert windows[0] == windows[1]

@@ -1,0 +1,138 @@
+"""What it costs that a committed batch is durable: ``python -m cqels_opt.bench.durability [BATCHES]``.
+
+The calls that wait for the disk are timed within the batches of one run, so that a run with and one without need not be compared on
+a machine that is never the same. Tasks on the driver's machine leave it to the driver, so its calls are all there are.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from rich.table import Table
+
+from cqels_opt.bench.local import load, prepare
+from cqels_opt.bench.screen import console
+from cqels_opt.bench.soak import BATCH as SMALL
+from cqels_opt.bench.soak import QUERY, STREAM, World, write
+from cqels_opt.commands import in_session
+from cqels_opt.options import Batch, RunOptions
+from cqels_opt.rdf.static import StaticSource
+from cqels_opt.spark.session import SparkSession, make_session
+from cqels_opt.spark.sinks import FileSink
+from cqels_opt.storage import disk
+from cqels_opt.trace.records import TraceRecord
+from cqels_opt.trace.writer import TraceFile
+from cqels_opt.windows.replay import BatchSize
+
+WAITING = ("flush", "sync", "sync_file_system")
+FIRST = 10  # batches that are not counted: caches fill
+
+Seconds = dict[str, float]
+
+
+@contextmanager
+def timed() -> Iterator[Seconds]:
+    """The seconds that calls have taken so far, by name."""
+    taken: Seconds = dict.fromkeys(WAITING, 0.0)
+    before = {name: getattr(disk, name) for name in WAITING}
+
+    def timing(name: str, call: Callable[[Any], None]) -> Callable[[Any], None]:
+        def run(of: Any) -> None:
+            began = time.perf_counter()
+            try:
+                call(of)
+            finally:
+                taken[name] += time.perf_counter() - began
+
+        return run
+
+    for name, call in before.items():
+        setattr(disk, name, timing(name, call))
+    try:
+        yield taken
+    finally:
+        for name, call in before.items():
+            setattr(disk, name, call)
+
+
+def alone(folder: Path, world: World, size: int) -> list[tuple[float, Seconds]]:
+    """By batch its seconds, and those of the calls; without Spark."""
+    store = load(folder / "store", [StaticSource(world.static)])
+    query = prepare("durability", QUERY, store, {STREAM: world.stream}, folder / "query", BatchSize(count=size))
+    driver = query.driver(
+        folder / "state", FileSink(folder / "answers.jsonl"), TraceFile(folder / "trace.jsonl", folder / "state")
+    )
+    found = []
+    for number, rows in enumerate(query.chunks()):
+        with timed() as taken:
+            began = time.perf_counter()
+            driver.batch(number, rows)
+            found.append((time.perf_counter() - began, taken))
+    return found
+
+
+def on_spark(spark: SparkSession, folder: Path, world: World, size: int) -> list[tuple[float, Seconds]]:
+    """The same through Spark, from one batch's end to the next one's."""
+    found: list[tuple[float, Seconds]] = []
+    with timed() as taken:
+        at, before = time.perf_counter(), dict(taken)
+
+        def watch(records: Sequence[TraceRecord]) -> None:
+            nonlocal at, before
+            now = time.perf_counter()
+            found.append((now - at, {name: taken[name] - before[name] for name in WAITING}))
+            at, before = now, dict(taken)
+
+        options = RunOptions(
+            world.query,
+            ((STREAM, world.stream),),
+            (world.static,),
+            batch=Batch(size),
+            checkpoint=folder / "state",
+            out=folder / "answers.jsonl",
+            trace=folder / "trace.jsonl",
+        )
+        (folder / "state").mkdir(parents=True)
+        in_session(spark, options, (folder / "state").absolute(), watch)
+    return found
+
+
+def show(runs: dict[str, list[tuple[float, Seconds]]]) -> None:
+    """A row a run: the median batch, the median of each kind of call, and the share of all of them in all batches."""
+    table = Table(title="what durability costs")
+    for heading in ("", "batches", "batch, ms", *(f"{name}, ms" for name in WAITING), "of the time"):
+        table.add_column(heading, justify="right" if heading else "left")
+    for name, batches in runs.items():
+        counted = batches[FIRST:]
+        calls = [f"{1000 * median(taken[call] for _, taken in counted):.2f}" for call in WAITING]
+        share = sum(sum(taken.values()) for _, taken in counted) / sum(seconds for seconds, _ in counted)
+        batch = f"{1000 * median(seconds for seconds, _ in counted):.1f}"
+        table.add_row(name, str(len(counted)), batch, *calls, f"{100 * share:.1f} %")
+    console().print(table)
+
+
+def main(batches: int) -> None:
+    """Runs of small batches and of larger ones."""
+    with tempfile.TemporaryDirectory(prefix="cqels-opt-durability-", dir=".") as scratch:
+        folder, runs = Path(scratch).absolute(), {}
+        for size in (SMALL, 50 * SMALL):
+            of = batches if size == SMALL else max(FIRST + 10, batches // 4)
+            world = write(folder / f"world-{size}", of * size // SMALL)
+            runs[f"local, {size} elements"] = alone(folder / f"alone-{size}", world, size)
+            spark = make_session("local[2]", folder)
+            try:
+                runs[f"Spark, {size} elements"] = on_spark(spark, folder / f"spark-{size}", world, size)
+            finally:
+                spark.stop()
+        show(runs)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if sys.argv[1:] else 200)

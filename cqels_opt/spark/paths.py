@@ -1,0 +1,25 @@
+"""Paths as Spark takes them: a path to read is a pattern, in which ``[ ] { } * ? \\`` are signs; a path to write is taken as it is."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Final
+
+_SIGNS: Final = re.compile(r"([\[\]{}*?\\])")
+
+
+def to_read(path: Path) -> str:
+    """A path for a reader: a pattern that nothing but this path matches."""
+    return _SIGNS.sub(r"\\\1", str(path.absolute()))
+
+
+def to_write(path: Path) -> str:
+    """A path for a writer."""
+    return str(path.absolute())
+
+
+def in_sql(path: Path) -> str:
+    """A path as a string literal of Spark's SQL."""
+    text = str(path.absolute()).replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{text}'"
