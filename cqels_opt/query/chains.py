@@ -7,7 +7,7 @@ as the grammar has it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import is_dataclass
+from dataclasses import fields, is_dataclass
 from functools import reduce
 from typing import TypeVar
 
@@ -27,9 +27,9 @@ def levels(root: object) -> int:
         part, level = waiting.pop()
         if isinstance(part, tuple):
             waiting += [(member, level) for member in part if not isinstance(member, str)]
-        elif is_dataclass(part):
+        elif is_dataclass(part) and not isinstance(part, type):
             deepest = max(deepest, level)
-            waiting += [(getattr(part, field), level + 1) for field in part.__slots__]
+            waiting += [(getattr(part, field.name), level + 1) for field in fields(part)]
     return deepest
 
 
