@@ -90,6 +90,7 @@ DEEP = 190
         "values",
         "optionals",
         "binds",
+        "brackets",
         "nots",
         "sums",
         "nested optionals",
