@@ -6,6 +6,7 @@ as the grammar has it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import fields, is_dataclass
 from functools import reduce
@@ -18,6 +19,22 @@ MOST_LEVELS = 200
 
 LONG = 32
 """Operands of the longest chain that leans to the left."""
+
+
+MOST_BRACKETS = 1_000
+"""Brackets of a text within one another: they make no level each, but many thousand overflow the stack of the parser's tree."""
+
+_TOKEN = re.compile(r'"""(?:\\.|[^\\])*?"""|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|<[^<>\s]*>|#[^\n]*|[(){}\[\]]', re.DOTALL)
+
+
+def brackets(text: str) -> int:
+    """How many brackets of a query are open at once, at most; those in strings, IRIs and comments are none."""
+    opened = deepest = 0
+    for token in _TOKEN.finditer(text):
+        sign = token.group()
+        opened += (sign in "({[") - (sign in ")}]")
+        deepest = max(deepest, opened)
+    return deepest
 
 
 def levels(root: object) -> int:

@@ -20,7 +20,7 @@ from cqels_opt.query.algebra import (
     Slice,
     Variable,
 )
-from cqels_opt.query.chains import MOST_LEVELS, levels
+from cqels_opt.query.chains import MOST_BRACKETS, MOST_LEVELS, brackets, levels
 from cqels_opt.query.dialects import DIALECTS, recognise
 from cqels_opt.query.forms import read_form
 from cqels_opt.query.formulas import read_iri
@@ -49,6 +49,8 @@ def parse(text: str, dialect: str = "auto", file: str = "query", any_function: b
         raise QueryError(
             f"unknown dialect {dialect!r}{nearest(dialect, DIALECTS)}; there are auto, {', '.join(DIALECTS)}", file=file
         )
+    if brackets(text) > MOST_BRACKETS:
+        raise QueryError(TOO_DEEP, text, 1, 1, file)
     chosen = recognise(text) if dialect == "auto" else DIALECTS[dialect]
     try:
         query = _read(text, chosen, file, any_function)
