@@ -64,10 +64,10 @@ def hinges(memo: Memo, source: str, plan: Plan, tie: float) -> tuple[Hinge, ...]
         ]
         farthest = sorted(place.farthest for place in places)[:LIMIT]
         near = [place for place in places if place.nearest <= farthest[-1]]
-        found = [Hinge(str(p.key), p.now, search.end(p.column, p.below), search.end(p.column, p.above)) for p in near]
+        hinging = [Hinge(str(p.key), p.now, search.end(p.column, p.below), search.end(p.column, p.above)) for p in near]
     finally:
         search.close()
-    return tuple(sorted(found, key=lambda hinge: (hinge.distance, hinge.statistic))[:LIMIT])
+    return tuple(sorted(hinging, key=lambda hinge: (hinge.distance, hinge.statistic))[:LIMIT])
 
 
 Between: TypeAlias = "tuple[float, float] | None"

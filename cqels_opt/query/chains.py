@@ -6,8 +6,9 @@ as the grammar has it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
-from dataclasses import is_dataclass
+from dataclasses import fields, is_dataclass
 from functools import reduce
 from typing import TypeVar
 
@@ -20,6 +21,22 @@ LONG = 32
 """Operands of the longest chain that leans to the left."""
 
 
+MOST_BRACKETS = 1_000
+"""Brackets of a text within one another: they make no level each, but many thousand overflow the stack of the parser's tree."""
+
+_TOKEN = re.compile(r'"""(?:\\.|[^\\])*?"""|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|<[^<>\s]*>|#[^\n]*|[(){}\[\]]', re.DOTALL)
+
+
+def brackets(text: str) -> int:
+    """How many brackets of a query are open at once, at most; those in strings, IRIs and comments are none."""
+    opened = deepest = 0
+    for token in _TOKEN.finditer(text):
+        sign = token.group()
+        opened += (sign in "({[") - (sign in ")}]")
+        deepest = max(deepest, opened)
+    return deepest
+
+
 def levels(root: object) -> int:
     """The levels of a tree of the algebra, expressions included; without recursion."""
     deepest, waiting = 0, [(root, 1)]
@@ -27,9 +44,9 @@ def levels(root: object) -> int:
         part, level = waiting.pop()
         if isinstance(part, tuple):
             waiting += [(member, level) for member in part if not isinstance(member, str)]
-        elif is_dataclass(part):
+        elif is_dataclass(part) and not isinstance(part, type):
             deepest = max(deepest, level)
-            waiting += [(getattr(part, field), level + 1) for field in part.__slots__]
+            waiting += [(getattr(part, field.name), level + 1) for field in fields(part)]
     return deepest
 
 

@@ -22,7 +22,7 @@ from cqels_opt.query.algebra import (
     Term,
     Variable,
 )
-from cqels_opt.query.chains import MOST_LEVELS, levels
+from cqels_opt.query.chains import MOST_BRACKETS, MOST_LEVELS, brackets, levels
 from cqels_opt.query.dialects import DIALECTS, recognise
 from cqels_opt.query.forms import read_form
 from cqels_opt.query.formulas import read_iri
@@ -62,6 +62,8 @@ def parse(text: str, dialect: str = "auto", file: str = "query", any_function: b
             f"unknown dialect {dialect!r}{nearest(dialect, DIALECTS)}; there are auto, {', '.join(DIALECTS)}", file=file
         )
     text = text.removeprefix(BYTE_ORDER_MARK)
+    if brackets(text) > MOST_BRACKETS:
+        raise QueryError(TOO_DEEP, text, 1, 1, file)
     chosen = recognise(text) if dialect == "auto" else DIALECTS[dialect]
     try:
         query = _read(text, chosen, file, any_function)
