@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from cqels_opt.errors import StoreError
 from cqels_opt.lod.dictionary import DICTIONARY
-from cqels_opt.lod.files import FORMAT, HEADER, VERSION, file_entry, read_header
+from cqels_opt.lod.files import FORMAT, HEADER, VERSION, read_header, same_content
 from cqels_opt.lod.index import Index
 from cqels_opt.lod.order import Ids, is_sorted, run_starts
 from cqels_opt.lod.relation import FORMAT as RELATION_FORMAT
@@ -103,7 +103,7 @@ def _findings(place: Path | str) -> Iterator[str]:
         files |= {path / entry.folder / name: file for name, file in described["files"].items()}
     damaged = False
     for file, recorded in files.items():
-        if list(file_entry(file)) != list(recorded):
+        if not same_content(file, recorded):
             damaged = True
             yield f"{file} does not have its checksum"
     if damaged:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile, ZipFile
@@ -18,6 +19,7 @@ from cqels_opt.errors import CheckpointError
 from cqels_opt.operators.running.commit import Commit, CommitLog, Identity
 from cqels_opt.relational.planner import JoinPlanner
 from cqels_opt.relational.spec import JoinSpec
+from cqels_opt.storage import checksum
 from cqels_opt.windows.slots import SlotFile
 
 ROWS = "rows"
@@ -98,11 +100,12 @@ class Kept:
         planner: JoinPlanner,
         totals: dict[str, int],
         lengths: dict[str, int],
+        digests: Mapping[str, str],
     ) -> None:
         """The batch is done."""
         knowledge = f"{KNOWLEDGE}/{number:012d}.zip"
         learnt, statistics = planner.state()
-        with ZipFile(self.folder / knowledge, "w") as archive:
+        with checksum.sealing(self.folder / knowledge) as file, ZipFile(file, "w") as archive:
             archive.writestr("planner.json", json.dumps(learnt))
             archive.writestr("statistics", statistics)
         state = Commit(
@@ -112,6 +115,7 @@ class Kept:
             lengths={**self.state.lengths, **lengths},  # a file that this run does not write is as long as before
             totals={name: self.state.totals.get(name, 0) + totals.get(name, 0) for name in {*totals, *self.state.totals}},
             knowledge=knowledge,
+            digests={**self.state.digests, **digests},
         )
         self.log.write(state)
         self.state = state
@@ -123,7 +127,7 @@ class Kept:
             return
         path = self.folder / self.state.knowledge
         try:
-            with ZipFile(path) as archive:
+            with ZipFile(BytesIO(checksum.unsealed(path))) as archive:
                 learnt: Any = json.loads(archive.read("planner.json"))
                 planner.resume(learnt, archive.read("statistics"))
         except (OSError, BadZipFile, KeyError, ValueError) as error:

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 
 from cqels_opt.operators.stages.ingest import ROW_SCHEMA
+from cqels_opt.storage import checksum
 
 SHARE = 50_000  # rows that a task reads at least, while there are tasks to share them
 
@@ -30,7 +31,7 @@ class Piece:
 
 def shares(chunk: Path, most: int) -> list[Piece]:
     """The row groups of a chunk in as many shares as their rows ask for, ``most`` at most."""
-    about = parquet.read_metadata(chunk)
+    about = parquet.read_metadata(checksum.verify_name(chunk))
     wanted = max(1, min(most, about.num_rows // SHARE, about.num_row_groups))
     cuts = np.linspace(0, about.num_row_groups, wanted + 1).astype(int).tolist()
     return [Piece(str(chunk), tuple(range(first, last))) for first, last in pairwise(cuts)]
@@ -38,6 +39,6 @@ def shares(chunk: Path, most: int) -> list[Piece]:
 
 def read(piece: Piece) -> Iterator[pa.RecordBatch]:
     """The rows of a piece."""
-    with parquet.ParquetFile(piece.path) as file:
+    with parquet.ParquetFile(checksum.verify_name(Path(piece.path))) as file:
         for batch in file.iter_batches(row_groups=list(piece.groups)):
             yield batch.cast(ROW_SCHEMA)

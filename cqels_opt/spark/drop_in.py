@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 import warnings
 from abc import ABC, abstractmethod
@@ -16,6 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from cqels_opt.errors import CheckpointError, InputError, LimitError
 from cqels_opt.operators.running.commit import durable_write
 from cqels_opt.operators.running.limits import Limits
+from cqels_opt.storage import checksum
 
 FAILED = "failed.json"
 AGAIN = 0.2
@@ -103,14 +103,14 @@ class DropIn(ABC):
     def _fail(self, batch_id: int, error: LimitError) -> None:
         self.failure = LimitError(f"{self.name} failed at batch {batch_id}, and the job goes on without it: {error}")
         if self._claim.state is not None:
-            durable_write(self._claim.state / FAILED, json.dumps({"batch": batch_id, "reason": str(error)}))
+            durable_write(self._claim.state / FAILED, checksum.json_text(FAILED, {"batch": batch_id, "reason": str(error)}))
         warnings.warn(str(self.failure), RuntimeWarning, stacklevel=4)
 
     def _read_failure(self, path: Path) -> None:
         if not path.exists():
             return
         try:
-            found = json.loads(path.read_text(encoding="utf-8"))
+            found = checksum.json_content(path, path.read_text(encoding="utf-8"))
             batch, reason = int(found["batch"]), str(found["reason"])
         except (ValueError, KeyError, TypeError) as error:
             raise CheckpointError(f"{path}: the state is damaged ({error}); use another folder") from error

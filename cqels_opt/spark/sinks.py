@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, BinaryIO, TextIO
 
 import pyarrow as pa
@@ -21,6 +22,8 @@ from cqels_opt.operators.forms import TRUTH
 from cqels_opt.operators.program import Program
 from cqels_opt.operators.stages.evaluate import FinishReport, Format
 from cqels_opt.operators.stages.output import column_names
+from cqels_opt.storage import checksum, disk
+from cqels_opt.storage.checksum import Hasher
 from cqels_opt.trace.writer import cut_back
 from cqels_opt.windows.columns import read_table
 
@@ -63,10 +66,14 @@ def in_order_of_time(chunks: Sequence[tuple[Program, FinishReport]], folder: Pat
         yield last
 
 
-def append(to: BinaryIO, stretches: Iterable[Stretch]) -> None:
-    """Copies stretches to the end of a file. The system does it, where it can: the rows do not enter this process."""
+def append(to: BinaryIO, stretches: Iterable[Stretch], hasher: Hasher) -> None:
+    """Copies stretches to the end of a file, verified. The system does it, where it can: this process only hashes the mapped rows."""
     to.seek(0, os.SEEK_END)
     for stretch in stretches:
+        content = disk.mapped(checksum.verify_name(stretch.path))
+        if content.size < stretch.start + stretch.size:
+            raise RunError(f"{stretch.path}: the file of answers is cut off")
+        hasher.update(content.slice(stretch.start, stretch.size))
         with stretch.path.open("rb") as source:
             place, end = stretch.start, stretch.start + stretch.size
             while place < end:
@@ -98,16 +105,21 @@ class FileSink:
     format: Format = "jsonl"
 
     def __init__(self, path: Path) -> None:
-        self.path = path
+        self.path, self._hasher = path, Hasher()
 
-    def restore(self, lengths: Mapping[str, int]) -> None:
+    @property
+    def digests(self) -> Mapping[str, str]:
+        """Of the file as far as it was written."""
+        return {"out": self._hasher.text}
+
+    def restore(self, lengths: Mapping[str, int], digests: Mapping[str, str]) -> None:
         """Back to the committed length."""
-        cut_back(self.path, lengths.get("out", 0))
+        self._hasher = cut_back(self.path, lengths.get("out", 0), digests.get("out", ""))
 
     def put(self, batch: int, chunks: Sequence[tuple[Program, FinishReport]], folder: Path) -> dict[str, int]:
         """Appends, and waits until it is on the disk."""
         with self.path.open("r+b") as file:
-            append(file, in_order_of_time(chunks, folder))
+            append(file, in_order_of_time(chunks, folder), self._hasher)
             file.flush()
             os.fsync(file.fileno())
             return {"out": file.tell()}
@@ -117,17 +129,18 @@ class StreamSink:
     """Lines of JSON to standard output. What has been printed stays printed: after a crash a batch may come twice."""
 
     format: Format = "jsonl"
+    digests: Mapping[str, str] = MappingProxyType({})
 
     def __init__(self, to: TextIO | None = None) -> None:
         self.to = to or sys.stdout
 
-    def restore(self, lengths: Mapping[str, int]) -> None:
+    def restore(self, lengths: Mapping[str, int], digests: Mapping[str, str]) -> None:
         """Printed lines cannot be taken back."""
 
     def put(self, batch: int, chunks: Sequence[tuple[Program, FinishReport]], folder: Path) -> dict[str, int]:
         """Prints."""
         for stretch in in_order_of_time(chunks, folder):
-            with stretch.path.open("rb") as source:
+            with checksum.verify_name(stretch.path).open("rb") as source:
                 source.seek(stretch.start)
                 self.to.write(source.read(stretch.size).decode())
         self.to.flush()
@@ -141,6 +154,7 @@ class FunctionSink:
     """
 
     format: Format = "arrow"
+    digests: Mapping[str, str] = MappingProxyType({})
 
     def __init__(
         self, spark: SparkSession, function: BatchFunction, programs: Callable[[], Sequence[Program]], with_query: bool
@@ -148,7 +162,7 @@ class FunctionSink:
         """``programs`` says which there are: their variables are the columns."""
         self.spark, self.function, self.programs, self.with_query = spark, function, programs, with_query
 
-    def restore(self, lengths: Mapping[str, int]) -> None:
+    def restore(self, lengths: Mapping[str, int], digests: Mapping[str, str]) -> None:
         """What the function did is the function's."""
 
     def put(self, batch: int, chunks: Sequence[tuple[Program, FinishReport]], folder: Path) -> dict[str, int]:

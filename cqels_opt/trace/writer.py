@@ -7,11 +7,16 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from cqels_opt.errors import CheckpointError
+from cqels_opt.storage import checksum
+from cqels_opt.storage.checksum import Hasher
 from cqels_opt.trace.records import TraceRecord
 
 
-def cut_back(path: Path, length: int) -> None:
-    """Cuts a file back to its committed length. One that is shorter has been changed by somebody else: nothing can be appended to it."""
+def cut_back(path: Path, length: int, digest: str) -> Hasher:
+    """Cuts a file back to its committed length; returns the hasher of what stays, which goes on with what is appended.
+
+    A file that is shorter, or whose beginning does not have the committed digest, has been changed: nothing can be appended to it.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("ab") as file:
         if (found := file.tell()) < length:
@@ -19,24 +24,33 @@ def cut_back(path: Path, length: int) -> None:
                 f"{path}: {length - found} of the {length} bytes that the checkpoint has put out are gone; "
                 "bring the file back, or use another checkpoint"
             )
+        hasher = checksum.committed(path, length, digest)
         file.truncate(length)
+    return hasher
 
 
 class TraceFile:
     """One JSON object a line."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path
+        self.path, self._hasher = path, Hasher()
 
-    def restore(self, length: int) -> None:
+    @property
+    def digest(self) -> str:
+        """Of the file as far as it was written."""
+        return self._hasher.text
+
+    def restore(self, length: int, digest: str) -> None:
         """Back to the committed length."""
-        cut_back(self.path, length)
+        self._hasher = cut_back(self.path, length, digest)
 
     def put(self, records: Sequence[TraceRecord]) -> int:
         """Appends records and waits until they are on the disk; returns the file's length."""
         with self.path.open("ab") as file:
             for record in records:
-                file.write(record.line().encode())
+                line = record.line().encode()
+                file.write(line)
+                self._hasher.update(line)
             file.flush()
             os.fsync(file.fileno())
             return file.tell()

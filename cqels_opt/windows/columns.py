@@ -1,8 +1,10 @@
-"""Columnar files of int64 columns (and strings) that readers map into memory: slots, element tables, pages of terms."""
+"""Columnar files of int64 columns (and strings) that readers map into memory: slots, element tables, pages of terms.
+
+They are Arrow files behind the header of a sealed file (:mod:`cqels_opt.storage.checksum`): each reader verifies what it maps.
+"""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,25 +14,25 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from cqels_opt.errors import CheckpointError
+from cqels_opt.storage import checksum
+from cqels_opt.storage.checksum import Blocks
+from cqels_opt.storage.verified_array import array_of
 
 Columns = dict[str, NDArray[np.int64]]
 
 
 def write_table(path: Path, table: pa.Table) -> None:
-    """Writes an Arrow file under a temporary name and renames it, so that a reader never sees a part of it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    with pa.OSFile(str(temporary), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+    """Writes a file under a temporary name and renames it, so that a reader never sees a part of it."""
+    with checksum.sealing(path) as sink, pa.ipc.new_file(sink, table.schema) as writer:
         writer.write_table(table)
-    temporary.replace(path)
 
 
 def read_table(path: Path) -> pa.Table:
-    """The table of an Arrow file, mapped into memory. One that is gone or cut off is a CheckpointError."""
-    try:
-        return pa.ipc.open_file(pa.memory_map(str(path))).read_all()
-    except (OSError, pa.ArrowInvalid) as error:
-        raise CheckpointError(f"{path}: the checkpoint is damaged ({str(error).splitlines()[0]}); use another folder") from error
+    """The table of a file, mapped into memory and verified. One that is gone or damaged is a CheckpointError."""
+    content, blocks = checksum.opened(path)
+    if blocks is not None:
+        blocks.verify_all()
+    return pa.ipc.open_file(content).read_all()
 
 
 def write_columns(path: Path, columns: Mapping[str, NDArray[np.int64]]) -> None:
@@ -48,10 +50,36 @@ def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]], said: Mapping[s
 
 
 def read_arrays(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
-    """What :func:`write_arrays` wrote: the arrays, which are mapped, and the texts."""
-    table: Any = read_table(path)
-    arrays = {name: table.column(name).chunk(0).values.to_numpy(zero_copy_only=True) for name in table.column_names}
+    """What :func:`write_arrays` wrote: the arrays, which are mapped, and the texts. Those of a large file are verified as they are read."""
+    content, blocks = checksum.opened(path)
+    table: Any = _parsed(path, content, blocks)
+    values = {name: table.column(name).chunk(0).values.to_numpy(zero_copy_only=True) for name in table.column_names}
+    if blocks is None:
+        arrays = values
+    else:
+        starts = {name: array.__array_interface__["data"][0] - content.address for name, array in values.items()}
+        _verify_between(blocks, content.size, [(starts[name], array.nbytes) for name, array in values.items() if len(array)])
+        arrays = {name: array_of(array, blocks, starts[name]) if len(array) else array for name, array in values.items()}
     return arrays, {name.decode(): text.decode() for name, text in table.schema.metadata.items()}
+
+
+def _parsed(path: Path, content: pa.Buffer, blocks: Blocks | None) -> pa.Table:
+    """The table, whose descriptions of itself may not have been verified yet."""
+    try:
+        return pa.ipc.open_file(content).read_all()
+    except (OSError, pa.ArrowInvalid) as error:
+        if blocks is not None:
+            blocks.verify_all()
+        raise CheckpointError(f"{path}: the checkpoint is damaged ({str(error).splitlines()[0]}); use another folder") from error
+
+
+def _verify_between(blocks: Blocks, size: int, arrays: list[tuple[int, int]]) -> None:
+    """Verifies all of a file but its arrays: the descriptions before, between and behind them."""
+    at = 0
+    for start, length in sorted(arrays):
+        blocks.verify_span(at, start)
+        at = start + length
+    blocks.verify_span(at, size)
 
 
 def read_columns(path: Path) -> Columns:

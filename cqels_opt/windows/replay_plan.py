@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from cqels_opt.errors import CheckpointError, InputError
+from cqels_opt.storage import checksum
 
 VERSION = 1
 RECORD = "replay.json"
@@ -170,7 +170,7 @@ def write_plan(plan: ReplayPlan) -> None:
         "totals": {"rows": plan.rows, "elements": plan.elements, "late": plan.late, "rejected": plan.rejected},
     }
     temporary = plan.folder / f".{RECORD}"
-    temporary.write_text(json.dumps(record, ensure_ascii=False), encoding="utf-8")
+    temporary.write_text(checksum.json_text(RECORD, record), encoding="utf-8")
     temporary.replace(plan.folder / RECORD)
 
 
@@ -180,7 +180,7 @@ def read_plan(folder: Path) -> ReplayPlan | None:
     if not file.exists():
         return None
     try:
-        record: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        record: dict[str, Any] = checksum.json_content(file, file.read_text(encoding="utf-8"))
         if record["version"] != VERSION:
             raise CheckpointError(
                 f"{file}: is of version {record['version']}, this program writes {VERSION}; use another --checkpoint"

@@ -9,15 +9,18 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import reduce
+from operator import xor
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pa_parquet
 
-from cqels_opt.errors import InputError
+from cqels_opt.errors import CheckpointError, InputError
 from cqels_opt.lod.files import sync
 from cqels_opt.operators.program import Program
 from cqels_opt.operators.stages.evaluate import FinishReport, Format
+from cqels_opt.storage import checksum
 
 _BATCH = re.compile(r"batch=(\d{8,})")
 
@@ -39,9 +42,18 @@ class FolderSink:
         """``programs`` says which there are, where there are several."""
         self.path, self._programs = path, programs
         self._writing = path.parent / f".{path.name}.writing"
+        self._digest = 0
 
-    def restore(self, lengths: Mapping[str, int]) -> None:
-        """Takes away what another run left: all behind the batch that comes next. That one is compared when it comes."""
+    @property
+    def digests(self) -> Mapping[str, str]:
+        """Of all batches that were put in place, in whatever order."""
+        return {"batches": f"{self._digest:032x}"}
+
+    def restore(self, lengths: Mapping[str, int], digests: Mapping[str, str]) -> None:
+        """Takes away what another run left: all behind the batch that comes next. That one is compared when it comes.
+
+        CheckpointError where the batches before it do not have their committed digest.
+        """
         self.path.mkdir(parents=True, exist_ok=True)
         if self.path.stat().st_dev != self.path.parent.stat().st_dev:
             raise InputError(
@@ -51,6 +63,23 @@ class FolderSink:
         for folder in (self.path, *self.path.glob("query=*")):
             for batch in [p for p in folder.iterdir() if (found := _BATCH.fullmatch(p.name)) and int(found[1]) > _next(lengths)]:
                 self._away(batch)
+        self._digest = self.digest_before(_next(lengths))
+        if _next(lengths) and self.digests["batches"] != digests.get("batches"):
+            raise CheckpointError(
+                f"{self.path}: its batches before {batch_folder(_next(lengths))} are not those that the checkpoint has put out; "
+                "bring the folder back, or use another folder and another checkpoint"
+            )
+
+    def digest_before(self, batch: int) -> int:
+        """The digest of the batches before one: that of each, added without carry."""
+        folders = [found for place in (self.path, *self.path.glob("query=*")) for found in place.iterdir()]
+        some = [p for p in folders if (found := _BATCH.fullmatch(p.name)) and int(found[1]) < batch]
+        return reduce(xor, (self._digest_of(folder) for folder in some), 0)
+
+    def _digest_of(self, folder: Path) -> int:
+        """Of the files of a batch, with their names."""
+        files = [f"{part.name} {checksum.file_digest(part)}" for part in sorted(folder.glob("*.parquet"))]
+        return int(checksum.digest(f"{folder.relative_to(self.path)} {files}".encode()), 16)
 
     def put(self, batch: int, chunks: Sequence[tuple[Program, FinishReport]], folder: Path) -> dict[str, int]:
         """Puts the answers of a batch in place, on the disk before they can be seen."""
@@ -61,6 +90,7 @@ class FolderSink:
             target = place / batch_folder(batch)
             if files:
                 self._place(self._made(files), target)
+                self._digest ^= self._digest_of(target)
             elif target.exists():
                 self._away(target)
             sync(place)
@@ -74,7 +104,7 @@ class FolderSink:
         for number, file in enumerate(files):
             part = made / f"part-{number:05d}.parquet"
             try:
-                part.hardlink_to(file)
+                part.hardlink_to(checksum.verify_name(file))
             except OSError:  # another file system, or one that has no links
                 shutil.copyfile(file, part)
             sync(part)

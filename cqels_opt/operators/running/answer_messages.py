@@ -15,6 +15,7 @@ from cqels_opt.errors import RunError
 from cqels_opt.query.temporal import from_milliseconds
 from cqels_opt.rdf.graphs import GENERATED_AT
 from cqels_opt.rdf.terms import XSD_DATETIME, literal
+from cqels_opt.storage import checksum
 
 Kind: TypeAlias = Literal["answers", "json", "nq"]
 GRAPH = "urn:cqels-opt:"
@@ -55,7 +56,7 @@ def answer_messages(files: Iterable[AnswerFile], kind: Kind) -> Iterator[Message
 
 
 def _instants(file: AnswerFile) -> Iterator[tuple[int, str, list[bytes]]]:
-    with Path(file.path).open("rb") as source:
+    with checksum.verify_name(Path(file.path)).open("rb") as source:
         for time, size in file.times:
             lines = source.read(size)
             if len(lines) != size:

@@ -18,7 +18,7 @@ from cqels_opt.errors import CheckpointError
 from cqels_opt.operators.running.hold import Hold, hold
 from cqels_opt.windows.slots import SlotFile
 
-VERSION = 2
+VERSION = 3
 NAME = "cqels-opt.json"
 KEEP = 3  # records (and the files that only they name) that stay for a replayed batch
 
@@ -41,6 +41,7 @@ class Commit:
     since: dict[str, int] = field(default_factory=dict)  # of programs that came later: elements up to this time they do not see
     renewed: list[str] = field(default_factory=list)  # programs whose last answers were over another version of the static store
     query: str = ""  # the digest of the query whose result slots and knowledge these are
+    digests: dict[str, str] = field(default_factory=dict)  # of what ``lengths`` of the sinks and the trace hold
 
 
 def durable_write(path: Path, text: str) -> None:

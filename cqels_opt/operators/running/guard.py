@@ -7,7 +7,6 @@ A run whose only query fails, or whose other queries read what it makes, is over
 
 from __future__ import annotations
 
-import json
 import warnings
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from cqels_opt.operators.running.limits import Limits
 from cqels_opt.operators.running.population import Population
 from cqels_opt.operators.stages.answer_files import rows_by_query, without_queries
 from cqels_opt.operators.stages.evaluate import EvaluateReport, FinishReport, Format
+from cqels_opt.storage import checksum
 from cqels_opt.windows.slots import SlotFile
 
 NOTES = "failed.json"
@@ -87,7 +87,7 @@ class Guard:
             warnings.warn(
                 f"{name} failed at batch {batch}, and the others go on without it: {over[name]}", RuntimeWarning, stacklevel=2
             )
-        durable_write(self.path, json.dumps(self.failures, ensure_ascii=False))
+        durable_write(self.path, checksum.json_text(self.path.name, self.failures))
         for program in programs:
             if mine := [name for name in members[program.id] if name in gone]:
                 self._withhold(program, mine, len(members[program.id]), taken, format)
@@ -119,13 +119,14 @@ class Guard:
             if len(names) == of:
                 report.answers = 0
                 continue
-            report.answers, report.times = without_queries(taken.folder / report.path, format, frozenset(names))
+            path, report.answers, report.times = without_queries(taken.folder / report.path, format, frozenset(names))
+            report.path = str(path.relative_to(taken.folder))
 
     def _read(self) -> dict[str, tuple[int, str]]:
         if not self.path.exists():
             return {}
         try:
-            found = json.loads(self.path.read_text(encoding="utf-8"))
+            found = checksum.json_content(self.path, self.path.read_text(encoding="utf-8"))
             return {str(name): (int(batch), str(reason)) for name, (batch, reason) in found.items()}
         except (ValueError, TypeError, AttributeError) as error:
             raise CheckpointError(f"{self.path}: the checkpoint is damaged ({error}); use another folder") from error

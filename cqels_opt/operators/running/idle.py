@@ -6,13 +6,13 @@ and a batch that runs again takes the decision that was made for it.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
 from cqels_opt.errors import CheckpointError
 from cqels_opt.operators.running.commit import KEEP, durable_write
+from cqels_opt.storage import checksum
 
 FOLDER = "idle"
 
@@ -43,13 +43,13 @@ class IdleStreams:
             return self._read(path)
         idle = {key for key, last in self._last.items() if key not in brought and 1000 * (now - last) >= self.timeout}
         found = frozenset(key for key in idle if not isinstance(key, int) or partitions.get(key) not in idle)
-        durable_write(path, json.dumps(sorted(found, key=str)))
+        durable_write(path, checksum.json_text(path.name, sorted(found, key=str)))
         for old in sorted(self.folder.glob("[0-9]*.json"))[: -KEEP - 1]:
             old.unlink()
         return found
 
     def _read(self, path: Path) -> frozenset[str | int]:
         try:
-            return frozenset(json.loads(path.read_text(encoding="utf-8")))
+            return frozenset(checksum.json_content(path, path.read_text(encoding="utf-8")))
         except (ValueError, TypeError) as error:
             raise CheckpointError(f"{path}: the checkpoint is damaged ({error}); use another folder") from error

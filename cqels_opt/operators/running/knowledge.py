@@ -1,13 +1,14 @@
 """What the planners know, in a file beside each commit record: a restart chooses the plans that an undisturbed run chooses.
 
 Statistics cannot be counted again from the slots that are left: merged slots fade in proportion to rows that have gone since, and
-what filters kept is nowhere else. The file is an archive, whose checksums tell a damaged one.
+what filters kept is nowhere else. The file is an archive behind the header of a sealed file.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from io import BytesIO
 from pathlib import Path
 from typing import TypeAlias
 from zipfile import BadZipFile, ZipFile
@@ -15,6 +16,7 @@ from zipfile import BadZipFile, ZipFile
 from cqels_opt.errors import CheckpointError
 from cqels_opt.operators.planning.planner import Planner
 from cqels_opt.stats import SlotCounts, load, load_slot, save, save_slot
+from cqels_opt.storage import checksum
 
 Pending: TypeAlias = "dict[str, list[SlotCounts]]"
 """The counts that the frontier has not released yet, by stream and shape."""
@@ -33,7 +35,7 @@ def write_knowledge(
     designs = {program: {name: block.state() for name, block in planner.blocks.items()} for program, planner in planners.items()}
     waiting = [(key, slot) for key, slots in pending.items() for slot in slots]
     index = {"counted": counted, "pending": [key for key, _ in waiting], "plans": plans, "designs": designs}
-    with ZipFile(path, "w") as archive:
+    with checksum.sealing(path) as file, ZipFile(file, "w") as archive:
         archive.writestr(_INDEX, json.dumps(index))
         for number, (_, slot) in enumerate(waiting):
             archive.writestr(f"pending/{number}", save_slot(slot))
@@ -46,7 +48,7 @@ def read_knowledge(path: Path, planners: Mapping[str, Planner]) -> tuple[Pending
     """Tells new planners what those that wrote the file knew; returns the pending counts and the last number."""
     pending: Pending = {}
     try:
-        with ZipFile(path) as archive:
+        with ZipFile(BytesIO(checksum.unsealed(path))) as archive:
             index = json.loads(archive.read(_INDEX))
             for number, key in enumerate(index["pending"]):
                 pending.setdefault(key, []).append(load_slot(archive.read(f"pending/{number}")))

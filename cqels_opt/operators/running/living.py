@@ -7,7 +7,6 @@ it had. The store is told which versions the records may still need, and keeps t
 
 from __future__ import annotations
 
-import json
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +15,7 @@ from cqels_opt.errors import CheckpointError, StoreError
 from cqels_opt.lod.files import HEADER
 from cqels_opt.lod.versions import StoreVersion, hold, store_of, version_at
 from cqels_opt.operators.running.commit import KEEP, durable_write
+from cqels_opt.storage import checksum
 
 FOLDER = "static"
 START = "start.json"
@@ -117,12 +117,13 @@ class LivingStore:
         return self.folder / f"{batch:012d}.json"
 
     def _log(self, path: Path, version: StoreVersion) -> None:
-        durable_write(path, json.dumps({"data": Path(version.place).name, "fingerprint": version.fingerprint}))
+        said = {"data": Path(version.place).name, "fingerprint": version.fingerprint}
+        durable_write(path, checksum.json_text(path.name, said))
 
     def _read(self, path: Path) -> StoreVersion:
         assert self.store is not None
         try:
-            said = json.loads(path.read_text(encoding="utf-8"))
+            said = checksum.json_content(path, path.read_text(encoding="utf-8"))
             name, fingerprint = str(said["data"]), str(said["fingerprint"])
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise CheckpointError(f"{path}: the checkpoint is damaged ({error}); use another folder") from error

@@ -8,7 +8,6 @@ were there. What is asked for during a batch waits for the next one.
 from __future__ import annotations
 
 import hashlib
-import json
 import threading
 from collections.abc import Iterable, Sequence
 from itertools import groupby
@@ -21,6 +20,7 @@ from cqels_opt.operators.compiling.sharing import Member, Sharing, alone
 from cqels_opt.operators.program import Program
 from cqels_opt.operators.running.commit import durable_write
 from cqels_opt.operators.running.living import LivingStore, Refreshed
+from cqels_opt.storage import checksum
 from cqels_opt.windows.slots import SlotFile
 
 FOLDER = "queries"
@@ -105,7 +105,7 @@ class Population:
             if not path.exists() and self._waiting:
                 self.folder.mkdir(parents=True, exist_ok=True)
                 told = [change if isinstance(change, str) else change.record for change in self._waiting]
-                durable_write(path, json.dumps(told, ensure_ascii=False))
+                durable_write(path, checksum.json_text(path.name, told))
                 changes, self._waiting = self._waiting, []
         return self._have(_changed(self.sharing, changes)) if changes else None
 
@@ -165,7 +165,7 @@ class Population:
     def _stored(self, path: Path) -> list[Change]:
         """What came and went with a batch."""
         try:
-            found = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
+            found = checksum.json_content(path, path.read_text(encoding="utf-8")) if path.exists() else []
             return [change if isinstance(change, str) else member_of(change) for change in found]
         except (ValueError, KeyError, TypeError) as error:
             raise CheckpointError(f"{path}: the checkpoint is damaged ({error}); use another folder") from error
