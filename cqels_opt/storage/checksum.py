@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from cqels_opt.errors import CheckpointError, CqelsOptError, StoreError
 from cqels_opt.storage import disk
 
-BLOCK: Final = 1 << 20
+BLOCK = 1 << 20
 HEADER: Final = 64
 BLOCKS: Final = ".blocks"
 """The suffix of the file that keeps the hashes of the blocks of a large file of a store."""

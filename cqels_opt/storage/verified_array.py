@@ -13,7 +13,8 @@ import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 from numpy.typing import NDArray
 
-from cqels_opt.storage.checksum import BLOCK, Blocks
+from cqels_opt.storage import checksum
+from cqels_opt.storage.checksum import Blocks
 
 _DESCRIPTION: Final = frozenset({"dtype", "shape", "size", "nbytes", "ndim", "itemsize"})
 
@@ -56,7 +57,7 @@ class VerifiedArray(NDArrayOperatorsMixin):
         if self._blocks.pending and len(begins):
             self._verify(begins)
             self._verify(ends - 1)
-            for place in np.flatnonzero(ends - begins > BLOCK // self._array.itemsize).tolist():
+            for place in np.flatnonzero(ends - begins > checksum.BLOCK // self._array.itemsize).tolist():
                 self._verify(slice(int(begins[place]), int(ends[place])))
         return self._array
 

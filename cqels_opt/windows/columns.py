@@ -13,7 +13,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from cqels_opt.errors import CheckpointError
 from cqels_opt.storage import checksum
 from cqels_opt.storage.checksum import Blocks
 from cqels_opt.storage.verified_array import array_of
@@ -52,7 +51,9 @@ def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]], said: Mapping[s
 def read_arrays(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
     """What :func:`write_arrays` wrote: the arrays, which are mapped, and the texts. Those of a large file are verified as they are read."""
     content, blocks = checksum.opened(path)
-    table: Any = _parsed(path, content, blocks)
+    if blocks is not None:
+        _verify_descriptions(blocks, content)
+    table: Any = pa.ipc.open_file(content).read_all()
     values = {name: table.column(name).chunk(0).values.to_numpy(zero_copy_only=True) for name in table.column_names}
     if blocks is None:
         arrays = values
@@ -63,14 +64,17 @@ def read_arrays(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
     return arrays, {name.decode(): text.decode() for name, text in table.schema.metadata.items()}
 
 
-def _parsed(path: Path, content: pa.Buffer, blocks: Blocks | None) -> pa.Table:
-    """The table, whose descriptions of itself may not have been verified yet."""
-    try:
-        return pa.ipc.open_file(content).read_all()
-    except (OSError, pa.ArrowInvalid) as error:
-        if blocks is not None:
-            blocks.verify_all()
-        raise CheckpointError(f"{path}: the checkpoint is damaged ({str(error).splitlines()[0]}); use another folder") from error
+def _verify_descriptions(blocks: Blocks, content: pa.Buffer) -> None:
+    """Verifies what an Arrow file says of itself: its schema and the description of its record batch at its begin, its footer at its end."""
+    said, at = memoryview(content), 8
+    for _ in range(2):
+        blocks.verify_span(at - 8, at + 8)
+        length = int.from_bytes(said[at + 4 : at + 8], "little")
+        blocks.verify_span(at, at + 8 + length)
+        at += 8 + length
+    end = content.size - 10
+    blocks.verify_span(end, content.size)
+    blocks.verify_span(end - int.from_bytes(said[end : end + 4], "little"), end)
 
 
 def _verify_between(blocks: Blocks, size: int, arrays: list[tuple[int, int]]) -> None:
