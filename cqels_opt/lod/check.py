@@ -108,6 +108,10 @@ def _findings(place: Path | str) -> Iterator[str]:
             yield f"{file} does not have its checksum"
     if damaged:
         return  # whatever else is wrong follows from that
+    if path != store.path and (path / HEADER).exists():  # by which runs open just this version
+        own = read_header(path / HEADER, FORMAT, VERSION)
+        if own["fingerprint"] != store.fingerprint:
+            yield f"{path / HEADER} is not the header of this version"
     yield from _dictionary_findings(store)
     total = 0
     for (graph, predicate), entry in store.entries.items():

@@ -297,13 +297,18 @@ def _damaged(path: Path, reason: str = "its content does not have its checksum")
     return CheckpointError(f"{path}: the checkpoint is damaged ({reason}); use another folder")
 
 
-def move(source: Path, target: Path) -> None:
-    """Gives a sealed file another name."""
+def copy(source: Path, target: Path) -> None:
+    """Copies a sealed file to another name."""
     content, blocks = opened(source)
     if blocks is not None:
         blocks.verify_all()
     with sealing(target) as file:
         file.write(content)
+
+
+def move(source: Path, target: Path) -> None:
+    """Gives a sealed file another name."""
+    copy(source, target)
     disk.delete(source)
 
 

@@ -65,7 +65,7 @@ def read_arrays(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
 
 
 def _verify_descriptions(blocks: Blocks, content: pa.Buffer) -> None:
-    """Verifies what an Arrow file says of itself: its schema and the description of its record batch at its begin, its footer at its end."""
+    """Verifies what an Arrow file says of itself: its schema, the description of its record batch, its footer."""
     said, at = memoryview(content), 8
     for _ in range(2):
         blocks.verify_span(at - 8, at + 8)

@@ -174,7 +174,7 @@ def test_arrays_of_the_state(tmp_path: Path, small_blocks: None) -> None:
         try:
             found, _ = read_arrays(path)
             silent += 1
-            with pytest.raises(CheckpointError, match="segment.arrow: the checkpoint is damaged"):
+            with pytest.raises(CheckpointError, match=r"segment\.arrow: the checkpoint is damaged"):
                 [np.asarray(array) for array in found.values()]
         except CheckpointError as error:
             assert "segment.arrow: the checkpoint is damaged" in str(error)
