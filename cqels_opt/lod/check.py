@@ -98,14 +98,20 @@ def _findings(place: Path | str) -> Iterator[str]:
     store.fetch_all()
     header, path = read_header(store.path / HEADER, FORMAT, VERSION), store.data
     files = {path / DICTIONARY / name: entry for part in header["dictionary"] for name, entry in part["files"].items()}
-    for entry in store.entries.values():
-        described = read_header(path / entry.folder / RELATION_HEADER, RELATION_FORMAT, RELATION_VERSION)
-        files |= {path / entry.folder / name: file for name, file in described["files"].items()}
     damaged = False
-    for file, recorded in files.items():
-        if not same_content(file, recorded):
+    for entry in store.entries.values():
+        try:
+            described = read_header(path / entry.folder / RELATION_HEADER, RELATION_FORMAT, RELATION_VERSION)
+            if described["checksum"] != entry.checksum:
+                raise StoreError(f"{path / entry.folder / RELATION_HEADER} is not the one that was loaded")
+            files |= {path / entry.folder / name: file for name, file in described["files"].items()}
+        except StoreError as error:
             damaged = True
-            yield f"{file} does not have its checksum"
+            yield str(error)
+    for file, recorded in files.items():
+        if not file.exists() or not same_content(file, recorded):
+            damaged = True
+            yield f"{file} does not have its checksum" if file.exists() else f"{file} is missing"
     if damaged:
         return  # whatever else is wrong follows from that
     if path != store.path and (path / HEADER).exists():  # by which runs open just this version

@@ -248,5 +248,5 @@ def test_damaged_knowledge_is_named(tmp_path: Path) -> None:
     step(planner, 0, batch(0, 1, 2))
     commit(kept, 0, [], planner)
     (tmp_path / kept.state.knowledge).write_bytes(b"no archive")
-    with pytest.raises(CheckpointError, match="the state is damaged"):
+    with pytest.raises(CheckpointError, match="the checkpoint is damaged"):
         kept.teach(JoinPlanner(STAR, STATICS, MODEL))
