@@ -59,7 +59,11 @@ class Hasher:
 
     def update(self, content: Any) -> None:
         """Adds content: bytes or any buffer."""
-        view = memoryview(content).cast("B") if not isinstance(content, bytes) else memoryview(content)
+        view = memoryview(content).cast("B")
+        if self.size % BLOCK + len(view) < BLOCK:  # most pieces are small
+            self._block.update(view)
+            self.size += len(view)
+            return
         at = 0
         while at < len(view):
             piece = view[at : at + BLOCK - self.size % BLOCK]
@@ -92,8 +96,11 @@ def _of_blocks(blocks: bytes, size: int) -> bytes:
 
 def digest(content: Any) -> str:
     """The digest of some content, as a text."""
+    view = memoryview(content).cast("B")
+    if len(view) < BLOCK:
+        return _of_blocks(xxhash.xxh3_64_digest(view) if view else b"", len(view)).hex()
     hasher = Hasher()
-    hasher.update(content)
+    hasher.update(view)
     return hasher.text
 
 

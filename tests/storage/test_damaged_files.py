@@ -243,7 +243,7 @@ def test_a_damaged_checkpoint(tmp_path: Path, size: str, kind: str) -> None:
     finished(query, chunks, folder, sink())
     wanted = put_out(folder)
     outcomes: Counter[str] = Counter()
-    for seed in range(CASES):
+    for seed in range(CASES // 2):
         again(tmp_path / "whole", folder)
         rng = random.Random(f"{size} {kind} {seed}")
         files = [path for path in [*files_of(state, records), *files_of(folder / "out"), folder / "trace.jsonl"] if path.exists()]
@@ -263,7 +263,7 @@ def test_a_damaged_checkpoint(tmp_path: Path, size: str, kind: str) -> None:
         if changed and seed % 5 != 4:
             assert found, what
             assert all("\n" not in sentence for sentence in found)
-    assert outcomes["named"] > CASES / 4, outcomes
+    assert outcomes["named"] > CASES / 8, outcomes
 
 
 def again(source: Path, target: Path) -> None:
