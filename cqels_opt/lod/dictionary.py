@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Final, TypeAlias, cast
+from typing import Any, Final, TypeAlias, cast
 
 import numpy as np
 import pyarrow as pa
@@ -100,12 +100,13 @@ class DictionaryPart:
 
     def texts_at(self, positions: Ids) -> list[str]:
         """The texts of the ids at these positions."""
-        _, starts, text = self._mapped
+        starts: Any = self._mapped[1]
+        text: Any = self._mapped[2]
         if isinstance(text, VerifiedArray):
             text.verify_spans(starts[positions], starts[positions + 1])
         elif isinstance(starts, VerifiedArray):
             starts.verify_spans(positions, positions + 2)
-        found: list[str] = self._texts.take(pa.array(positions)).to_pylist()
+        found: list[Any] = self._texts.take(positions).to_pylist()
         return found
 
     @cached_property

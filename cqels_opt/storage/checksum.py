@@ -275,7 +275,7 @@ def opened(path: Path) -> tuple[pa.Buffer, Blocks | None]:
     content = buffer.slice(HEADER, length)
     blocks = None
     if length > WHOLE and hashes:
-        blocks = Blocks(path, np.frombuffer(content, np.uint8), hashes, _damaged(path))
+        blocks = Blocks(path, np.frombuffer(memoryview(content), np.uint8), hashes, _damaged(path))
     elif digest(content) != bytes(memoryview(buffer)[32:48]).hex():
         raise _damaged(path)
     VERIFIED.add(key, blocks)

@@ -113,7 +113,7 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def unverified(array: NDArray[Any]) -> NDArray[Any]:
+def unverified(array: Any) -> Any:
     """The plain array, of which no more may be read than was verified."""
     return array._array if isinstance(array, VerifiedArray) else array
 
