@@ -112,7 +112,7 @@ def file_digest(path: Path) -> str:
 def _mapped(path: Path) -> NDArray[np.uint8]:
     """The bytes of a file, mapped."""
     buffer = disk.mapped(path) if path.stat().st_size else b""
-    return np.frombuffer(buffer, np.uint8)
+    return np.frombuffer(memoryview(buffer), np.uint8)
 
 
 # ------------------------------------------------------------------ what this process has verified
@@ -181,7 +181,7 @@ class Blocks:
 
     def _verify(self, touched: NDArray[np.bool_]) -> None:
         for block in np.flatnonzero(touched & self._pending).tolist():
-            if xxhash.xxh3_64_digest(self._content[block * BLOCK : (block + 1) * BLOCK]) != self._hashes[block]:
+            if xxhash.xxh3_64_digest(self._content[block * BLOCK : (block + 1) * BLOCK].data) != self._hashes[block]:
                 raise self._error
             self._pending[block] = False
             self.pending -= 1
