@@ -290,7 +290,8 @@ class JoinRun(DropIn):
             "rejected": counted.rejected,
             "answers": found.rows,
         }
-        self.kept.commit(number, chunks, greatest, frame.schema.simpleString(), planner, totals, lengths)
+        digests = {"trace": self._trace.digest} if self._trace is not None else {}
+        self.kept.commit(number, chunks, greatest, frame.schema.simpleString(), planner, totals, lengths, digests)
         self.last = record
         if why := self.limits.broken(bytes=self.kept.bytes if self.limits.bytes is not None else 0):
             raise LimitError(why)
@@ -377,7 +378,8 @@ class JoinRun(DropIn):
 
     def _restore_trace(self) -> None:
         if self._trace is not None:
-            self._trace.restore(self.kept.state.lengths.get("trace", 0))
+            state = self.kept.state
+            self._trace.restore(state.lengths.get("trace", 0), state.digests.get("trace", ""))
 
 
 __all__ = ["AdaptiveJoin", "JoinRun", "Limits"]

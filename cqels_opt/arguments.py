@@ -91,6 +91,12 @@ def make_parser() -> argparse.ArgumentParser:
     store.add_argument("action", choices=("info", "check", "void"), metavar="info|check|void")
     store.add_argument("store", metavar="DIR|URI")
 
+    checkpoint = _command(commands, "checkpoint", "check that a checkpoint that no run works with is whole")
+    checkpoint.add_argument("action", choices=("check",), metavar="check")
+    checkpoint.add_argument("checkpoint", metavar="DIR")
+    checkpoint.add_argument("--out", metavar="FILE|DIR/", help="check the committed part of these answers as well")
+    checkpoint.add_argument("--trace", metavar="FILE.jsonl", help="check the committed part of this trace as well")
+
     trace = _command(commands, "trace", "what a trace file says: plans, switches and why, slow batches")
     trace.add_argument("trace", metavar="FILE.jsonl")
     trace.add_argument("--html", metavar="OUT.html", help="write a self-contained page instead")

@@ -15,12 +15,13 @@ import traceback
 from argparse import Namespace
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
 from cqels_opt import arguments, from_arguments
-from cqels_opt.errors import CqelsOptError, InputError, QueryError, StoreError, first_of
+from cqels_opt.errors import CqelsOptError, InputError, QueryError
 from cqels_opt.file_errors import file_error
 from cqels_opt.java import find_java
-from cqels_opt.named_files import existing_store
+from cqels_opt.named_files import existing_folder, existing_store
 
 DONE, DIFFERENT, WRONG_INPUT, FAILED = 0, 1, 2, 3
 
@@ -147,7 +148,8 @@ def _store(words: Namespace) -> int:
 
     if words.action == "check":
         if findings := check(folder):
-            raise StoreError(f"{folder}: damaged: {first_of(findings)}")
+            print(*findings, sep="\n", file=sys.stderr)
+            return WRONG_INPUT
         print(f"{folder}: whole")
         return DONE
     store = info(folder)
@@ -159,6 +161,18 @@ def _store(words: Namespace) -> int:
         print(
             f"  {p.triples:>12,}  {p.predicate}{f'  in {p.graph}' if p.graph else ''}  ({p.subjects:,} subjects, {p.objects:,} objects)"
         )
+    return DONE
+
+
+def _checkpoint(words: Namespace) -> int:
+    folder = existing_folder(words.checkpoint, "checkpoint")
+    from cqels_opt.operators.running.checkpoint_check import check
+
+    out, trace = (Path(text) if text is not None else None for text in (words.out, words.trace))
+    if findings := check(folder, out, trace):
+        print(*findings, sep="\n", file=sys.stderr)
+        return WRONG_INPUT
+    print(f"{folder}: whole")
     return DONE
 
 
@@ -230,6 +244,7 @@ _COMMANDS: dict[str, Callable[[Namespace], int]] = {
     "verify": _verify,
     "load": _load,
     "store": _store,
+    "checkpoint": _checkpoint,
     "trace": _trace,
     "gateway": _gateway,
     "calibrate": _calibrate,

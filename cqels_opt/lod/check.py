@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from cqels_opt.errors import StoreError
 from cqels_opt.lod.dictionary import DICTIONARY
-from cqels_opt.lod.files import FORMAT, HEADER, VERSION, file_entry, read_header
+from cqels_opt.lod.files import FORMAT, HEADER, VERSION, read_header, same_content
 from cqels_opt.lod.index import Index
 from cqels_opt.lod.order import Ids, is_sorted, run_starts
 from cqels_opt.lod.relation import FORMAT as RELATION_FORMAT
@@ -98,16 +98,26 @@ def _findings(place: Path | str) -> Iterator[str]:
     store.fetch_all()
     header, path = read_header(store.path / HEADER, FORMAT, VERSION), store.data
     files = {path / DICTIONARY / name: entry for part in header["dictionary"] for name, entry in part["files"].items()}
-    for entry in store.entries.values():
-        described = read_header(path / entry.folder / RELATION_HEADER, RELATION_FORMAT, RELATION_VERSION)
-        files |= {path / entry.folder / name: file for name, file in described["files"].items()}
     damaged = False
-    for file, recorded in files.items():
-        if list(file_entry(file)) != list(recorded):
+    for entry in store.entries.values():
+        try:
+            described = read_header(path / entry.folder / RELATION_HEADER, RELATION_FORMAT, RELATION_VERSION)
+            if described["checksum"] != entry.checksum:
+                raise StoreError(f"{path / entry.folder / RELATION_HEADER} is not the one that was loaded")
+            files |= {path / entry.folder / name: file for name, file in described["files"].items()}
+        except StoreError as error:
             damaged = True
-            yield f"{file} does not have its checksum"
+            yield str(error)
+    for file, recorded in files.items():
+        if not file.exists() or not same_content(file, recorded):
+            damaged = True
+            yield f"{file} does not have its checksum" if file.exists() else f"{file} is missing"
     if damaged:
         return  # whatever else is wrong follows from that
+    if path != store.path and (path / HEADER).exists():  # by which runs open just this version
+        own = read_header(path / HEADER, FORMAT, VERSION)
+        if own["fingerprint"] != store.fingerprint:
+            yield f"{path / HEADER} is not the header of this version"
     yield from _dictionary_findings(store)
     total = 0
     for (graph, predicate), entry in store.entries.items():

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Final, TypeAlias, cast
+from typing import Any, Final, TypeAlias, cast
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +21,7 @@ from cqels_opt.errors import StoreError
 from cqels_opt.lod.files import FileEntry, check_size, file_sizes, map_array, write_array
 from cqels_opt.lod.order import run_starts
 from cqels_opt.rdf.ids import Ids, check_collisions, inline_texts, is_inline
+from cqels_opt.storage.verified_array import VerifiedArray, unverified
 
 #: Where the dictionary lies in the data of a store.
 DICTIONARY: Final = "dictionary"
@@ -74,7 +75,7 @@ class DictionaryPart:
         self.entry, self._folder, self._fetch = entry, folder, fetch
 
     @cached_property
-    def _mapped(self) -> tuple[Ids, pa.LargeStringArray]:
+    def _mapped(self) -> tuple[Ids, Ids, NDArray[np.uint8]]:
         entry = self.entry
         if self._fetch is not None:
             self._fetch({f"{DICTIONARY}/{name}": file for name, file in entry.files.items()})
@@ -83,11 +84,7 @@ class DictionaryPart:
             raise StoreError(
                 f"{self._folder / entry.name} does not have its {entry.terms} terms: the store is damaged, load it again"
             )
-        starts, text = (pa.py_buffer(array.data) for array in arrays[1:])
-        try:
-            return arrays[0], cast("pa.LargeStringArray", pa.LargeStringArray.from_buffers(entry.terms, starts, text))
-        except pa.ArrowInvalid as error:
-            raise StoreError(f"{self._folder / entry.name}.starts.npy is damaged ({error}): load the store again") from error
+        return arrays[0], arrays[1], arrays[2]
 
     @property
     def ids(self) -> Ids:
@@ -97,7 +94,26 @@ class DictionaryPart:
     @property
     def texts(self) -> pa.LargeStringArray:
         """The text of each id."""
-        return self._mapped[1]
+        for array in self._mapped:
+            np.asarray(array)  # verifies all of it
+        return self._texts
+
+    def texts_at(self, positions: Ids) -> list[str]:
+        """The texts of the ids at these positions."""
+        starts: Any = self._mapped[1]
+        text: Any = self._mapped[2]
+        if isinstance(text, VerifiedArray):
+            text.verify_spans(starts[positions], starts[positions + 1])
+        elif isinstance(starts, VerifiedArray):
+            starts.verify_spans(positions, positions + 2)
+        found: list[Any] = self._texts.take(positions).to_pylist()
+        return found
+
+    @cached_property
+    def _texts(self) -> pa.LargeStringArray:
+        """The texts, which have been verified where their file is not large."""
+        starts, text = (pa.py_buffer(unverified(array).data) for array in self._mapped[1:])
+        return cast("pa.LargeStringArray", pa.LargeStringArray.from_buffers(self.entry.terms, starts, text))
 
 
 class Dictionary:
@@ -148,7 +164,7 @@ class Dictionary:
         texts = inline_texts(ids)
         parts, positions = self.find(ids)
         for _, part, asked in self._asked(parts):
-            for place, text in zip(asked.tolist(), part.texts.take(positions[asked]).to_pylist()):
+            for place, text in zip(asked.tolist(), part.texts_at(positions[asked])):
                 texts[place] = text
         return texts
 

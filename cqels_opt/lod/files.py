@@ -1,4 +1,4 @@
-"""Arrays and headers on disk: written with their checksums, mapped back, and damage told apart from absence."""
+"""Arrays and headers on disk: written with their checksums, verified when they are mapped, and damage told apart from absence."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cqels_opt.errors import StoreError
+from cqels_opt.storage import checksum, disk
+from cqels_opt.storage.verified_array import array_of
 
 #: The header of a store.
 FORMAT: Final = "cqels-opt store"
-VERSION: Final = 3
+VERSION: Final = 4
 HEADER: Final = "store.json"
 
 #: Size in bytes and checksum of a file, as headers record them.
 FileEntry: TypeAlias = "tuple[int, str]"
-
-_BLOCK = 1 << 20
 
 
 def write_array(folder: Path, name: str, array: NDArray[Any]) -> dict[str, FileEntry]:
@@ -41,14 +41,8 @@ def sync(path: Path) -> None:
 
 
 def file_entry(path: Path) -> FileEntry:
-    """The size and checksum of a file."""
-    digest = hashlib.blake2b(digest_size=16)
-    size = 0
-    with path.open("rb") as file:
-        while block := file.read(_BLOCK):
-            digest.update(block)
-            size += len(block)
-    return size, digest.hexdigest()
+    """The size and checksum of a file that was written; of a large one the hashes of its blocks are put beside it."""
+    return checksum.entry(path, checksum.blocks_file(path))
 
 
 def text_checksum(text: str) -> str:
@@ -75,14 +69,26 @@ def check_size(path: Path, files: Mapping[str, FileEntry]) -> None:
 
 
 def map_array(path: Path, files: Mapping[str, FileEntry]) -> NDArray[Any]:
-    """Memory-map an array whose size its header knows."""
+    """Memory-map an array whose size and checksum its header knows: verified, or if it is large verified as it is read.
+
+    Of stores of earlier formats, whose checksums are others, only the sizes are compared here; ``store check`` compares the checksums.
+    """
     check_size(path, files)
+    blocks = checksum.verified(path, files[path.name]) if checksum.has_checksum(files[path.name]) else None
+    if blocks is not None:
+        blocks.verify_span(0, 1)
     try:
         mapped = np.load(path, mmap_mode="r", allow_pickle=False)
     except (OSError, ValueError) as error:
         raise StoreError(f"{path} is damaged ({error}): load the store again") from error
-    result: NDArray[Any] = mapped.view(np.ndarray)
-    return result
+    return array_of(mapped.view(np.ndarray), blocks, mapped.offset)
+
+
+def same_content(path: Path, recorded: FileEntry, blocks: Path | None = None) -> bool:
+    """Whether all of a file is as a header records it, in this format or an earlier one. The hashes of its blocks may go to a file."""
+    if checksum.has_checksum(recorded):
+        return list(checksum.entry(path, blocks)) == list(recorded)
+    return [path.stat().st_size, hashlib.blake2b(disk.read(path), digest_size=16).hexdigest()] == list(recorded)
 
 
 def write_header(path: Path, header: Mapping[str, Any]) -> str:

@@ -11,7 +11,6 @@ interrupted download is not taken for a file, and two processes do not fetch the
 from __future__ import annotations
 
 import fcntl
-import hashlib
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -25,8 +24,9 @@ import pyarrow as pa
 from pyarrow import fs
 
 from cqels_opt.errors import StoreError
-from cqels_opt.lod.files import FORMAT, HEADER, VERSION, FileEntry, parse_header
+from cqels_opt.lod.files import FORMAT, HEADER, VERSION, FileEntry, parse_header, same_content
 from cqels_opt.lod.places import cache_folder, is_uri, shown
+from cqels_opt.storage.checksum import blocks_file
 
 DATA: Final = "data-"
 
@@ -164,11 +164,7 @@ class RemoteStore:
 
     def _fetch(self, name: str, entry: FileEntry) -> None:
         def check(part: Path) -> None:
-            digest = hashlib.blake2b(digest_size=16)
-            with part.open("rb") as file:
-                while block := file.read(_BLOCK):
-                    digest.update(block)
-            if [part.stat().st_size, digest.hexdigest()] != list(entry):
+            if not same_content(part, entry, blocks_file(self.folder / name)):
                 raise StoreError(f"{shown(self.uri)}: {name} does not have its checksum: the store is damaged, load it again")
 
         self._download(name, check, lambda: self._is_here(name, entry))

@@ -31,6 +31,7 @@ from cqels_opt.lod.target import Origin, as_recorded, finish, load_place
 from cqels_opt.lod.versions import UPDATES, alone, number_of, version_at
 from cqels_opt.rdf.ids import check_collisions, encode
 from cqels_opt.rdf.static import Failures, StaticSource, graph_term, pieces, read
+from cqels_opt.storage.checksum import BLOCKS
 
 Key = tuple[int, int]
 Rows = tuple[Ids, Ids]
@@ -237,8 +238,9 @@ def _dictionary(old: Store, folder: Path, number: int, come: Sequence[EncodedQua
             ids = np.concatenate([ids, part.ids])
             texts = pa.concat_arrays([texts, cast("pa.StringArray", part.texts.cast(pa.string()))])
     kept = [entry for some in layers.values() for entry in some]
-    for name in (name for entry in kept for name in entry.files):
-        link(old.data / DICTIONARY / name, folder / DICTIONARY / name)
+    for name in (name for entry in kept for file in entry.files for name in (file, file + BLOCKS)):
+        if (old.data / DICTIONARY / name).exists():
+            link(old.data / DICTIONARY / name, folder / DICTIONARY / name)
     made = write_part(folder / DICTIONARY, f"v{number}", ids, texts)
     return [*kept, replace(made, layer=above)] if made is not None else kept
 

@@ -12,7 +12,7 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
-from cqels_opt.errors import CheckpointError
+from cqels_opt.errors import CheckpointError, StoreError
 from cqels_opt.lod.relation import HEADER as RELATION_HEADER
 from cqels_opt.lod.relation import Relation
 from cqels_opt.lod.remote import header_file
@@ -79,8 +79,18 @@ def relation(store_folder: str, at: StaticPattern | str) -> Relation:
     """A static relation: a pattern on the store, or the relation in a folder."""
     stamp = _stamp_of_relation(store_folder, at)
     if isinstance(at, str):
-        return _RELATIONS.get((at, stamp, None), lambda: Relation.open(Path(at)))
+        return _RELATIONS.get((at, stamp, None), lambda: _sub_result(Path(at)))
     return _RELATIONS.get((store_folder, stamp, at), lambda: store(store_folder).match(at))
+
+
+def _sub_result(folder: Path) -> Relation:
+    """A static relation that was made for queries. A damaged one is no damage of the store: it can be made again."""
+    try:
+        return Relation.open(folder)
+    except StoreError as error:
+        raise CheckpointError(
+            f"{str(error).split(' ')[0]} is damaged: remove {folder.parent}, it is made again by the next start"
+        ) from error
 
 
 def _stamp_of_relation(store_folder: str, at: StaticPattern | str) -> Stamp:

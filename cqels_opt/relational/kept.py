@@ -7,7 +7,7 @@ starts from the record before it and overwrites what it wrote.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
@@ -18,7 +18,7 @@ from cqels_opt.errors import CheckpointError
 from cqels_opt.operators.running.commit import Commit, CommitLog, Identity
 from cqels_opt.relational.planner import JoinPlanner
 from cqels_opt.relational.spec import JoinSpec
-from cqels_opt.storage import disk
+from cqels_opt.storage import checksum, disk
 from cqels_opt.windows.slots import SlotFile
 
 ROWS = "rows"
@@ -99,15 +99,14 @@ class Kept:
         planner: JoinPlanner,
         totals: dict[str, int],
         lengths: dict[str, int],
+        digests: Mapping[str, str],
     ) -> None:
         """The batch is done."""
         knowledge = f"{KNOWLEDGE}/{number:012d}.zip"
         learnt, statistics = planner.state()
-        made = BytesIO()
-        with ZipFile(made, "w") as archive:
+        with checksum.sealing(self.folder / knowledge) as file, ZipFile(file, "w") as archive:
             archive.writestr("planner.json", json.dumps(learnt))
             archive.writestr("statistics", statistics)
-        disk.write_atomically(self.folder / knowledge, made.getvalue(), durable=False)
         state = Commit(
             number,
             list(chunks),
@@ -115,6 +114,7 @@ class Kept:
             lengths={**self.state.lengths, **lengths},  # a file that this run does not write is as long as before
             totals={name: self.state.totals.get(name, 0) + totals.get(name, 0) for name in {*totals, *self.state.totals}},
             knowledge=knowledge,
+            digests={**self.state.digests, **digests},
         )
         self.log.write(state)
         self.state = state
@@ -126,7 +126,7 @@ class Kept:
             return None
         path = self.folder / self.state.knowledge
         try:
-            with ZipFile(BytesIO(disk.read(path))) as archive:
+            with ZipFile(BytesIO(checksum.unsealed(path))) as archive:
                 learnt: Any = json.loads(archive.read("planner.json"))
                 planner.resume(learnt, archive.read("statistics"))
         except Exception as error:  # noqa: BLE001  # whatever a damaged archive, or another version's, makes of the readers

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 
 from cqels_opt.operators.stages.ingest import ROW_SCHEMA
-from cqels_opt.storage import disk
+from cqels_opt.storage import checksum, disk
 
 SHARE = 50_000  # rows that a task reads at least, while there are tasks to share them
 
@@ -31,7 +31,7 @@ class Piece:
 
 def shares(chunk: Path, most: int) -> list[Piece]:
     """The row groups of a chunk in as many shares as their rows ask for, ``most`` at most."""
-    with disk.opened(chunk) as file:
+    with disk.opened(checksum.verify_name(chunk)) as file:
         about = parquet.read_metadata(file)
     wanted = max(1, min(most, about.num_rows // SHARE, about.num_row_groups))
     cuts = np.linspace(0, about.num_row_groups, wanted + 1).astype(int).tolist()
@@ -40,6 +40,6 @@ def shares(chunk: Path, most: int) -> list[Piece]:
 
 def read(piece: Piece) -> Iterator[pa.RecordBatch]:
     """The rows of a piece."""
-    with disk.opened(Path(piece.path)) as opened, parquet.ParquetFile(opened) as file:
+    with disk.opened(checksum.verify_name(Path(piece.path))) as opened, parquet.ParquetFile(opened) as file:
         for batch in file.iter_batches(row_groups=list(piece.groups)):
             yield batch.cast(ROW_SCHEMA)

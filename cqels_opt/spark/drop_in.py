@@ -103,14 +103,14 @@ class DropIn(ABC):
         self.failure = LimitError(f"{self.name} failed at batch {batch_id}, and the job goes on without it: {error}")
         if self._claim.state is not None:
             told = {"batch": batch_id, "reason": str(error)}
-            disk.write_atomically(self._claim.state / FAILED, documents.encode(told))
+            disk.write_atomically(self._claim.state / FAILED, documents.encode(FAILED, told))
         warnings.warn(str(self.failure), RuntimeWarning, stacklevel=4)
 
     def _read_failure(self, path: Path) -> None:
         if not path.exists():
             return
         try:
-            found = documents.decode(disk.read(path))
+            found = documents.decode(path.name, disk.read(path))
             batch, reason = int(found["batch"]), str(found["reason"])
         except (ValueError, KeyError, TypeError) as error:
             raise CheckpointError(f"{path}: the state is damaged ({error}); use another folder") from error

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
@@ -59,6 +60,7 @@ class KafkaSink:
     """
 
     format: Format = "jsonl"
+    digests: Mapping[str, str] = MappingProxyType({})
 
     def __init__(self, spark: SparkSession, topic: KafkaTopic, programs: Sequence[Program]) -> None:
         self.spark, self.topic, self.kind = spark, topic, topic.writing()
@@ -72,7 +74,7 @@ class KafkaSink:
                 f"query {name}: its answers are no graphs, and cannot go to a topic as {self.kind!r}: use {ANSWERS!r}"
             )
 
-    def restore(self, lengths: Mapping[str, int]) -> None:
+    def restore(self, lengths: Mapping[str, int], digests: Mapping[str, str]) -> None:
         """What was sent cannot be taken back."""
 
     def put(self, batch: int, chunks: Sequence[tuple[Program, FinishReport]], folder: Path) -> dict[str, int]:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, BinaryIO, TextIO
 
 import pyarrow as pa
@@ -22,7 +23,8 @@ from cqels_opt.operators.program import Program
 from cqels_opt.operators.running.owner import Owner, claim_file
 from cqels_opt.operators.stages.evaluate import FinishReport, Format
 from cqels_opt.operators.stages.output import column_names
-from cqels_opt.storage import disk
+from cqels_opt.storage import checksum, disk
+from cqels_opt.storage.checksum import Hasher
 from cqels_opt.trace.writer import cut_back
 from cqels_opt.windows.columns import read_table
 
@@ -63,10 +65,12 @@ def in_order_of_time(chunks: Sequence[tuple[Program, FinishReport]], folder: Pat
         yield last
 
 
-def append(to: BinaryIO, stretches: Iterable[Stretch]) -> None:
-    """Copies stretches to the end of a file."""
+def append(to: BinaryIO, stretches: Iterable[Stretch], hasher: Hasher) -> None:
+    """Copies stretches to the end of a file, verified. The system does it, where it can: this process only hashes the mapped rows."""
     to.seek(0, os.SEEK_END)
     for stretch in stretches:
+        content = disk.mapped(checksum.verify_name(stretch.path))
+        hasher.update(content.slice(stretch.start, stretch.size))
         with disk.opened(stretch.path) as source:
             place, end = stretch.start, stretch.start + stretch.size
             while place < end:
@@ -83,20 +87,25 @@ class FileSink:
     format: Format = "jsonl"
 
     def __init__(self, path: Path) -> None:
-        self.path = path
+        self.path, self._hasher = path, Hasher()
 
     def claim(self, owner: Owner, lengths: Mapping[str, int]) -> None:
         """Takes the file for a run. InputError where it is that of another one, or no run has written it."""
         self._held = claim_file(self.path, owner, lengths.get("out", 0))
 
-    def restore(self, lengths: Mapping[str, int]) -> None:
+    @property
+    def digests(self) -> Mapping[str, str]:
+        """Of the file as far as it was written."""
+        return {"out": self._hasher.text}
+
+    def restore(self, lengths: Mapping[str, int], digests: Mapping[str, str]) -> None:
         """Back to the committed length."""
-        cut_back(self.path, lengths.get("out", 0))
+        self._hasher = cut_back(self.path, lengths.get("out", 0), digests.get("out", ""))
 
     def put(self, batch: int, chunks: Sequence[tuple[Program, FinishReport]], folder: Path) -> dict[str, int]:
         """Appends. It is durable with the commit, or now where that is on another file system."""
         with naming(self.path), disk.modify(self.path) as file:
-            append(file, in_order_of_time(chunks, folder))
+            append(file, in_order_of_time(chunks, folder), self._hasher)
             disk.flush_for(file, folder)
             return {"out": file.tell()}
 
@@ -105,17 +114,18 @@ class StreamSink:
     """Lines of JSON to standard output. What has been printed stays printed: after a crash a batch may come twice."""
 
     format: Format = "jsonl"
+    digests: Mapping[str, str] = MappingProxyType({})
 
     def __init__(self, to: TextIO | None = None) -> None:
         self.to = to or sys.stdout
 
-    def restore(self, lengths: Mapping[str, int]) -> None:
+    def restore(self, lengths: Mapping[str, int], digests: Mapping[str, str]) -> None:
         """Printed lines cannot be taken back."""
 
     def put(self, batch: int, chunks: Sequence[tuple[Program, FinishReport]], folder: Path) -> dict[str, int]:
         """Prints."""
         for stretch in in_order_of_time(chunks, folder):
-            with disk.opened(stretch.path) as source:
+            with disk.opened(checksum.verify_name(stretch.path)) as source:
                 source.seek(stretch.start)
                 lines = source.read(stretch.size).decode()
             with naming("standard output"):
@@ -132,6 +142,7 @@ class FunctionSink:
     """
 
     format: Format = "arrow"
+    digests: Mapping[str, str] = MappingProxyType({})
 
     def __init__(
         self, spark: SparkSession, function: BatchFunction, programs: Callable[[], Sequence[Program]], with_query: bool
@@ -139,7 +150,7 @@ class FunctionSink:
         """``programs`` says which there are: their variables are the columns."""
         self.spark, self.function, self.programs, self.with_query = spark, function, programs, with_query
 
-    def restore(self, lengths: Mapping[str, int]) -> None:
+    def restore(self, lengths: Mapping[str, int], digests: Mapping[str, str]) -> None:
         """What the function did is the function's."""
 
     def put(self, batch: int, chunks: Sequence[tuple[Program, FinishReport]], folder: Path) -> dict[str, int]:

@@ -7,12 +7,16 @@ from pathlib import Path
 
 from cqels_opt.errors import CheckpointError
 from cqels_opt.file_errors import naming
-from cqels_opt.storage import disk
+from cqels_opt.storage import checksum, disk
+from cqels_opt.storage.checksum import Hasher
 from cqels_opt.trace.records import TraceRecord
 
 
-def cut_back(path: Path, length: int) -> None:
-    """Cuts a file back to its committed length. One that is shorter has been changed by somebody else: nothing can be appended to it."""
+def cut_back(path: Path, length: int, digest: str) -> Hasher:
+    """Cuts a file back to its committed length; returns the hasher of what stays, which goes on with what is appended.
+
+    A file that is shorter, or whose beginning does not have the committed digest, has been changed: nothing can be appended to it.
+    """
     disk.make_folder(path.parent)
     new = not path.exists()
     with naming(path), disk.append(path) as file:
@@ -23,8 +27,10 @@ def cut_back(path: Path, length: int) -> None:
             )
     if new:
         disk.sync(path.parent)
+    hasher = checksum.committed(path, length, digest)
     if found > length:
         disk.truncate(path, length)
+    return hasher
 
 
 class TraceFile:
@@ -32,17 +38,24 @@ class TraceFile:
 
     def __init__(self, path: Path, checkpoint: Path | None = None) -> None:
         """With the commit of a ``checkpoint`` it becomes durable as well."""
-        self.path, self.checkpoint = path, checkpoint
+        self.path, self.checkpoint, self._hasher = path, checkpoint, Hasher()
 
-    def restore(self, length: int) -> None:
+    @property
+    def digest(self) -> str:
+        """Of the file as far as it was written."""
+        return self._hasher.text
+
+    def restore(self, length: int, digest: str) -> None:
         """Back to the committed length."""
-        cut_back(self.path, length)
+        self._hasher = cut_back(self.path, length, digest)
 
     def put(self, records: Sequence[TraceRecord]) -> int:
         """Appends records, which are durable now or with the commit; returns the file's length."""
         with naming(self.path), disk.append(self.path) as file:
             for record in records:
-                file.write(record.line().encode())
+                line = record.line().encode()
+                file.write(line)
+                self._hasher.update(line)
             if self.checkpoint is None:
                 disk.flush(file)
             else:

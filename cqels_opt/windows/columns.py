@@ -1,8 +1,10 @@
-"""Columnar files of int64 columns (and strings) that readers map into memory: slots, element tables, pages of terms."""
+"""Columnar files of int64 columns (and strings) that readers map into memory: slots, element tables, pages of terms.
+
+They are Arrow files behind the header of a sealed file (:mod:`cqels_opt.storage.checksum`): each reader verifies what it maps.
+"""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,27 +13,25 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from cqels_opt.errors import CheckpointError
-from cqels_opt.storage import disk
+from cqels_opt.storage import checksum
+from cqels_opt.storage.checksum import Blocks
+from cqels_opt.storage.verified_array import array_of
 
 Columns = dict[str, NDArray[np.int64]]
 
 
 def write_table(path: Path, table: pa.Table) -> None:
-    """Writes an Arrow file under a temporary name and renames it, so that a reader never sees a part of it."""
-    disk.make_folder(path.parent)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    with disk.create(temporary) as file, pa.ipc.new_file(disk.arrow(file), table.schema) as writer:
+    """Writes a file under a temporary name and renames it, so that a reader never sees a part of it."""
+    with checksum.sealing(path) as sink, pa.ipc.new_file(sink, table.schema) as writer:
         writer.write_table(table)
-    disk.rename(temporary, path)
 
 
 def read_table(path: Path) -> pa.Table:
-    """The table of an Arrow file, mapped into memory. One that is gone or cut off is a CheckpointError."""
-    try:
-        return pa.ipc.open_file(disk.mapped(path)).read_all()
-    except (OSError, pa.ArrowInvalid) as error:
-        raise CheckpointError(f"{path}: the checkpoint is damaged ({str(error).splitlines()[0]}); use another folder") from error
+    """The table of a file, mapped into memory and verified. One that is gone or damaged is a CheckpointError."""
+    content, blocks = checksum.opened(path)
+    if blocks is not None:
+        blocks.verify_all()
+    return pa.ipc.open_file(content).read_all()
 
 
 def write_columns(path: Path, columns: Mapping[str, NDArray[np.int64]]) -> None:
@@ -49,10 +49,41 @@ def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]], said: Mapping[s
 
 
 def read_arrays(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
-    """What :func:`write_arrays` wrote: the arrays, which are mapped, and the texts."""
-    table: Any = read_table(path)
-    arrays = {name: table.column(name).chunk(0).values.to_numpy(zero_copy_only=True) for name in table.column_names}
+    """What :func:`write_arrays` wrote: the arrays, which are mapped, and the texts. Those of a large file are verified as they are read."""
+    content, blocks = checksum.opened(path)
+    if blocks is not None:
+        _verify_descriptions(blocks, content)
+    table: Any = pa.ipc.open_file(content).read_all()
+    values = {name: table.column(name).chunk(0).values.to_numpy(zero_copy_only=True) for name in table.column_names}
+    if blocks is None:
+        arrays = values
+    else:
+        starts = {name: array.__array_interface__["data"][0] - content.address for name, array in values.items()}
+        _verify_between(blocks, content.size, [(starts[name], array.nbytes) for name, array in values.items() if len(array)])
+        arrays = {name: array_of(array, blocks, starts[name]) if len(array) else array for name, array in values.items()}
     return arrays, {name.decode(): text.decode() for name, text in table.schema.metadata.items()}
+
+
+def _verify_descriptions(blocks: Blocks, content: pa.Buffer) -> None:
+    """Verifies what an Arrow file says of itself: its schema, the description of its record batch, its footer."""
+    said, at = memoryview(content), 8
+    for _ in range(2):
+        blocks.verify_span(at - 8, at + 8)
+        length = int.from_bytes(said[at + 4 : at + 8], "little")
+        blocks.verify_span(at, at + 8 + length)
+        at += 8 + length
+    end = content.size - 10
+    blocks.verify_span(end, content.size)
+    blocks.verify_span(end - int.from_bytes(said[end : end + 4], "little"), end)
+
+
+def _verify_between(blocks: Blocks, size: int, arrays: list[tuple[int, int]]) -> None:
+    """Verifies all of a file but its arrays: the descriptions before, between and behind them."""
+    at = 0
+    for start, length in sorted(arrays):
+        blocks.verify_span(at, start)
+        at = start + length
+    blocks.verify_span(at, size)
 
 
 def read_columns(path: Path) -> Columns:

@@ -22,7 +22,7 @@ from cqels_opt.rdf.graphs import GENERATED_AT
 from cqels_opt.rdf.lines import check_file
 from cqels_opt.rdf.streams import OnError, read_stream
 from cqels_opt.rdf.tabular import Reject
-from cqels_opt.storage import disk
+from cqels_opt.storage import checksum, disk
 from cqels_opt.windows.merge import Merged, merge
 from cqels_opt.windows.replay_plan import (
     CHUNKS,
@@ -215,9 +215,10 @@ class _Open:
         assert self.writer is not None and self.file is not None
         self.writer.close()
         self.file.close()
+        path = checksum.name_after_content(self.path)
         modified = (_FIRST_MODIFIED + self.number) * 1_000_000_000
-        os.utime(self.path, ns=(modified, modified))
-        return Chunk(self.path.name, self.rows, self.elements, self.late, self.rejected, self.greatest)
+        os.utime(path, ns=(modified, modified))
+        return Chunk(path.name, self.rows, self.elements, self.late, self.rejected, self.greatest)
 
 
 def _row_groups(rows: pa.Table) -> Iterator[pa.Table]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -11,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from cqels_opt.errors import CheckpointError, InputError
-from cqels_opt.storage import disk
+from cqels_opt.storage import disk, documents
 
 VERSION = 1
 RECORD = "replay.json"
@@ -170,7 +169,7 @@ def write_plan(plan: ReplayPlan) -> None:
         "chunks": [asdict(chunk) for chunk in plan.chunks],
         "totals": {"rows": plan.rows, "elements": plan.elements, "late": plan.late, "rejected": plan.rejected},
     }
-    disk.write_atomically(plan.folder / RECORD, json.dumps(record, ensure_ascii=False).encode())
+    disk.write_atomically(plan.folder / RECORD, documents.encode(RECORD, record))
 
 
 def read_plan(folder: Path) -> ReplayPlan | None:
@@ -179,7 +178,7 @@ def read_plan(folder: Path) -> ReplayPlan | None:
     if not file.exists():
         return None
     try:
-        record: dict[str, Any] = json.loads(disk.read(file))
+        record: dict[str, Any] = documents.decode(RECORD, disk.read(file))
         if record["version"] != VERSION:
             raise CheckpointError(
                 f"{file}: is of version {record['version']}, this program writes {VERSION}; use another --checkpoint"

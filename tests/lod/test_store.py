@@ -233,7 +233,7 @@ def empty_header(path: Path) -> None:
 
 def newer(path: Path) -> None:
     header = json.loads((path / "store.json").read_text())
-    (path / "store.json").write_text(json.dumps(header | {"version": 4}))
+    (path / "store.json").write_text(json.dumps(header | {"version": 5}))
 
 
 @pytest.mark.parametrize(
@@ -249,7 +249,7 @@ def newer(path: Path) -> None:
         (drop_header, r"no store\.json"),
         (other_header, "not the header"),
         (empty_header, "damaged"),
-        (newer, "version 4.*newer cqels-opt"),
+        (newer, "version 5.*newer cqels-opt"),
     ],
 )
 def test_opening_a_damaged_store_is_a_clear_error(tmp_path: Path, damage: Callable[[Path], None], message: str) -> None:

@@ -168,7 +168,7 @@ def test_windows_forget_what_has_ended() -> None:
 def commit(kept: Kept, number: int, chunks: list[SlotFile], planner: JoinPlanner) -> None:
     for chunk in chunks:
         (kept.folder / chunk.path).mkdir(exist_ok=True)
-    kept.commit(number, chunks, number, "schema", planner, {"batches": 1}, {"trace": 10 * number})
+    kept.commit(number, chunks, number, "schema", planner, {"batches": 1}, {"trace": 10 * number}, {})
 
 
 def test_the_state_goes_on_and_back(tmp_path: Path) -> None:

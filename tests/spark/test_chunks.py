@@ -10,6 +10,7 @@ import pytest
 
 from cqels_opt.operators.stages.ingest import ROW_SCHEMA
 from cqels_opt.spark.chunks import SHARE, read, shares
+from cqels_opt.storage import checksum
 
 
 def _chunk(folder: Path, rows: int, group: int) -> Path:
@@ -17,7 +18,7 @@ def _chunk(folder: Path, rows: int, group: int) -> Path:
     columns = [numbers.cast(f.type) if pa.types.is_integer(f.type) else pa.nulls(rows, f.type) for f in ROW_SCHEMA]
     path = folder / "chunk.parquet"
     parquet.write_table(pa.Table.from_arrays(columns, schema=ROW_SCHEMA), path, row_group_size=group)
-    return path
+    return checksum.name_after_content(path)
 
 
 @pytest.mark.parametrize(

@@ -16,11 +16,11 @@ import numpy as np
 import pytest
 from local_run import Cut, World, register
 
-from cqels_opt.errors import RunError
+from cqels_opt.errors import CheckpointError
 from cqels_opt.operators.program import Program
 from cqels_opt.operators.stages.evaluate import FinishReport
 from cqels_opt.spark.sinks import FileSink, StreamSink, in_order_of_time
-from cqels_opt.storage import disk
+from cqels_opt.storage import checksum, disk
 from cqels_opt.trace.writer import TraceFile
 from cqels_opt.verify import Element
 
@@ -29,10 +29,11 @@ PROGRAM = cast(Program, None)
 
 def chunk(folder: Path, name: str, lines: dict[int, list[str]]) -> tuple[Program, FinishReport]:
     """A file of answers as a task reports it."""
-    path = folder / name
+    path = folder / f"{name}.jsonl"
     path.write_text("".join(line + "\n" for of in lines.values() for line in of), encoding="utf-8")
+    path = checksum.name_after_content(path)
     times = [(time, sum(len(line.encode()) + 1 for line in of)) for time, of in lines.items()]
-    return PROGRAM, FinishReport(sum(map(len, lines.values())), name, np.array(times, np.int64).reshape(-1, 2))
+    return PROGRAM, FinishReport(sum(map(len, lines.values())), path.name, np.array(times, np.int64).reshape(-1, 2))
 
 
 def some_chunks(folder: Path, seed: int) -> tuple[list[tuple[Program, FinishReport]], list[str]]:
@@ -42,7 +43,7 @@ def some_chunks(folder: Path, seed: int) -> tuple[list[tuple[Program, FinishRepo
     for number in range(rng.randint(0, 4)):
         times = sorted(rng.sample(range(20), rng.randint(1, 8)))
         lines = {time: [f"{time} {number} é{i}" for i in range(rng.randint(1, 3))] for time in times}
-        chunks.append(chunk(folder, f"{number}.jsonl", lines))
+        chunks.append(chunk(folder, str(number), lines))
         wanted += [(time, number, line) for time, of in lines.items() for line in of]
     return chunks, [line for *_, line in sorted(wanted, key=lambda found: found[:2])]
 
@@ -51,7 +52,7 @@ def some_chunks(folder: Path, seed: int) -> tuple[list[tuple[Program, FinishRepo
 def test_by_time_and_then_by_part(seed: int, tmp_path: Path) -> None:
     chunks, wanted = some_chunks(tmp_path, seed)
     sink, stream = FileSink(tmp_path / "out.jsonl"), StringIO()
-    sink.restore({})
+    sink.restore({}, {})
     first = sink.put(0, chunks, tmp_path)
     second = sink.put(1, chunks, tmp_path)
     assert sink.path.read_text(encoding="utf-8").splitlines() == wanted * 2
@@ -62,22 +63,26 @@ def test_by_time_and_then_by_part(seed: int, tmp_path: Path) -> None:
 
 def test_neighbours_are_copied_at_once(tmp_path: Path) -> None:
     chunks = [chunk(tmp_path, "a", {1: ["x"], 2: ["y"], 5: ["z"]}), chunk(tmp_path, "b", {3: ["u"], 4: ["v"]})]
-    assert [(s.path.name, s.start, s.size) for s in in_order_of_time(chunks, tmp_path)] == [("a", 0, 4), ("b", 0, 4), ("a", 4, 2)]
+    assert [(s.path.name[0], s.start, s.size) for s in in_order_of_time(chunks, tmp_path)] == [
+        ("a", 0, 4),
+        ("b", 0, 4),
+        ("a", 4, 2),
+    ]
 
 
 def test_files_that_follow_each_other_are_copied_whole(tmp_path: Path) -> None:
     chunks = [chunk(tmp_path, "b", {3: ["u"], 4: ["v"]}), chunk(tmp_path, "a", {1: ["x"], 2: ["y"]})]
-    assert [(s.path.name, s.start, s.size) for s in in_order_of_time(chunks, tmp_path)] == [("a", 0, 4), ("b", 0, 4)]
+    assert [(s.path.name[0], s.start, s.size) for s in in_order_of_time(chunks, tmp_path)] == [("a", 0, 4), ("b", 0, 4)]
 
 
 def test_back_to_the_committed_length(tmp_path: Path) -> None:
     chunks, wanted = some_chunks(tmp_path, 3)
     sink = FileSink(tmp_path / "new" / "out.jsonl")
-    sink.restore({})
-    length = sink.put(0, chunks, tmp_path)
+    sink.restore({}, {})
+    length, digests = sink.put(0, chunks, tmp_path), sink.digests
     with sink.path.open("ab") as file:
         file.write(b"half a li")
-    sink.restore(length)
+    sink.restore(length, digests)
     sink.put(1, chunks, tmp_path)
     assert sink.path.read_text(encoding="utf-8").splitlines() == wanted * 2
 
@@ -131,15 +136,15 @@ def test_where_the_system_cannot_copy(tmp_path: Path, monkeypatch: pytest.Monkey
     for name, change in zip("ab", changes):
         change()
         sink = FileSink(tmp_path / name)
-        sink.restore({})
+        sink.restore({}, {})
         sink.put(0, chunks, tmp_path)
         assert sink.path.read_text(encoding="utf-8").splitlines() == wanted
 
 
 def test_a_file_that_is_cut_off(tmp_path: Path) -> None:
     chunks: list[Any] = [chunk(tmp_path, "a", {1: ["x"]})]
-    (tmp_path / "a").write_bytes(b"")
+    (tmp_path / chunks[0][1].path).write_bytes(b"")
     sink = FileSink(tmp_path / "out.jsonl")
-    sink.restore({})
-    with pytest.raises(RunError, match="cut off"):
+    sink.restore({}, {})
+    with pytest.raises(CheckpointError, match=r"does not have its checksum"):
         sink.put(0, chunks, tmp_path)

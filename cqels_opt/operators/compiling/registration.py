@@ -20,7 +20,7 @@ from cqels_opt.operators.instances import NAMES, write_names
 from cqels_opt.operators.program import Instances, Program
 from cqels_opt.query.algebra import Operator
 from cqels_opt.query.texts import Reader
-from cqels_opt.storage import disk
+from cqels_opt.storage import checksum, disk
 from cqels_opt.windows.instants import Policy
 from cqels_opt.windows.intervals import FOREVER
 from cqels_opt.windows.slots import SlotFile
@@ -108,7 +108,7 @@ class Programs:
             return None
         disk.make_folder(state)
         path = f"terms-{key}-{self.mark}.arrow"
-        disk.write_atomically(state / path, disk.read(self.folder / key / PAGE))  # whoever has the one before mapped keeps it
+        checksum.copy(self.folder / key / PAGE, state / path)  # whoever has the one before mapped keeps it
         return SlotFile("terms", path, greatest=int(FOREVER))
 
     @property

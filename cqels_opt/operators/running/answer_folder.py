@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import reduce
+from operator import xor
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pa_parquet
 
-from cqels_opt.errors import InputError
+from cqels_opt.errors import CheckpointError, InputError
 from cqels_opt.operators.program import Program
 from cqels_opt.operators.running.owner import Owner, claim_folder
 from cqels_opt.operators.stages.evaluate import FinishReport, Format
-from cqels_opt.storage import disk
+from cqels_opt.storage import checksum, disk
 
 _PREFIX = "batch="
 _BATCH = re.compile(rf"{_PREFIX}\d{{8,}}")
@@ -40,6 +42,7 @@ class FolderSink:
         """``programs`` says which there are, where there are several."""
         self.path, self._programs = path, programs
         self._writing = path.parent / f".{path.name}.writing"
+        self._digest = 0
 
     def claim(self, owner: Owner, lengths: Mapping[str, int]) -> None:
         """Takes the folder for a run. InputError where it has batches of another one, or such as no run has written."""
@@ -47,8 +50,16 @@ class FolderSink:
         batch = next((batch.relative_to(self.path) for batch in self._batches()), None)
         self._held = claim_folder(self.path, owner, _next(lengths), f"it has {batch}" if batch else "")
 
-    def restore(self, lengths: Mapping[str, int]) -> None:
-        """Takes away what another run left: all behind the batch that comes next. That one is compared when it comes."""
+    @property
+    def digests(self) -> Mapping[str, str]:
+        """Of all batches that were put in place, in whatever order."""
+        return {"batches": f"{self._digest:032x}"}
+
+    def restore(self, lengths: Mapping[str, int], digests: Mapping[str, str]) -> None:
+        """Takes away what another run left: all behind the batch that comes next. That one is compared when it comes.
+
+        CheckpointError where the batches before it do not have their committed digest.
+        """
         disk.make_folder(self.path)
         if self.path.stat().st_dev != self.path.parent.stat().st_dev:
             raise InputError(
@@ -58,6 +69,22 @@ class FolderSink:
         for batch in self._batches():
             if int(batch.name.removeprefix(_PREFIX)) > _next(lengths):
                 self._away(batch)
+        self._digest = self.digest_before(_next(lengths))
+        if _next(lengths) and self.digests["batches"] != digests.get("batches"):
+            raise CheckpointError(
+                f"{self.path}: its batches before {batch_folder(_next(lengths))} are not those that the checkpoint has put out; "
+                "bring the folder back, or use another folder and another checkpoint"
+            )
+
+    def digest_before(self, batch: int) -> int:
+        """The digest of the batches before one: that of each, added without carry."""
+        some = [found for found in self._batches() if int(found.name.removeprefix(_PREFIX)) < batch]
+        return reduce(xor, (self._digest_of(folder) for folder in some), 0)
+
+    def _digest_of(self, folder: Path) -> int:
+        """Of the files of a batch, with their names."""
+        files = [f"{part.name} {checksum.file_digest(part)}" for part in sorted(folder.glob("*.parquet"))]
+        return int(checksum.digest(f"{folder.relative_to(self.path)} {files}".encode()), 16)
 
     def _batches(self) -> list[Path]:
         """The folders of batches, in order of their names."""
@@ -73,6 +100,7 @@ class FolderSink:
             target = place / batch_folder(batch)
             if files:
                 self._place(self._made(files), target)
+                self._digest ^= self._digest_of(target)
             elif target.exists():
                 self._away(target)
             disk.sync(place)
@@ -85,7 +113,7 @@ class FolderSink:
         disk.make_folder(made)
         for number, file in enumerate(files):
             part = made / f"part-{number:05d}.parquet"
-            disk.link(file, part)
+            disk.link(checksum.verify_name(file), part)
             disk.sync(part)
         disk.sync(made)
         return made

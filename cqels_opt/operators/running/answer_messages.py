@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 from urllib.parse import quote
 
-from cqels_opt.errors import RunError
 from cqels_opt.query.temporal import from_milliseconds
 from cqels_opt.rdf.graphs import GENERATED_AT
 from cqels_opt.rdf.terms import XSD_DATETIME, literal
-from cqels_opt.storage import disk
+from cqels_opt.storage import checksum, disk
 
 Kind: TypeAlias = Literal["answers", "json", "nq"]
 GRAPH = "urn:cqels-opt:"
@@ -56,12 +55,9 @@ def answer_messages(files: Iterable[AnswerFile], kind: Kind) -> Iterator[Message
 
 
 def _instants(file: AnswerFile) -> Iterator[tuple[int, str, list[bytes]]]:
-    with disk.opened(Path(file.path)) as source:
+    with disk.opened(checksum.verify_name(Path(file.path))) as source:
         for time, size in file.times:
-            lines = source.read(size)
-            if len(lines) != size:
-                raise RunError(f"{file.path}: the file of answers is cut off")
-            yield time, file.query, lines.splitlines()
+            yield time, file.query, source.read(size).splitlines()
 
 
 def _element(kind: Kind, query: str, time: int, op: str, triples: Sequence[Sequence[str]]) -> bytes:

@@ -19,7 +19,7 @@ from cqels_opt.operators.runs import Run
 from cqels_opt.operators.segments import read_segment, sealed
 from cqels_opt.operators.stages.ingest import COUNT_PARTS
 from cqels_opt.stats import SlotCounts, slot_parts
-from cqels_opt.storage import disk
+from cqels_opt.storage import checksum
 from cqels_opt.windows.columns import Columns, read_columns, write_columns
 from cqels_opt.windows.intervals import BEFORE_TIME
 from cqels_opt.windows.slots import Shape, SlotFile, read_span
@@ -119,6 +119,6 @@ def taken_over(folder: Path, kept: Iterable[SlotFile]) -> list[SlotFile]:
     for file in kept:
         path = Path(file.path)
         taken = path.with_name(TAKEN + path.name)
-        disk.rename(folder / path, folder / taken)
+        checksum.move(folder / path, folder / taken)
         moved.append(replace(file, path=str(taken)))
     return moved

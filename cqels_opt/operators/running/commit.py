@@ -48,6 +48,7 @@ class Commit:
     since: dict[str, int] = field(default_factory=dict)  # of programs that came later: elements up to this time they do not see
     renewed: list[str] = field(default_factory=list)  # programs whose last answers were over another version of the static store
     query: str = ""  # the digest of the query whose result slots and knowledge these are
+    digests: dict[str, str] = field(default_factory=dict)  # of what ``lengths`` of the sinks and the trace hold
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,17 +109,9 @@ class CommitLog:
                 raise CheckpointError(f"{self.folder}: the checkpoint is damaged: {NAME} is missing; use another folder")
             self._check_spark()
             run = self._run = os.urandom(6).hex()
-            disk.write_atomically(path, documents.encode({"version": VERSION, "run": run, "identity": mine}))
+            disk.write_atomically(path, documents.encode(NAME, {"version": VERSION, "run": run, "identity": mine}))
             return run
-        content = disk.read(path)
-        try:
-            found = documents.decode(content)
-            version, run, before = found["version"], str(found["run"]), Identity(**found["identity"])
-        except (ValueError, KeyError, TypeError) as error:
-            if (version := _version_without_digest(content)) is None:
-                raise CheckpointError(f"{path}: the checkpoint is damaged ({error}); use another folder") from error
-        if version != VERSION:
-            raise CheckpointError(f"{self.folder}: the checkpoint is of version {version}, this is {VERSION}; use another folder")
+        run, before = self._identity()
         self._run, now = run, Identity(**mine)
         self._check_chain()
         self._check_spark()
@@ -127,10 +120,32 @@ class CommitLog:
         self._other = {"version": VERSION, "run": run, "identity": mine} if now != before else None
         return run
 
+    def check(self) -> None:
+        """CheckpointError where the identity is damaged or missing, or the records are not those that its run has written."""
+        self._run, _ = self._identity()
+        self._check_chain()
+        self._check_spark()
+
+    def _identity(self) -> tuple[str, Identity]:
+        """The run that the checkpoint belongs to, and what it is the state of."""
+        path = self.folder / NAME
+        if not path.exists():
+            raise CheckpointError(f"{self.folder}: the checkpoint is damaged: {NAME} is missing; use another folder")
+        content = disk.read(path)
+        try:
+            found = documents.decode(NAME, content)
+            version, run, before = found["version"], str(found["run"]), Identity(**found["identity"])
+        except (ValueError, KeyError, TypeError) as error:
+            if (version := _version_without_digest(content)) is None:
+                raise CheckpointError(f"{path}: the checkpoint is damaged ({error}); use another folder") from error
+        if version != VERSION:
+            raise CheckpointError(f"{self.folder}: the checkpoint is of version {version}, this is {VERSION}; use another folder")
+        return run, before
+
     def adopt(self) -> None:
         """From now on the checkpoint is that of the query that claimed it: what is kept from the next batch on is what that one needs."""
         if self._other is not None:
-            disk.write_atomically(self.folder / NAME, documents.encode(self._other))
+            disk.write_atomically(self.folder / NAME, documents.encode(NAME, self._other))
             self._other = None
 
     def write(self, commit: Commit) -> None:
@@ -144,7 +159,8 @@ class CommitLog:
                 disk.delete(path)
         before = documents.digest(disk.read(earlier[-1])) if earlier else ""
         chained = {"run": self._run, "before": before, "state": record}
-        disk.publish(self._path(commit.batch), documents.encode(chained))
+        path = self._path(commit.batch)
+        disk.publish(path, documents.encode(path.name, chained))
         self._begun = False
         for path in earlier[: -KEEP + 1]:
             disk.delete(path)
@@ -203,7 +219,7 @@ class CommitLog:
     def read(self, path: Path) -> Commit:
         """A record; a damaged one is a :class:`CheckpointError`."""
         try:
-            return self._commit(documents.decode(disk.read(path)))
+            return self._commit(documents.decode(path.name, disk.read(path)))
         except (ValueError, KeyError, TypeError) as error:
             raise CheckpointError(f"{path}: the checkpoint is damaged ({error}); use another folder") from error
 
@@ -217,7 +233,7 @@ class CommitLog:
         for path in self._paths():
             content = disk.read(path)
             try:
-                found = documents.decode(content)
+                found = documents.decode(path.name, content)
                 if found["run"] != self._run:
                     raise ValueError(f"it is of another run than {NAME}")
                 if before is None and self._commit(found).totals.get("batches", 0) == 1:

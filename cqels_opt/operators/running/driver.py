@@ -164,9 +164,9 @@ class Driver:
         if self.state.first is not None and not self.state.firsts:  # a checkpoint from before there were several
             self.state.firsts = dict.fromkeys(self.streams, self.state.first)
         self.frontier.restore(self.state.frontier or self._fresh_frontier)
-        self.sink.restore(self.state.lengths)
+        self.sink.restore(self.state.lengths, self.state.digests)
         if self.trace is not None:
-            self.trace.restore(self.state.lengths.get("trace", 0))
+            self.trace.restore(self.state.lengths.get("trace", 0), self.state.digests.get("trace", ""))
         self.rejects.restore(self.state.lengths)
         if self.options.files is not None:
             self.options.files.restore(self.state.lengths)
@@ -471,6 +471,7 @@ class Driver:
             self.state.since,
             renewed,
             self.query,
+            {**self.state.digests, **self.sink.digests, **({"trace": self.trace.digest} if self.trace is not None else {})},
         )
         write_knowledge(self.folder / state.knowledge, self.planners, self.arrivals.counted)
         gone = {f.path for f in [*self.state.files, *files]} - {f.path for f in live}

@@ -86,7 +86,7 @@ class Guard:
             warnings.warn(
                 f"{name} failed at batch {batch}, and the others go on without it: {over[name]}", RuntimeWarning, stacklevel=2
             )
-        disk.write_atomically(self.path, documents.encode(self.failures))
+        disk.write_atomically(self.path, documents.encode(NOTES, self.failures))
         for program in programs:
             if mine := [name for name in members[program.id] if name in gone]:
                 self._withhold(program, mine, len(members[program.id]), taken, format)
@@ -121,13 +121,14 @@ class Guard:
             if len(names) == of:
                 report.answers = 0
                 continue
-            report.answers, report.times = without_queries(taken.folder / report.path, format, frozenset(names))
+            path, report.answers, report.times = without_queries(taken.folder / report.path, format, frozenset(names))
+            report.path = str(path.relative_to(taken.folder))
 
     def _read(self) -> dict[str, tuple[int, str]]:
         if not self.path.exists():
             return {}
         try:
-            found = documents.decode(disk.read(self.path))
+            found = documents.decode(NOTES, disk.read(self.path))
             return {str(name): (int(batch), str(reason)) for name, (batch, reason) in found.items()}
         except (ValueError, TypeError, AttributeError) as error:
             raise CheckpointError(f"{self.path}: the checkpoint is damaged ({error}); use another folder") from error

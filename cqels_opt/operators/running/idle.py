@@ -43,13 +43,13 @@ class IdleStreams:
             return self._read(path)
         idle = {key for key, last in self._last.items() if key not in brought and 1000 * (now - last) >= self.timeout}
         found = frozenset(key for key in idle if not isinstance(key, int) or partitions.get(key) not in idle)
-        disk.write_atomically(path, documents.encode(sorted(found, key=str)))
+        disk.write_atomically(path, documents.encode(path.name, sorted(found, key=str)))
         for old in sorted(self.folder.glob("[0-9]*.json"))[: -KEEP - 1]:
             disk.delete(old)
         return found
 
     def _read(self, path: Path) -> frozenset[str | int]:
         try:
-            return frozenset(documents.decode(disk.read(path)))
+            return frozenset(documents.decode(path.name, disk.read(path)))
         except (ValueError, TypeError) as error:
             raise CheckpointError(f"{path}: the checkpoint is damaged ({error}); use another folder") from error

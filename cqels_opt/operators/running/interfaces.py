@@ -74,10 +74,14 @@ class Runner(Protocol):
 
 
 class TraceLog(Protocol):
-    """Where trace records go; cut back to the committed length like answers."""
+    """Where trace records go; cut back to the committed length like answers. ``digest`` is that of all that was put."""
 
-    def restore(self, length: int) -> None:
-        """Back to the committed length."""
+    @property
+    def digest(self) -> str:
+        """To commit with the length."""
+
+    def restore(self, length: int, digest: str) -> None:
+        """Back to the committed length. CheckpointError where what stays does not have its committed digest."""
 
     def put(self, records: Sequence[TraceRecord]) -> int:
         """Appends records; returns the length to commit."""
@@ -88,8 +92,12 @@ class Sink(Protocol):
 
     format: Format
 
-    def restore(self, lengths: Mapping[str, int]) -> None:
-        """Back to the committed state."""
+    @property
+    def digests(self) -> Mapping[str, str]:
+        """Of all that was put, to commit with the lengths; nothing of what cannot be read again."""
+
+    def restore(self, lengths: Mapping[str, int], digests: Mapping[str, str]) -> None:
+        """Back to the committed state. CheckpointError where what stays does not have its committed digest."""
 
     def put(self, batch: int, chunks: Sequence[tuple[Program, FinishReport]], folder: Path) -> dict[str, int]:
         """Puts the answers of a batch out; returns the lengths to commit."""

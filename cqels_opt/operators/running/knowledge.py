@@ -18,7 +18,7 @@ from zipfile import ZipFile
 from cqels_opt.operators.planning.planner import Planner
 from cqels_opt.operators.running.pending import LostKnowledgeError
 from cqels_opt.stats import load, save
-from cqels_opt.storage import disk
+from cqels_opt.storage import checksum
 
 _INDEX = "index.json"
 
@@ -31,13 +31,11 @@ def write_knowledge(path: Path, planners: Mapping[str, Planner], counted: int) -
     }
     designs = {program: {name: block.state() for name, block in planner.blocks.items()} for program, planner in planners.items()}
     index = {"counted": counted, "plans": plans, "designs": designs}
-    made = BytesIO()
-    with ZipFile(made, "w") as archive:
+    with checksum.sealing(path) as file, ZipFile(file, "w") as archive:
         archive.writestr(_INDEX, json.dumps(index))
         for program, planner in planners.items():
             for name, block in planner.blocks.items():
                 archive.writestr(f"statistics/{program}/{name}", save(block.statistics))
-    disk.write_atomically(path, made.getvalue(), durable=False)
 
 
 def read_knowledge(path: Path, planners: Mapping[str, Planner]) -> int:
@@ -46,7 +44,7 @@ def read_knowledge(path: Path, planners: Mapping[str, Planner]) -> int:
     LostKnowledgeError where it cannot: the planners are of no use then.
     """
     try:
-        with ZipFile(BytesIO(disk.read(path))) as archive:
+        with ZipFile(BytesIO(checksum.unsealed(path))) as archive:
             index = json.loads(archive.read(_INDEX))
             for program, planner in planners.items():
                 for name, block in planner.blocks.items():

@@ -118,12 +118,12 @@ class LivingStore:
 
     def _log(self, path: Path, version: StoreVersion) -> None:
         told = {"data": Path(version.place).name, "fingerprint": version.fingerprint}
-        disk.write_atomically(path, documents.encode(told))
+        disk.write_atomically(path, documents.encode(path.name, told))
 
     def _read(self, path: Path) -> StoreVersion:
         assert self.store is not None
         try:
-            said = documents.decode(disk.read(path))
+            said = documents.decode(path.name, disk.read(path))
             name, fingerprint = str(said["data"]), str(said["fingerprint"])
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise CheckpointError(f"{path}: the checkpoint is damaged ({error}); use another folder") from error

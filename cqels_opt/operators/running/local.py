@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 import pyarrow as pa
 import pyarrow.parquet as pa_parquet
@@ -22,7 +23,7 @@ from cqels_opt.operators.stages.evaluate import (
     finish_parts,
 )
 from cqels_opt.operators.stages.ingest import IngestReport, IngestTask, ingest
-from cqels_opt.storage import disk
+from cqels_opt.storage import checksum, disk
 from cqels_opt.windows.slots import SlotFile
 
 
@@ -45,7 +46,7 @@ class LocalRunner:
     def ingest(self, rows: pa.Table | Path, task: IngestTask) -> list[IngestReport]:
         """The rows in as many tasks as ``split``; those of a file of elements in one."""
         if isinstance(rows, Path):
-            return [ingest(pa_parquet.read_table(pa.BufferReader(disk.read(rows))), task, "t")]
+            return [ingest(pa_parquet.read_table(checksum.verify_name(rows)), task, "t")]
         size = -(-rows.num_rows // self.parallelism) or 1
         return [ingest(rows.slice(i, size), task, f"t{i}") for i in range(0, rows.num_rows, size)]
 
@@ -82,16 +83,18 @@ class LocalSink:
     """Keeps the lines of answers in memory."""
 
     format: Format = "jsonl"
+    digests: Mapping[str, str] = MappingProxyType({})
 
     def __init__(self) -> None:
         self.lines: list[str] = []
 
-    def restore(self, lengths: Mapping[str, int]) -> None:
+    def restore(self, lengths: Mapping[str, int], digests: Mapping[str, str]) -> None:
         """Back to the committed lines."""
         del self.lines[lengths.get("lines", 0) :]
 
     def put(self, batch: int, chunks: Sequence[tuple[Program, FinishReport]], folder: Path) -> dict[str, int]:
         """Takes the lines of a batch, in order of time."""
-        lines = [line for _, chunk in chunks for line in disk.read(folder / chunk.path).decode().splitlines()]
+        files = [checksum.verify_name(folder / chunk.path) for _, chunk in chunks]
+        lines = [line for file in files for line in disk.read(file).decode().splitlines()]
         self.lines += sorted(lines, key=lambda line: int(line.split(":", 1)[1].split(",", 1)[0]))
         return {"lines": len(self.lines)}

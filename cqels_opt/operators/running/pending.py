@@ -13,7 +13,7 @@ from typing import TypeAlias
 from zipfile import ZipFile
 
 from cqels_opt.stats import SlotCounts, load_slot, save_slot
-from cqels_opt.storage import disk
+from cqels_opt.storage import checksum
 from cqels_opt.windows.slots import SlotFile
 
 Pending: TypeAlias = "dict[str, list[SlotCounts]]"
@@ -38,12 +38,10 @@ def write_pending(folder: Path, number: int, waiting: Sequence[tuple[str, SlotCo
     if not waiting:
         return []
     path = f"slots/{KIND}-{number:08d}.zip"
-    made = BytesIO()
-    with ZipFile(made, "w") as archive:
+    with checksum.sealing(folder / path) as file, ZipFile(file, "w") as archive:
         archive.writestr(_INDEX, json.dumps([key for key, _ in waiting]))
         for place, (_, counts) in enumerate(waiting):
             archive.writestr(str(place), save_slot(counts))
-    disk.write_atomically(folder / path, made.getvalue(), durable=False)
     times = [counts.times for _, counts in waiting]
     return [SlotFile(KIND, path, "", "", len(waiting), min(int(t[0]) for t in times), max(int(t[-1]) for t in times))]
 
@@ -53,7 +51,7 @@ def read_pending(folder: Path, files: Iterable[SlotFile], upto: int) -> Pending:
     pending: Pending = {}
     for file in sorted((f for f in files if f.kind == KIND), key=lambda f: f.path):
         try:
-            with ZipFile(BytesIO(disk.read(folder / file.path))) as archive:
+            with ZipFile(BytesIO(checksum.unsealed(folder / file.path))) as archive:
                 for place, key in enumerate(json.loads(archive.read(_INDEX))):
                     if is_waiting(counts := load_slot(archive.read(str(place))), upto):
                         pending.setdefault(key, []).append(counts)

@@ -104,7 +104,7 @@ class Population:
             if not path.exists() and self._waiting:
                 disk.make_folder(self.folder)
                 told = [change if isinstance(change, str) else change.record for change in self._waiting]
-                disk.write_atomically(path, documents.encode(told))
+                disk.write_atomically(path, documents.encode(path.name, told))
                 changes, self._waiting = self._waiting, []
         return self._have(_changed(self.sharing, changes)) if changes else None
 
@@ -164,7 +164,7 @@ class Population:
     def _stored(self, path: Path) -> list[Change]:
         """What came and went with a batch."""
         try:
-            found = documents.decode(disk.read(path)) if path.exists() else []
+            found = documents.decode(path.name, disk.read(path)) if path.exists() else []
             return [change if isinstance(change, str) else member_of(change) for change in found]
         except (ValueError, KeyError, TypeError) as error:
             raise CheckpointError(f"{path}: the checkpoint is damaged ({error}); use another folder") from error

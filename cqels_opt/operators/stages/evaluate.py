@@ -42,7 +42,7 @@ from cqels_opt.operators.tree import Scope
 from cqels_opt.operators.tree import evaluate as evaluate_tree
 from cqels_opt.query.algebra import Call
 from cqels_opt.query.templates import INSTANCE
-from cqels_opt.storage import disk
+from cqels_opt.storage import checksum, disk
 from cqels_opt.windows.intervals import FOREVER
 from cqels_opt.windows.slots import SlotFile, rank_elements
 
@@ -329,26 +329,27 @@ def _put(task: EvaluateTask, found: Answers, terms: TermTable, path: str, report
     folder, program = task.step.path, task.program
     disk.make_folder(folder / "answers")
     if task.feeds is not None:
-        report.fed = f"{path}.fed.parquet"
-        write_elements(folder / report.fed, found, terms, task.feeds)
+        fed = write_elements(folder / f"{path}.fed.parquet", found, terms, task.feeds)
+        report.fed = str(fed.relative_to(folder))
     queries = names_of(program.instances.names).of(found.columns.pop(INSTANCE.name)) if program.instances else None
     if task.format == "arrow":
         report.path = f"{path}.arrow"
         write_arrow(folder / report.path, found, terms, queries)
         return
     if task.format == "parquet":
-        report.path = f"{path}.parquet"
-        write_parquet(folder / report.path, found, terms, queries)
+        made = write_parquet(folder / f"{path}.parquet", found, terms, queries)
+        report.path = str(made.relative_to(folder))
         return
-    report.path = f"{path}.jsonl"
+    made = folder / f"{path}.jsonl"
     named: Any = queries if queries is not None else program.id if task.named else None
     stretches = [report.times]
-    with disk.create(folder / report.path) as file:
+    with disk.create(made) as file:
         for data, time, length in lines(found, terms, named):
             file.write(data)
             edges = np.flatnonzero(np.append(True, time[1:] != time[:-1]))
             stretches.append(np.stack([time[edges], np.add.reduceat(length, edges)], axis=1))
     report.times = np.concatenate(stretches)
+    report.path = str(checksum.name_after_content(made).relative_to(folder))
 
 
 def _ended(task: EvaluateTask, rows: Rows) -> Rows:

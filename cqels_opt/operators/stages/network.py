@@ -20,7 +20,7 @@ from cqels_opt.operators.program import TRIPLE, Program
 from cqels_opt.operators.stages.encoding import FED, ROW_SCHEMA
 from cqels_opt.operators.stages.output import Answers
 from cqels_opt.operators.terms import TermTable
-from cqels_opt.storage import disk
+from cqels_opt.storage import checksum, disk
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +73,11 @@ def _circle(waiting: Sequence[Program], makers: Mapping[str, Program]) -> str:
         path.append(ahead)
 
 
-def write_elements(path: Path, found: Answers, terms: TermTable, stream: int) -> None:
-    """Writes the graphs of answers as elements, as the first stage reads them: an element an instant, all of it in one task."""
+def write_elements(path: Path, found: Answers, terms: TermTable, stream: int) -> Path:
+    """Writes the graphs of answers as elements, as the first stage reads them: an element an instant, all of it in one task.
+
+    Returns the file, whose name then holds its digest.
+    """
     size = len(found)
     number = np.full(size, stream)
     columns: dict[str, Any] = {
@@ -90,3 +93,4 @@ def write_elements(path: Path, found: Answers, terms: TermTable, stream: int) ->
     table = pa.table([columns[name] for name in ROW_SCHEMA.names], ROW_SCHEMA.names).cast(ROW_SCHEMA)
     with disk.create(path) as file:
         pa_parquet.write_table(table, file, row_group_size=max(1, size))
+    return checksum.name_after_content(path)

@@ -9,20 +9,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cqels_opt.errors import RunError
+from cqels_opt.errors import CheckpointError
 from cqels_opt.operators.running.answer_messages import AnswerFile, answer_messages
 from cqels_opt.rdf.payloads import decode, payload_of
+from cqels_opt.storage import checksum
 
 LINES = st.lists(st.tuples(st.integers(0, 4), st.sampled_from("ab"), st.integers(0, 2)), max_size=12)
 
 
 def write(folder: Path, name: str, query: str, lines: list[tuple[int, bytes]]) -> AnswerFile:
     lines = sorted(lines, key=lambda found: found[0])
-    (folder / name).write_bytes(b"".join(line for _, line in lines))
+    (folder / f"{name}.jsonl").write_bytes(b"".join(line for _, line in lines))
+    path = checksum.name_after_content(folder / f"{name}.jsonl")
     sizes: dict[int, int] = {}
     for time, line in lines:
         sizes[time] = sizes.get(time, 0) + len(line)
-    return AnswerFile(query, str(folder / name), tuple(sizes.items()))
+    return AnswerFile(query, str(path), tuple(sizes.items()))
 
 
 def line(time: int, value: int) -> bytes:
@@ -70,5 +72,5 @@ def test_graphs_are_read_again_as_the_elements_that_they_are(tmp_path: Path, kin
 def test_a_file_that_is_cut_off_is_said(tmp_path: Path) -> None:
     file = write(tmp_path, "a", "q", [(1, line(1, 1))])
     Path(file.path).write_bytes(b"{")
-    with pytest.raises(RunError, match="the file of answers is cut off"):
+    with pytest.raises(CheckpointError, match="does not have its checksum"):
         list(answer_messages([file], "answers"))

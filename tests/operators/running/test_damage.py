@@ -11,6 +11,7 @@ from local_run import Cut, Registered, World, register
 
 from cqels_opt.errors import CheckpointError
 from cqels_opt.operators import content
+from cqels_opt.storage import checksum
 from cqels_opt.trace.writer import TraceFile
 from cqels_opt.verify import Element
 
@@ -64,7 +65,9 @@ def test_output_that_has_become_shorter(tmp_path: Path) -> None:
     path = tmp_path / "out.jsonl"
     path.write_text("one\ntwo\n")
     with pytest.raises(CheckpointError, match=f"{path}: 2 of the 10 bytes"):
-        TraceFile(path).restore(10)
+        TraceFile(path).restore(10, "")
     assert path.read_text() == "one\ntwo\n"
-    TraceFile(path).restore(4)
+    with pytest.raises(CheckpointError, match=f"{path}: its first 4 bytes are not those"):
+        TraceFile(path).restore(4, checksum.digest(b"two\n"))
+    TraceFile(path).restore(4, checksum.digest(b"one\n"))
     assert path.read_text() == "one\n"

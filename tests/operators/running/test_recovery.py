@@ -94,7 +94,9 @@ class MortalTrace:
         self.fate = fate
         self.records: list[TraceRecord] = []
 
-    def restore(self, length: int) -> None:
+    digest = ""
+
+    def restore(self, length: int, digest: str) -> None:
         del self.records[length:]
 
     def put(self, records: Sequence[TraceRecord]) -> int:

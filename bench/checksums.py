@@ -1,0 +1,76 @@
+"""What checksums cost of a batch, without Spark: ``python -m cqels_opt.bench.checksums [ELEMENTS [BATCHES]]``.
+
+The clock of the process runs in each function of :mod:`cqels_opt.storage.checksum` that hashes, verifies, or looks whether a file has been
+verified; what is printed is their share of the CPU time of all batches, with answers and trace in files.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from time import process_time
+from typing import Any
+
+from cqels_opt.bench.local import load, prepare
+from cqels_opt.bench.soak import BATCH, QUERY, STREAM, write
+from cqels_opt.rdf.static import StaticSource
+from cqels_opt.spark.sinks import FileSink
+from cqels_opt.storage import checksum
+from cqels_opt.trace.writer import TraceFile
+from cqels_opt.windows.replay import BatchSize
+
+
+class Stopwatch:
+    """The seconds in some functions, those inside each other once, and the bytes that were hashed."""
+
+    def __init__(self) -> None:
+        self.seconds, self._depth = 0.0, 0
+
+    def over(self, owner: Any, name: str) -> None:
+        """Times a function."""
+        setattr(owner, name, self._timed(getattr(owner, name)))
+
+    def _timed(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(function)
+        def timed(*args: Any, **keywords: Any) -> Any:
+            self._depth += 1
+            began = process_time()
+            try:
+                return function(*args, **keywords)
+            finally:
+                self._depth -= 1
+                if not self._depth:
+                    self.seconds += process_time() - began
+
+        return timed
+
+
+def main(elements: int = 1000, batches: int = 60) -> None:
+    """Runs the batches and prints the share."""
+    watch = Stopwatch()
+    for name in ("digest", "identity", "_of_blocks", "_checked_header", "_header"):
+        watch.over(checksum, name)
+    watch.over(checksum.Hasher, "update")
+    with tempfile.TemporaryDirectory(prefix="cqels-opt-checksums-") as made:
+        folder = Path(made)
+        world = write(folder / "world", -(-elements * batches // BATCH))
+        store = load(folder / "store", [StaticSource(world.static)])
+        query = prepare("q", QUERY, store, {STREAM: world.stream}, folder / "query", BatchSize(count=elements))
+        driver = query.driver(folder / "state", FileSink(folder / "answers.jsonl"), TraceFile(folder / "trace.jsonl"))
+        seconds = watch.seconds = 0.0
+        for number, rows in enumerate(query.chunks()):
+            began = process_time()
+            driver.batch(number, rows)
+            seconds += process_time() - began
+        put_out = (folder / "answers.jsonl").stat().st_size
+    print(
+        f"{number + 1} batches of {elements:,} elements: {1000 * seconds / (number + 1):.1f} ms of CPU a batch, of which checksums "
+        f"{1000 * watch.seconds / (number + 1):.3f} ms ({100 * watch.seconds / seconds:.2f} %), answers {put_out / 1e6:.1f} MB"
+    )
+
+
+if __name__ == "__main__":
+    main(*map(int, sys.argv[1:]))

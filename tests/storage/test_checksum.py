@@ -1,0 +1,182 @@
+"""Sealed files, blocks that are verified when they are touched, and arrays over them that give what numpy gives."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cqels_opt.errors import CheckpointError, StoreError
+from cqels_opt.lod.files import map_array, write_array
+from cqels_opt.storage import checksum, documents
+from cqels_opt.storage.verified_array import VerifiedArray
+from cqels_opt.windows.columns import read_arrays, write_arrays
+
+
+@pytest.fixture
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All files are large."""
+    monkeypatch.setattr(checksum, "BLOCK", 64)
+    monkeypatch.setattr(checksum, "WHOLE", 100)
+    checksum.VERIFIED.forget()
+
+
+def flip(path: Path, at: int) -> None:
+    content = bytearray(path.read_bytes())
+    content[at] ^= 1
+    path.write_bytes(content)
+    checksum.VERIFIED.forget()
+
+
+def test_a_sealed_file_gives_back_its_content(tmp_path: Path) -> None:
+    for content in (b"", b"x", bytes(range(256)) * 20_000):
+        checksum.seal(tmp_path / "file", content)
+        assert checksum.unsealed(tmp_path / "file") == content
+    assert [found.name for found in tmp_path.iterdir()] == ["file"]
+
+
+def test_each_byte_of_a_sealed_file_counts(tmp_path: Path) -> None:
+    checksum.seal(tmp_path / "file", b"what a batch has left")
+    for at in range((tmp_path / "file").stat().st_size):
+        flip(tmp_path / "file", at)
+        with pytest.raises(CheckpointError, match=r"file: the checkpoint is damaged \(.*\); use another folder"):
+            checksum.unsealed(tmp_path / "file")
+        flip(tmp_path / "file", at)
+    assert checksum.unsealed(tmp_path / "file") == b"what a batch has left"
+
+
+def test_sealed_files_that_were_swapped(tmp_path: Path) -> None:
+    checksum.seal(tmp_path / "a", b"one")
+    checksum.seal(tmp_path / "b", b"two")
+    (tmp_path / "a").rename(tmp_path / "b")
+    with pytest.raises(CheckpointError, match="written under another name"):
+        checksum.unsealed(tmp_path / "b")
+
+
+def test_a_sealed_file_that_is_moved_has_its_new_name(tmp_path: Path) -> None:
+    checksum.seal(tmp_path / "a", b"one")
+    checksum.move(tmp_path / "a", tmp_path / "b")
+    assert checksum.unsealed(tmp_path / "b") == b"one"
+    assert not (tmp_path / "a").exists()
+
+
+def test_a_file_is_verified_once_by_a_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    hashed: list[int] = []
+    real = checksum.digest
+    monkeypatch.setattr(checksum, "digest", lambda content: (hashed.append(1), real(content))[1])
+    for number in range(3):
+        checksum.seal(tmp_path / f"{number}", b"content" * (number + 1))
+        for _ in range(4):
+            checksum.unsealed(tmp_path / f"{number}")
+    assert len(hashed) == 3
+
+
+def test_a_document_holds_its_own_digest() -> None:
+    document = documents.encode("3.json", {"b": [1, None, "é"], "a": {2: 0.1}})
+    assert documents.decode("3.json", document) == {"b": [1, None, "é"], "a": {"2": 0.1}}
+    for damaged in (document.replace(b"0.1", b"0.2"), b"{}", b"[]", b"3", document[:-1]):
+        with pytest.raises(ValueError):
+            documents.decode("3.json", damaged)
+    with pytest.raises(ValueError, match="digest"):
+        documents.decode("4.json", document)
+
+
+def test_a_name_holds_the_digest_of_its_content(tmp_path: Path) -> None:
+    (tmp_path / "part.parquet").write_bytes(b"rows")
+    path = checksum.name_after_content(tmp_path / "part.parquet")
+    assert checksum.verify_name(path) == path
+    flip(path, 2)
+    with pytest.raises(CheckpointError, match="does not have its checksum"):
+        checksum.verify_name(path)
+
+
+# ------------------------------------------------------------------ large files
+def large(tmp_path: Path, array: np.ndarray) -> VerifiedArray:
+    files = write_array(tmp_path, "a.npy", array)
+    checksum.VERIFIED.forget()
+    found = map_array(tmp_path / "a.npy", files)
+    assert isinstance(found, VerifiedArray)
+    return found
+
+
+def test_it_is_verified_by_the_block(tmp_path: Path, small_blocks: None) -> None:
+    """Of 1,000 numbers a look-up verifies the blocks in which it ends; a damaged block is found when it is read, not before."""
+    array = np.arange(1000) * 3
+    entry = write_array(tmp_path, "a.npy", array)
+    found = large(tmp_path, array)
+    blocks = found._blocks
+    header = blocks.pending
+    assert np.searchsorted(found, [300, 302]).tolist() == [100, 101]
+    assert header - blocks.pending <= 2
+    flip(tmp_path / "a.npy", (tmp_path / "a.npy").stat().st_size - 4)
+    found = map_array(tmp_path / "a.npy", entry)
+    assert found[5] == 15
+    with pytest.raises(StoreError, match=r"a\.npy does not have its checksum"):
+        found[999]
+
+
+def test_it_gives_what_numpy_gives(tmp_path: Path, small_blocks: None) -> None:
+    rng = np.random.default_rng(5)
+    array = np.sort(rng.integers(0, 500, 400))
+    keys = (7, -1, slice(3, 90), slice(None, None, -2), slice(5, 5), rng.integers(-400, 400, 30), array > 250, np.array([], int))
+    for key in keys:
+        assert np.array_equal(large(tmp_path, array)[key], array[key])
+    for side in ("left", "right"):
+        probes = rng.integers(-5, 505, 60)
+        wanted = np.searchsorted(array, probes, side)  # type: ignore[call-overload]
+        assert np.array_equal(np.searchsorted(large(tmp_path, array), probes, side), wanted)  # type: ignore[call-overload]
+        assert large(tmp_path, array).searchsorted(probes[0], side) == wanted[0]
+    found = large(tmp_path, array)
+    assert len(found) == 400 and found.dtype == array.dtype and found.nbytes == array.nbytes and found.shape == (400,)
+    assert np.array_equal(np.concatenate([found, found]), np.concatenate([array, array]))
+    assert np.array_equal(np.diff(found), np.diff(array)) and np.array_equal(found == 7, array == 7)
+    assert np.array_equal(np.asarray(found), array) and found.tolist() == array.tolist() and found.sum() == array.sum()
+    assert np.array_equal(found[1:] - found[:-1], np.diff(array)) and np.array_equal(np.unique(found), np.unique(array))
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_no_damage_misleads_a_search(tmp_path: Path, small_blocks: None, seed: int) -> None:
+    """A search goes through elements that it does not return: with any of them damaged the answer is right, or the damage is named."""
+    rng = random.Random(seed)
+    array = np.array(sorted(rng.sample(range(2000), 300)))
+    entry = write_array(tmp_path, "a.npy", array)
+    path = tmp_path / "a.npy"
+    content = bytearray(path.read_bytes())
+    content[rng.randrange(128, len(content))] ^= 1 << rng.randrange(8)
+    path.write_bytes(content)
+    found_it = 0
+    for probe in rng.sample(range(2000), 40):
+        checksum.VERIFIED.forget()
+        try:
+            assert np.searchsorted(map_array(path, entry), [probe])[0] == np.searchsorted(array, probe)
+        except StoreError as error:
+            assert "a.npy does not have its checksum" in str(error)
+            found_it += 1
+    checksum.VERIFIED.forget()
+    with pytest.raises(StoreError, match="does not have its checksum"):
+        np.asarray(map_array(path, entry))
+
+
+def test_arrays_of_the_state(tmp_path: Path, small_blocks: None) -> None:
+    path = tmp_path / "segment.arrow"
+    arrays = {"a": np.arange(500), "b": np.arange(9, dtype=np.int32), "c": np.empty(0, np.int64)}
+    write_arrays(path, arrays, {"said": "this"})
+    found, said = read_arrays(path)
+    assert said == {"said": "this"} and isinstance(found["a"], VerifiedArray)
+    assert all(np.array_equal(found[name], array) for name, array in arrays.items())
+    whole = path.read_bytes()
+    silent = 0
+    for at in range(0, len(whole), 7):
+        flip(path, at)
+        try:
+            found, _ = read_arrays(path)
+            silent += 1
+            with pytest.raises(CheckpointError, match=r"segment\.arrow: the checkpoint is damaged"):
+                [np.asarray(array) for array in found.values()]
+        except CheckpointError as error:
+            assert "segment.arrow: the checkpoint is damaged" in str(error)
+        path.write_bytes(whole)
+        checksum.VERIFIED.forget()
+    assert silent > 100  # what lies in the arrays themselves is found when it is read
