@@ -28,7 +28,7 @@ from cqels_opt.operators.running.answer_folder import FolderSink
 from cqels_opt.operators.running.checkpoint_check import check as check_checkpoint
 from cqels_opt.operators.running.commit import NAME
 from cqels_opt.spark.sinks import FileSink
-from cqels_opt.storage import checksum
+from cqels_opt.storage import checksum, documents
 from cqels_opt.trace.writer import TraceFile
 from cqels_opt.verify import Element
 
@@ -221,14 +221,15 @@ def finished(query: Registered, chunks: list[Any], folder: Path, sink: FileSink 
 
 
 def records(path: Path) -> bool:
-    """Commit records and the identity have a chain of their own; a lock has no content that counts."""
-    return path.parent.name == "commits" or path.name == NAME or path.name.startswith(".")
+    """A lock has no content that counts."""
+    return path.name.startswith(".")
 
 
 def counting(state: Path) -> list[Path]:
     """The files that the last record names."""
-    last = json.loads(max((state / "commits").glob("[0-9]*.json")).read_text())
-    return [state / name for name in (last["knowledge"], *(file["path"] for file in last["files"]))]
+    path = max((state / "commits").glob("[0-9]*.json"))
+    last = documents.decode(path.name, path.read_bytes())["state"]
+    return [path, state / NAME, *(state / name for name in (last["knowledge"], *(file["path"] for file in last["files"])))]
 
 
 def put_out(folder: Path) -> list[tuple[str, bytes]]:

@@ -79,7 +79,7 @@ ANONYMOUS = Identity()
 def run_of(folder: Path) -> str | None:
     """The name of the run that a folder is the checkpoint of, if it is one."""
     try:
-        return str(json.loads((folder / NAME).read_text(encoding="utf-8"))["run"])
+        return str(documents.decode(NAME, disk.read(folder / NAME))["run"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from local_run import World, register
 
-from cqels_opt.errors import CheckpointError
+from cqels_opt.errors import EngineWarning
 from cqels_opt.operators.running.driver import Driver, DriverOptions
 from cqels_opt.operators.running.local import LocalRunner, LocalSink
 from cqels_opt.operators.running.pending import KIND
@@ -58,6 +58,11 @@ def waiting(run: Driver) -> list[tuple[str, int, list[int], list[int]]]:
     return [(key, c.slot, c.times.tolist(), c.rows.tolist()) for key, counts in run.arrivals.pending.items() for c in counts]
 
 
+def by_time(run: Driver) -> dict[tuple[str, int], int]:
+    """The rows that wait by key and time, however they are cut into parts."""
+    return {(key, t): n for key, _, times, counts in waiting(run) for t, n in zip(times, counts, strict=True)}
+
+
 def test_a_silent_stream_makes_no_batch_write_more(tmp_path: Path) -> None:
     run = driver(tmp_path)
     run.batch(0, pa.concat_tables([rows(0, 0, 50), rows(1, 0, 1)]))
@@ -83,13 +88,18 @@ def test_what_waits_is_the_same_after_a_restart(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", [b"", b"PK", None])
-def test_a_damaged_file_is_named(damage: bytes | None, tmp_path: Path) -> None:
+def test_a_damaged_file_is_counted_again(damage: bytes | None, tmp_path: Path) -> None:
     run = driver(tmp_path)
     run.batch(0, rows(0, 0, 50))
+    before = by_time(run)
     (file,) = (run.folder / f.path for f in run.state.files if f.kind == KIND)
     if damage is None:
         file.unlink()
     else:
         file.write_bytes(damage)
-    with pytest.raises(CheckpointError, match=r"pending-00000000\.zip: the checkpoint is damaged"):
-        driver(tmp_path)
+    with pytest.warns(EngineWarning, match=r"are counted again: .*pending-00000000\.zip"):
+        again = driver(tmp_path)
+    assert by_time(again) == before
+    (record,) = again.batch(1, rows(1, 0, 1))
+    assert "pending-00000000" in record.notices[0]
+    assert [f.path for f in again.state.files if f.kind == KIND] == ["slots/pending-00000001.zip"]

@@ -322,7 +322,7 @@ def test_the_record_of_a_long_window_names_few_files(tmp_path: Path) -> None:
     for number, rows in enumerate(query.chunks(how)):
         driver.batch(number, rows)
         files = Counter(f.kind for f in driver.state.files if f.kind != "result")
-        assert set(files) <= {"segment", "slot", "times", "terms"}
+        assert set(files) <= {"segment", "slot", "times", "terms", "pending"}
         assert all(count <= how.tiers.most(600) + how.tiers.files for count in files.values()), number
     assert number == 199
     assert how.tiers.most(600) + how.tiers.files < 40
