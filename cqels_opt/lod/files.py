@@ -16,7 +16,7 @@ from cqels_opt.errors import StoreError
 
 #: The header of a store.
 FORMAT: Final = "cqels-opt store"
-VERSION: Final = 3
+VERSION: Final = 4
 HEADER: Final = "store.json"
 
 #: Size in bytes and checksum of a file, as headers record them.

@@ -14,7 +14,7 @@ from cqels_opt.errors import CqelsOptError, DataError, StoreError
 from cqels_opt.lod import loading
 from cqels_opt.lod.build import build_store
 from cqels_opt.lod.store import StaticPattern, Store
-from cqels_opt.rdf.ids import CollisionError, encode_one
+from cqels_opt.rdf.ids import PUBLIC, CollisionError, encode_one
 from cqels_opt.rdf.static import Failures, StaticSource, pieces
 from cqels_opt.spark import load as loader
 from cqels_opt.spark.load import load
@@ -216,7 +216,7 @@ def test_a_task_may_run_twice(tmp_path: Path) -> None:
 
 
 def test_ranges_follow_the_order_of_ids() -> None:
-    ids = np.sort(np.array([encode_one(term) for term in ("<a>", "<b>", "<c>", "_:a", "_:b", '"a"', '"b"', '"c"')]))
+    ids = np.sort(np.array([encode_one(term, PUBLIC) for term in ("<a>", "<b>", "<c>", "_:a", "_:b", '"a"', '"b"', '"c"')]))
     for ranges in (1, 2, 8):
         numbers = loading.range_of(ids, ranges)
         assert (np.diff(numbers) >= 0).all()

@@ -17,7 +17,7 @@ from cqels_opt.lod.build import build_store
 from cqels_opt.lod.files import write_header
 from cqels_opt.lod.relation import Relation
 from cqels_opt.lod.store import StaticPattern, Store
-from cqels_opt.rdf.ids import CollisionError, encode, encode_one
+from cqels_opt.rdf.ids import PUBLIC, CollisionError, IdScheme, encode, encode_one
 
 Quad = tuple[str, str, str, str | None]
 
@@ -65,7 +65,7 @@ def brute_force(quads: list[Quad], pattern: tuple[str, str, str, str | None]) ->
 
 
 def static_pattern(pattern: tuple[str, str, str, str | None]) -> StaticPattern:
-    s, p, o, g = (None if n is None else n[1:] if n.startswith("?") else encode_one(n) for n in pattern)
+    s, p, o, g = (None if n is None else n[1:] if n.startswith("?") else encode_one(n, PUBLIC) for n in pattern)
     assert s is not None and p is not None and o is not None
     return StaticPattern(s, p, o, g)
 
@@ -108,7 +108,7 @@ def test_a_partition_is_mapped_and_indexed_both_ways(tmp_path: Path) -> None:
     assert relation.indexes == (("who",), ("whom",))
     assert isinstance(relation.columns["who"].base, np.memmap)
     assert relation.index(("who",)).rows is None
-    assert relation.columns["whom"] is store.partition(0, encode_one("<http://knows>")).columns["o"]
+    assert relation.columns["whom"] is store.partition(0, encode_one("<http://knows>", PUBLIC)).columns["o"]
     assert (
         store.match(static_pattern(("?a", "<http://knows>", "?b", None))).index(("a", "b")).columns[0] is relation.columns["who"]
     )
@@ -117,9 +117,9 @@ def test_a_partition_is_mapped_and_indexed_both_ways(tmp_path: Path) -> None:
 def test_a_store_describes_itself(tmp_path: Path) -> None:
     store = build_store(tmp_path / "s", EXAMPLE, graphs=["<http://empty>"])
     again = Store.open(tmp_path / "s")
-    assert (again.triples, again.seed, again.fingerprint) == (5, store.seed, store.fingerprint)
+    assert (again.triples, again.scheme, again.fingerprint) == (5, store.scheme, store.fingerprint)
     assert sorted(str(text) for text in store.decode(store.named_graphs())) == ["<http://empty>", "<http://g>"]
-    assert store.predicates() == {encode_one("<http://knows>"): 3, encode_one("<http://name>"): 1}
+    assert store.predicates() == {encode_one("<http://knows>", PUBLIC): 3, encode_one("<http://name>", PUBLIC): 1}
     assert store.terms == 9
     assert not [path for path in tmp_path.iterdir() if path.name != "s"]
 
@@ -128,14 +128,14 @@ def test_the_fingerprint_is_of_the_content(tmp_path: Path) -> None:
     first = build_store(tmp_path / "a", EXAMPLE)
     assert build_store(tmp_path / "b", EXAMPLE[::-1]).fingerprint == first.fingerprint
     assert build_store(tmp_path / "c", EXAMPLE[1:4]).fingerprint != first.fingerprint
-    assert build_store(tmp_path / "d", EXAMPLE, seed=7).fingerprint != first.fingerprint
+    assert build_store(tmp_path / "d", EXAMPLE, scheme=IdScheme.of_seed(7)).fingerprint != first.fingerprint
     assert build_store(tmp_path / "e", EXAMPLE, graphs=["<http://empty>"]).fingerprint != first.fingerprint
 
 
 def test_decode_and_contains(tmp_path: Path) -> None:
     store = build_store(tmp_path / "s", EXAMPLE)
     integer = '"5"^^<http://www.w3.org/2001/XMLSchema#integer>'
-    ids = encode(["<http://bob>", integer, "<http://unknown>", '"Ann"', "<http://bob>"])
+    ids = encode(["<http://bob>", integer, "<http://unknown>", '"Ann"', "<http://bob>"], PUBLIC)
     assert store.decode(ids) == ["<http://bob>", integer, None, '"Ann"', "<http://bob>"]
     assert store.contains(ids).tolist() == [True, True, False, True, True]
     assert store.decode(np.array([0, 2**62], np.int64))[0] is None
@@ -146,7 +146,7 @@ def test_an_empty_store(tmp_path: Path) -> None:
     assert store.triples == 0
     assert store.match(StaticPattern("s", "p", "o")).rows == 0
     assert store.match(StaticPattern(1, 2, 3)).rows == 0
-    assert store.decode(encode(["<http://a>"])) == [None]
+    assert store.decode(encode(["<http://a>"], PUBLIC)) == [None]
 
 
 def test_a_collision_is_loud(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

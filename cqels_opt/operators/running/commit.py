@@ -40,6 +40,7 @@ class Commit:
     firsts: dict[str, int] = field(default_factory=dict)  # the first time of each stream
     since: dict[str, int] = field(default_factory=dict)  # of programs that came later: elements up to this time they do not see
     renewed: list[str] = field(default_factory=list)  # programs whose last answers were over another version of the static store
+    displaced: list[tuple[str, int]] = field(default_factory=list)  # terms with a second id, see cqels_opt.rdf.ids.IdScheme
     query: str = ""  # the digest of the query whose result slots and knowledge these are
 
 
@@ -169,7 +170,8 @@ class CommitLog:
         """A record; a damaged one is a :class:`CheckpointError`."""
         try:
             fields = json.loads(path.read_text(encoding="utf-8"))
-            return Commit(**{**fields, "files": [SlotFile(**f) for f in fields["files"]]})
+            displaced = [(str(text), int(term_id)) for text, term_id in fields.get("displaced", ())]
+            return Commit(**{**fields, "files": [SlotFile(**f) for f in fields["files"]], "displaced": displaced})
         except (ValueError, KeyError, TypeError) as error:
             raise CheckpointError(f"{path}: the checkpoint is damaged ({error}); use another folder") from error
 

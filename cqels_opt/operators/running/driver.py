@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from cqels_opt.errors import CheckpointError, DataError, RunError
+from cqels_opt.operators import cache
 from cqels_opt.operators.block import Observed
 from cqels_opt.operators.planning.mode import PlanMode
 from cqels_opt.operators.planning.planner import Planner
@@ -38,7 +39,9 @@ from cqels_opt.operators.stages.evaluate import EvaluateTask
 from cqels_opt.operators.stages.ingest import IngestReport, IngestTask, Rejected
 from cqels_opt.operators.stages.network import network
 from cqels_opt.operators.step import NOWHEN, Step
+from cqels_opt.operators.terms import Page, check_pages
 from cqels_opt.query.algebra import Window
+from cqels_opt.rdf.ids import CollisionError, encode, encode_one
 from cqels_opt.stats import SlotCounts
 from cqels_opt.trace.records import Lag, TraceRecord
 from cqels_opt.windows.frontier import Frontier
@@ -128,6 +131,9 @@ class Driver:
         """These are the programs from now on."""
         self.compiled = {p.id: p for p in programs}
         self.programs = tuple(p if p.id not in self.state.since else p.seeing(self.state.since[p.id]) for p in programs)
+        self.scheme = programs[0].scheme.with_displaced(self.state.displaced)
+        for program in programs:
+            self.scheme = self.scheme.with_displaced(program.scheme.displaced)
         self.network = network(self.programs)
         self.shapes = tuple(dict.fromkeys(s for p in self.programs for s in p.shapes))
         self.tables = frozenset(w.stream for p in self.programs for w in p.windows if w.kind == "last")
@@ -146,6 +152,8 @@ class Driver:
         if self.trace is not None:
             self.trace.restore(self.state.lengths.get("trace", 0))
         self.rejects.restore(self.state.lengths)
+        if self.population is not None:
+            self.population.know(self.state.displaced, self.term_pages(self.state.files))
         self.have([*self.compiled.values()] if self.population is None else self.population.before(self.state.batch + 1))
         self.arrivals = Arrivals(self.folder, self.all_streams, self.options.tiers, self.state.files)
         self.planners = {program.id: Planner(program, self.options.plan, self.workshop) for program in self.programs}
@@ -177,8 +185,11 @@ class Driver:
             self.changes.population(number, self.population)
         after = self.frontier.value
         first = self.programs[0]
-        task = IngestTask(str(self.folder), number, self.all_streams, self.shapes, first.store, first.seed, after, self.tables)
-        reports = list(self.runner.ingest(rows, task)) if self.streams else []
+        pages = tuple(map(str, self.term_pages(self.state.files)))
+        task = IngestTask(
+            str(self.folder), number, self.all_streams, self.shapes, first.store, self.scheme, after, self.tables, pages
+        )
+        reports = self._ingested(rows, task) if self.streams else []
         rejected = [r for report in reports for r in report.rejected]
         if rejected and not self.options.skip_bad:
             raise DataError(self.rejects.said(rejected))
@@ -212,7 +223,7 @@ class Driver:
                 size = sum(c.total for parts in new.values() for c in parts)
                 parts = self.options.parts or self.shares(size)
                 mine = {name: replace(step, joins=self.planners[name].physical(parts)) for name, step in mine.items()}
-                found = self.runner.evaluate([self.task_of(p, mine[p.id]) for p in stage], parts)
+                found = self.evaluate([self.task_of(p, mine[p.id]) for p in stage], parts)
                 done.shares |= found.shares
                 done.finished |= found.finished
             steps |= mine
@@ -276,7 +287,54 @@ class Driver:
         makers = [name for name, stream in self.network.feeds.items() if stream in read]
         paths = [report.fed for name in makers for report in done.finished.get(name, []) if report.fed]
         own = [replace(task, stage=f"n{place}-{i}-") for i in range(len(paths))]
-        return [report for path, mine in zip(paths, own) for report in self.runner.ingest(self.folder / path, mine)]
+        return [report for path, mine in zip(paths, own) for report in self._ingested(self.folder / path, mine)]
+
+    # -------------------------------------------------------------- ids of terms
+    def term_pages(self, files: Sequence[SlotFile]) -> list[Path]:
+        """The pages of terms that count: what windows and results hold, and the constants of the queries."""
+        made = self.population.pages if self.population is not None else ()
+        return [self.folder / f.path for f in (*files, *self.pages, *made) if f.kind == "terms"]
+
+    def displace(self, error: CollisionError) -> None:
+        """Terms whose id is that of another term have a second one from now on, which the commit record keeps."""
+        self.scheme = self.scheme.displacing(error.losers)
+
+    def _ingested(self, rows: Any, task: IngestTask) -> list[IngestReport]:
+        """The first stage; where terms collide it runs again, with second ids for some of them."""
+        while True:
+            reports = list(self.runner.ingest(rows, replace(task, scheme=self.scheme)))
+            try:
+                if losers := [text for report in reports for text in report.losers]:
+                    raise CollisionError(losers)
+                self._compare([f for report in reports for f in report.files])
+            except CollisionError as error:
+                self.displace(error)
+            else:
+                return reports
+
+    def evaluate(self, tasks: Sequence[EvaluateTask], parts: int) -> Evaluated:
+        """The second stage; where a term that an expression makes has the id of another one it runs again, with a second id for it."""
+        while True:
+            displaced = self.scheme.displaced
+            try:
+                done = self.runner.evaluate([replace(t, step=replace(t.step, displaced=displaced)) for t in tasks], parts)
+                self._compare(done.kept)
+            except CollisionError as error:
+                self.displace(error)
+            else:
+                return done
+
+    def _compare(self, files: Sequence[SlotFile]) -> None:
+        """CollisionError where tasks that ran side by side have given an id to different terms. Each has compared its own with the rest."""
+        check_pages([Page(self.folder / f.path) for f in files if f.kind == "terms"])
+
+    def fits(self, place: Path | str) -> bool:
+        """Whether the ids of a version of the store are those of the terms that the run holds."""
+        store = cache.store(str(place))
+        pages = [cache.page(path) for path in self.term_pages(self.state.files)]
+        same = not any(store.compare(page.ids, page.terms)[1].any() for page in pages)
+        texts = [text for text, term_id in self.scheme.displaced if encode_one(text, store.scheme) != term_id]
+        return same and not store.contains(encode(texts, store.scheme)).any()
 
     def task_of(self, program: Program, step: Step) -> EvaluateTask:
         """What executors are to do for a program. Its static relations may be others by now than when it was compiled."""
@@ -355,7 +413,12 @@ class Driver:
     def planned(self, program: Program, step: Step, walk: bool) -> Step:
         """A step with the plans of now; they may be walked where it has a delta."""
         planner = self.planners[program.id]
-        plans, orders = planner.choose(step if walk else None)
+        while True:
+            try:
+                plans, orders = planner.choose(replace(step, displaced=self.scheme.displaced) if walk else None)
+                break
+            except CollisionError as error:  # of a term that an expression makes of sampled rows
+                self.displace(error)
         return replace(step, plans=plans, orders=orders, filters=planner.filter_orders)
 
     def _observed(self, done: Evaluated) -> dict[str, dict[str, Observed]]:
@@ -420,6 +483,7 @@ class Driver:
             self.state.firsts,
             self.state.since,
             renewed,
+            list(self.scheme.displaced),
             self.query,
         )
         write_knowledge(self.folder / state.knowledge, self.planners, self.arrivals.pending, self.arrivals.counted)

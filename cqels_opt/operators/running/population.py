@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import TypeAlias
@@ -86,6 +86,10 @@ class Population:
             return list(self._names)
 
     # -------------------------------------------------------------- batch by batch
+    def know(self, displaced: Sequence[tuple[str, int]], pages: Sequence[Path]) -> None:
+        """Which ids the run has given to terms: constants of queries that come must have others."""
+        self._compiled.know(displaced, pages)
+
     def before(self, batch: int) -> list[Program]:
         """The programs that a batch finds, as those before it have left them."""
         place = self.living.before(batch).place
@@ -109,9 +113,9 @@ class Population:
                 changes, self._waiting = self._waiting, []
         return self._have(_changed(self.sharing, changes)) if changes else None
 
-    def refresh(self, batch: int) -> list[Program] | None:
-        """The programs of a batch that goes over to a newer version of the store: that it does so is on disk then."""
-        self.refreshed = self.living.begin(batch)
+    def refresh(self, batch: int, fits: Callable[[Path | str], bool]) -> list[Program] | None:
+        """The programs of a batch that goes over to a newer version of the store, if it ``fits``: that it does so is on disk then."""
+        self.refreshed = self.living.begin(batch, fits)
         if self.refreshed is None:
             return None
         self._compiled = self._first.over(self.living.current.place, self._owner, self._compiled)

@@ -86,7 +86,7 @@ class EvaluateTask:
 
     def terms(self) -> TermTable:
         """A term table for the step."""
-        return cache.term_table(self.program.store, self.program.seed, self.step)
+        return cache.term_table(self.program.store, self.program.scheme, self.step)
 
 
 @dataclass(slots=True)
