@@ -12,12 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cqels_opt.errors import StoreError
+from cqels_opt.errors import InputError, RunError, StoreError
 from cqels_opt.lod.build import build_store
-from cqels_opt.lod.files import write_header
+from cqels_opt.lod.check import check
+from cqels_opt.lod.files import HEADER, write_header
 from cqels_opt.lod.relation import Relation
 from cqels_opt.lod.store import StaticPattern, Store
-from cqels_opt.rdf.ids import PUBLIC, CollisionError, IdScheme, encode, encode_one
+from cqels_opt.rdf.ids import PUBLIC, IdScheme, encode, encode_one
 
 Quad = tuple[str, str, str, str | None]
 
@@ -149,11 +150,49 @@ def test_an_empty_store(tmp_path: Path) -> None:
     assert store.decode(encode(["<http://a>"], PUBLIC)) == [None]
 
 
-def test_a_collision_is_loud(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cqels_opt.lod.build.encode", lambda texts, seed: np.full(len(texts), 3 << 60 | 5, np.int64))
-    with pytest.raises(CollisionError, match="same id"):
-        build_store(tmp_path / "s", EXAMPLE)
+@pytest.mark.parametrize("bits", [3, 5, 8])
+def test_terms_with_one_id_get_others(bits: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cqels_opt.rdf.ids.HASH_BITS", bits)
+    quads = [(f"<s{i % 5}>", "<p>", f"<o{i}>", None) for i in range(2 ** (bits - 1))]
+    store = build_store(tmp_path / "s", quads)
+    assert store.scheme.displaced
+    ids = encode([text for quad in quads for text in quad if text], store.scheme)
+    assert store.decode(ids) == [text for quad in quads for text in quad if text]
+    found = store.match(StaticPattern("s", encode_one("<p>", store.scheme), "o"))
+    assert sorted(zip(store.decode(found.columns["s"]), store.decode(found.columns["o"]))) == sorted(
+        (s, o) for s, _, o, _ in quads
+    )
+    assert Store.open(tmp_path / "s").scheme == store.scheme
+    assert check(tmp_path / "s") == []
+
+
+def test_too_few_ids_for_the_terms_are_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cqels_opt.rdf.ids.HASH_BITS", 2)
+    with pytest.raises(RunError, match="no id is left"):
+        build_store(tmp_path / "s", [(f"<s{i}>", "<p>", "<o>", None) for i in range(9)])
     assert not list(tmp_path.iterdir())
+
+
+def test_each_store_has_a_key_of_its_own_which_a_load_in_its_place_keeps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CQELS_OPT_TERM_KEY")
+    one, other = (build_store(tmp_path / name, EXAMPLE) for name in "ab")
+    assert len({one.scheme.key, other.scheme.key, PUBLIC.key}) == 3
+    again = build_store(tmp_path / "a", EXAMPLE)
+    assert (again.scheme, again.fingerprint) == (one.scheme, one.fingerprint)
+    monkeypatch.setenv("CQELS_OPT_TERM_KEY", "secret")
+    with pytest.raises(InputError, match="32 hexadecimal digits"):
+        build_store(tmp_path / "c", EXAMPLE)
+
+
+def test_a_store_of_format_3_opens_under_its_seed(tmp_path: Path) -> None:
+    made = build_store(tmp_path / "s", EXAMPLE, scheme=IdScheme.of_seed(7))
+    for path in (tmp_path / "s" / HEADER, made.data / HEADER):
+        header = json.loads(path.read_text())
+        rest = {key: value for key, value in header.items() if key not in ("key", "displaced", "checksum")}
+        write_header(path, {**rest, "version": 3, "seed": 7})
+    old = Store.open(tmp_path / "s")
+    assert old.scheme == IdScheme.of_seed(7)
+    assert old.decode(encode(["<http://bob>"], old.scheme)) == ["<http://bob>"]
 
 
 # ------------------------------------------------------------------ where a store may be written

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pickle
 from decimal import Decimal
 
 import numpy as np
@@ -134,9 +135,11 @@ def test_numeric_leaves_other_terms_out() -> None:
     assert np.isnan(values).tolist() == [True, False, True, False]
 
 
-def test_a_collision_is_an_error_that_names_both_terms() -> None:
-    with pytest.raises(CollisionError, match=r"<a> and <b>|<b> and <a>"):
-        check_collisions(np.array([5, 6, 5], np.int64), ["<a>", "<c>", "<b>"])
+def test_of_colliding_terms_the_least_keeps_its_id() -> None:
+    with pytest.raises(CollisionError) as error:
+        check_collisions(np.array([5, 6, 5, 5, 5], np.int64), ["<b>", "<c>", "<a>", "<b>", "<d>"])
+    assert error.value.losers == ("<b>", "<d>")
+    assert pickle.loads(pickle.dumps(error.value)).losers == error.value.losers
 
 
 def test_a_missing_term_is_an_error() -> None:

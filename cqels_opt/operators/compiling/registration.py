@@ -107,18 +107,18 @@ class Programs:
                     self._forget(unit.id)
             return self._made[key]
 
-    def know(self, displaced: Sequence[tuple[str, int]], pages: Sequence[Path]) -> None:
-        """What ids a run has given to terms. Programs with a constant whose id is that of another term are compiled again."""
+    def clashes(self, displaced: Sequence[tuple[str, int]], pages: Sequence[Path]) -> bool:
+        """Whether a constant of a program has another id in a run, or its id is there that of another term."""
         second, constants = dict(displaced), self.known.constants
-        ids = np.array(list(constants), np.int64)
-        texts = pa.array(list(constants.values()), pa.string())
-        with self._lock:
-            if any(second.get(text, term_id) != term_id for term_id, text in constants.items()) or any(
-                cache.page(page).others(ids, texts).any() for page in pages
-            ):
-                self._made, constants = {}, {}
-            both = tuple((second | {t: i for t, i in self.known.displaced if t not in second}).items())
-            self.known = KnownIds(both, constants, tuple(map(str, pages)))
+        ids, texts = np.array(list(constants), np.int64), pa.array(list(constants.values()), pa.string())
+        moved = any(second.get(text, term_id) != term_id for term_id, text in constants.items())
+        return moved or any(cache.page(page).others(ids, texts).any() for page in pages)
+
+    def apart(self, owner: str, displaced: Sequence[tuple[str, int]], pages: Sequence[Path]) -> Programs:
+        """The same units for one run, whose ids of terms the constants have."""
+        found = Programs(self.store, self.folder / "apart" / owner / self.mark, self._do)
+        found.earlier, found.known = self.earlier, KnownIds(tuple(displaced), {}, tuple(map(str, pages)))
+        return found
 
     def page(self, unit: Unit, state: Path) -> SlotFile | None:
         """The page of the terms that compiling a unit made, copied into a state folder: a file that always counts."""

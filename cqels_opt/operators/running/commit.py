@@ -90,11 +90,12 @@ class CommitLog:
         self._held: Hold | None = None
         self._begun = False  # a batch, which has not been committed: what is in memory may be half of it
 
-    def claim(self, identity: Identity, changed: bool = False) -> str:
+    def claim(self, identity: Identity, changed: bool = False, key: str = "") -> str:
         """The name of this checkpoint's run. Another version's checkpoint, or that of other data or options, is a :class:`CheckpointError`.
 
         So is another query, unless ``changed`` says that it is meant to be one and the state is what it needs; and a checkpoint that
-        another process works with, for what that one has in hand looks like what a killed one left.
+        another process works with, for what that one has in hand looks like what a killed one left. The ``key`` of the ids of terms is
+        kept for :func:`key_of`.
         """
         self._held = hold(self.folder)
         path, mine = self.folder / NAME, json.loads(json.dumps(asdict(identity)))
@@ -102,7 +103,7 @@ class CommitLog:
             if any(self.records.iterdir()):
                 raise CheckpointError(f"{self.folder}: the checkpoint is damaged: {NAME} is missing; use another folder")
             run = os.urandom(6).hex()
-            durable_write(path, json.dumps({"version": VERSION, "run": run, "identity": mine}, indent=1))
+            durable_write(path, json.dumps({"version": VERSION, "run": run, "identity": mine, "key": key}, indent=1))
             return run
         try:
             found = json.loads(path.read_text(encoding="utf-8"))
@@ -114,7 +115,7 @@ class CommitLog:
         now = Identity(**mine)
         if (differs := _difference(before, now, changed)) is not None:
             raise CheckpointError(f"{self.folder}: the checkpoint belongs to another run: {differs}")
-        self._other = {"version": VERSION, "run": run, "identity": mine} if now != before else None
+        self._other = {**found, "identity": mine} if now != before else None
         return run
 
     def adopt(self) -> None:
@@ -189,6 +190,14 @@ class CommitLog:
 
     def _path(self, batch: int) -> Path:
         return self.records / f"{batch:012d}.json"
+
+
+def key_of(folder: Path) -> str | None:
+    """The key of the ids of terms in a checkpoint; None where there is no checkpoint, or one that has none."""
+    try:
+        return json.loads((folder / NAME).read_text(encoding="utf-8")).get("key") or None
+    except (OSError, ValueError, AttributeError):  # whoever claims the checkpoint says what is wrong with it
+        return None
 
 
 def _difference(before: Identity, now: Identity, changed: bool) -> str | None:

@@ -100,7 +100,7 @@ class Driver:
         self.workshop = workshop or Workshop(folder / "subresults")
         self._merging_start = merging
         self.log = CommitLog(folder)
-        self.run = self.log.claim(identity, options.continue_changed)
+        self.run = self.log.claim(identity, options.continue_changed, programs[0].scheme.key)
         self.query, self._changed = identity.digest, False
         self.frontier, self.pages, self.trace = frontier, list(pages), trace
         self._reached = int(BEFORE_TIME)

@@ -43,6 +43,7 @@ class Population:
         self.folder = state / FOLDER
         self._lock = threading.Lock()
         self._waiting: list[Change] = []
+        self._ids: tuple[Sequence[tuple[str, int]], Sequence[Path]] = (), ()
         self._names: dict[str, None] = {}  # of the queries that the next batch will have
         self._pages: dict[str, SlotFile] = {}
         self.refreshed: Refreshed | None = None  # in the batch of now
@@ -88,7 +89,7 @@ class Population:
     # -------------------------------------------------------------- batch by batch
     def know(self, displaced: Sequence[tuple[str, int]], pages: Sequence[Path]) -> None:
         """Which ids the run has given to terms: constants of queries that come must have others."""
-        self._compiled.know(displaced, pages)
+        self._ids = displaced, pages
 
     def before(self, batch: int) -> list[Program]:
         """The programs that a batch finds, as those before it have left them."""
@@ -158,6 +159,9 @@ class Population:
                     self._names[change.id] = None
         known = {id(program) for program in self._programs}
         self._programs = [self._compiled.of(unit) for unit in sharing.units]
+        if self._compiled.clashes(*self._ids):
+            self._compiled = self._compiled.apart(self._owner, *self._ids)
+            self._programs = [self._compiled.of(unit) for unit in sharing.units]
         for program, unit in zip(self._programs, sharing.units):
             if id(program) not in known and (page := self._compiled.page(unit, self.state)) is not None:
                 self._pages[page.path] = page
