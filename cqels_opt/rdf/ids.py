@@ -122,7 +122,8 @@ class IdScheme:
         """
         found = dict(self.displaced)
         for text in sorted(set(losers)):
-            ids = _hashes(pa.array([f"{text}\0{attempt}" for attempt in range(ATTEMPTS)]), self).tolist()
+            hashed = _hashes(pa.array([f"{text}\0{attempt}" for attempt in range(ATTEMPTS)]), self).tolist()
+            ids = list(dict.fromkeys(hashed))  # so that no id is tried twice
             tried = ids.index(found[text]) + 1 if found.get(text) in ids else 0
             taken = {encode_one(text, IdScheme(self.key)), *found.values()}
             free = [term_id for term_id in ids[tried:] if term_id not in taken]

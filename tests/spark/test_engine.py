@@ -17,7 +17,9 @@ from pyspark.errors import StreamingQueryException
 
 import cqels_opt as cq
 from cqels_opt.errors import CheckpointError, DataError, InputError, LimitError
+from cqels_opt.operators.stages.ingest import ROW_SCHEMA
 from cqels_opt.query.parser import parse
+from cqels_opt.spark.files import in_places
 from cqels_opt.spark.stream import StreamRun, numbered
 from cqels_opt.trace.records import read_trace
 from cqels_opt.verify import Answers, Element, Inputs, Options, evaluate
@@ -334,11 +336,26 @@ def test_rows_of_very_many_batches_have_places(spark: SparkSession) -> None:
     """Five batches a second make 2²³ in three weeks."""
     columns = "stream int, partition int, s string, p string, o string, g string, t long, late boolean"
     frame = spark.createDataFrame([(0, 0, "s", "p", "o", None, 1, False)], columns)
-    assert [row["offset"] for row in numbered(frame, 1 << 23).collect()] == [
-        row["offset"] for row in numbered(frame, 0).collect()
-    ]
-    (last,) = numbered(frame, (1 << 24) - 1).collect()
-    assert last["offset"] > 1 << 62
+
+    def places(batch: int) -> list[int]:
+        made = numbered(frame, batch, 2)
+        return in_places(made.frame.toArrow(), made.first).column("offset").to_pylist()
+
+    assert places(1 << 23) == places(0)
+    assert places((1 << 24) - 1)[0] > 1 << 62
+
+
+def test_rows_of_a_graph_are_in_one_task_and_graphs_are_told_apart(spark: SparkSession) -> None:
+    columns = "stream int, partition int, s string, p string, o string, g string, t long, late boolean"
+    rows = [(0, 0, f"s{i}", "p", "o", f"g{i % 50}" if i % 3 else None, 1, False) for i in range(600)]
+    made = numbered(spark.createDataFrame(rows, columns).repartition(7), 5, 3)
+    parts = [list(rows) for rows in made.frame.rdd.glom().collect()]
+    found = [in_places(pa.Table.from_pylist([row.asDict() for row in part], ROW_SCHEMA), made.first) for part in parts if part]
+    places: dict[object, set[int]] = {}
+    for row in (row for part in found for row in part.to_pylist()):
+        places.setdefault(row["g"] or row["s"], set()).add(row["offset"])
+    assert all(len(mine) == 1 for mine in places.values())
+    assert len(set.union(*places.values())) == len(places) == len({row[5] or row[2] for row in rows})
 
 
 # ------------------------------------------------------------------ foreachBatch

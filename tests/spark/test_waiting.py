@@ -11,8 +11,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from cqels_opt.operators.stages.ingest import IngestReport, IngestTask
-from cqels_opt.spark.files import FilesWaiting, Reading, modified, read_files
+from cqels_opt.errors import RunError
+from cqels_opt.operators.stages.ingest import ROW_SCHEMA, IngestReport, IngestTask
+from cqels_opt.spark.files import FilesWaiting, Reading, in_places, modified, read_files
 
 from .small_world import STREAM, rows, write_rows
 
@@ -78,3 +79,28 @@ def test_elements_are_numbered_on(tmp_path: Path) -> None:
     task = IngestTask("", 7, (STREAM,), (), "", 0, 0, frozenset())
     found, _ = read_files(named(paths[1:]), Reading({}, {0: 5}, 0, ""), task)
     assert found.column("offset").to_pylist() == list(range(5, 15))
+
+
+# ------------------------------------------------------------------ elements that nobody has numbered
+def unnumbered(offsets: list[int], graphs: list[str | None], streams: list[int] | None = None) -> pa.Table:
+    size = len(offsets)
+    columns = {"stream": streams or [0] * size, "partition": [0] * size, "offset": offsets, "g": graphs, "t": [1] * size}
+    fixed = {"s": ["<s>"] * size, "p": ["<p>"] * size, "o": ["<o>"] * size, "late": [False] * size, "line": offsets}
+    return pa.Table.from_pydict({**columns, **fixed}, ROW_SCHEMA)
+
+
+def test_places_tell_all_elements_apart() -> None:
+    """By their task, the row in it, and the whole name of their graph, in each stream."""
+    task = 1 << 33
+    rows = unnumbered([0, 1, 2, task, task + 1, 3], ["<g>", None, "<g>", None, "<h>", "<g>"], [0, 0, 0, 0, 0, 1])
+    assert in_places(rows, 7 << 40).column("offset").to_pylist() == [
+        (7 << 40) + place for place in (0, 1, 0, 1 << 24, (1 << 24) + 1, 3)
+    ]
+
+
+@pytest.mark.parametrize("offset", [1 << 24, (1 << 16) << 33])
+def test_more_rows_in_a_task_than_places_are_said(offset: int) -> None:
+    """They would have the places of the next task's, and be the same elements."""
+    in_places(unnumbered([offset - 1 if offset < 1 << 33 else offset - (1 << 33)], [None]), 0)
+    with pytest.raises(RunError, match="16,777,216 elements"):
+        in_places(unnumbered([offset], [None]), 0)
