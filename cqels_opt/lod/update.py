@@ -223,18 +223,22 @@ def _new_terms(
     """
     removed = [(quads.term_ids, quads.term_texts) for quads in gone]
     added = [(encode(names, scheme), names), *((quads.term_ids, quads.term_texts) for quads in come)]
-    every = [*removed, *added]
-    distinct_terms(np.concatenate([ids for ids, _ in every]), pa.concat_arrays([texts for _, texts in every]))
-    for ids, texts in removed:
-        _, other = old.compare(ids, texts)
-        if other.any():
-            raise CollisionError(texts.filter(pa.array(other)).to_pylist())
-    ids, texts = distinct_terms(np.concatenate([ids for ids, _ in added]), pa.concat_arrays([texts for _, texts in added]))
-    known, other = old.compare(ids, texts)
-    if other.any():
-        raise CollisionError(texts.filter(pa.array(other)).to_pylist())
-    new = np.flatnonzero(~known)
-    return ids[new], texts.take(new)
+    losers: list[str] = []
+    left: dict[bool, list[tuple[Ids, pa.StringArray]]] = {True: [], False: []}
+    for of_added, parts in ((False, removed), (True, added)):
+        for ids, texts in parts:
+            known, other = old.compare(ids, texts)
+            losers += texts.filter(pa.array(other)).to_pylist()
+            left[of_added].append((ids[~known], texts.filter(pa.array(~known))))
+    if losers:  # before they are compared with each other: what the store has keeps its id
+        raise CollisionError(losers)
+    _distinct([*left[True], *left[False]])
+    return _distinct(left[True])
+
+
+def _distinct(parts: Sequence[tuple[Ids, pa.StringArray]]) -> tuple[Ids, pa.StringArray]:
+    every = [(np.empty(0, np.int64), pa.array([], pa.string())), *parts]
+    return distinct_terms(np.concatenate([ids for ids, _ in every]), pa.concat_arrays([texts for _, texts in every]))
 
 
 def _dictionary(old: Store, folder: Path, number: int, ids: Ids, texts: pa.StringArray) -> list[PartEntry]:

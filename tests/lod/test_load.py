@@ -207,6 +207,25 @@ def test_what_a_task_holds_does_not_grow_with_the_data() -> None:
         assert cuts.buckets * cuts.subjects <= 16 * max(1, size >> 27)
 
 
+@pytest.mark.parametrize("large", [False, True])
+def test_a_load_gives_a_second_id_to_one_of_two_terms(
+    spark: SparkSession, tmp_path: Path, large: bool, request: pytest.FixtureRequest
+) -> None:
+    """The terms stand in files that different tasks read; the least of them keeps its id."""
+    if large:
+        request.getfixturevalue("two_stages")
+    one, other = "<http://a.org/zrcn1imlm5dc>", "<http://a.org/hb4mggqwr1rn>"
+    for name, term in (("a", one), ("b", other)):
+        (tmp_path / f"{name}.nt").write_text("\n".join([*some_lines(100), f'{term} <http://p> "{name}" .']))
+    load(spark, [StaticSource(tmp_path / "a.nt"), StaticSource(tmp_path / "b.nt")], tmp_path / "store", scheme=PUBLIC)
+    store = Store.open(tmp_path / "store")
+    assert [text for text, _ in store.scheme.displaced] == [one]
+    for term, name in ((one, "a"), (other, "b")):
+        found = store.match(StaticPattern(encode_one(term, store.scheme), "p", "o"))
+        assert store.decode(found.columns["o"]) == [f'"{name}"']
+    assert sorted(path.name for path in (tmp_path / "store").iterdir() if path.is_dir()) == [store.data.name]
+
+
 def test_a_task_may_run_twice(tmp_path: Path) -> None:
     (tmp_path / "a.nt").write_text("<s> <p> <o> .")
     whole = pieces(StaticSource(tmp_path / "a.nt"), 0, 1 << 30)

@@ -203,7 +203,7 @@ class Driver:
         steps: dict[str, Step] = {}
         done = Evaluated()
         for place, stage in enumerate(self.network.stages):
-            fed = self._fed(task, stage, done, place) if place else reports
+            fed = self._fed(task, stage, done, place, [*files, *done.kept]) if place else reports
             if place:
                 files += [f for report in fed for f in report.files]
                 self._seen(fed)
@@ -217,7 +217,8 @@ class Driver:
             for name, end in upto.items():
                 self.planners[name].advance(new, after, end)
             clock.lap("statistics")
-            mine = {p.id: self._step(p, number, after, upto[p.id], files) for p in stage}
+            known = [*files, *(f for f in done.kept if f.kind == "terms")]  # what earlier stages have made
+            mine = {p.id: self._step(p, number, after, upto[p.id], known) for p in stage}
             clock.lap("optimize")
             if max(upto.values()) > after:
                 size = sum(c.total for parts in new.values() for c in parts)
@@ -280,14 +281,20 @@ class Driver:
             return max(self._reached, drained(program.windows, program.report, times, greatest))
         return self._reached
 
-    def _fed(self, task: IngestTask, stage: Sequence[Program], done: Evaluated, place: int) -> list[IngestReport]:
+    def _fed(
+        self, task: IngestTask, stage: Sequence[Program], done: Evaluated, place: int, files: Sequence[SlotFile]
+    ) -> list[IngestReport]:
         """Takes in what queries of earlier stages have put out in this batch and queries of a stage are the first to read."""
         before = {s for programs in self.network.stages[:place] for program in programs for s in program.streams}
         read = {s for program in stage for s in program.streams} - before
         makers = [name for name, stream in self.network.feeds.items() if stream in read]
         paths = [report.fed for name in makers for report in done.finished.get(name, []) if report.fed]
-        own = [replace(task, stage=f"n{place}-{i}-") for i in range(len(paths))]
-        return [report for path, mine in zip(paths, own) for report in self._ingested(self.folder / path, mine)]
+        reports: list[IngestReport] = []
+        for number, path in enumerate(paths):
+            pages = self.term_pages([*files, *(f for report in reports for f in report.files)])
+            mine = replace(task, stage=f"n{place}-{number}-", pages=tuple(map(str, pages)))
+            reports += self._ingested(self.folder / path, mine)
+        return reports
 
     # -------------------------------------------------------------- ids of terms
     def term_pages(self, files: Sequence[SlotFile]) -> list[Path]:

@@ -71,16 +71,17 @@ class Texts:
         self._texts.append(texts)
 
     def losers(self, pages: Iterable[Page]) -> list[str]:
-        """The terms whose id is that of another term: one of the store, of these pages, or of those here."""
+        """The terms whose id is that of another term: one of the store, of these pages, or else of those here."""
         found = list(self.collided)
         try:
             known, texts = self._once()
+            among: tuple[str, ...] = ()
         except term_ids.CollisionError as error:
-            return [*found, *error.losers]
+            known, texts, among = np.concatenate(self._ids), pa.concat_arrays(self._texts), error.losers
         for page in pages:
             if (other := page.others(known, texts)).any():
                 found += texts.filter(pa.array(other)).to_pylist()
-        return found
+        return found or list(among)  # what is known keeps its id, whichever is the least
 
     def _once(self) -> tuple[Ints, pa.StringArray]:
         if len(self._ids) != 1 or not self._distinct:

@@ -37,6 +37,15 @@ def test_two_texts_of_one_id_are_said() -> None:
         texts.of(np.array([7]))
 
 
+def test_a_term_that_is_known_keeps_its_id(tmp_path: Path) -> None:
+    """Whichever of two terms of a batch is the least."""
+    write_page(tmp_path / "page", np.array([3, 9], np.int64), ["<b>", "<x>"])
+    page = Page(tmp_path / "page")
+    assert held({3: "<a>"}, {3: "<b>"}, {9: "<x>"}).losers([page]) == ["<a>"]
+    assert held({3: "<b>", 9: "<x>"}).losers([page]) == []
+    assert held({9: "<y>"}).losers([page]) == ["<y>"]
+
+
 def test_two_texts_of_one_id_are_said_where_pages_are_merged(tmp_path: Path) -> None:
     def merged(*pages: dict[int, str]) -> SlotFile:
         for number, page in enumerate(pages):
