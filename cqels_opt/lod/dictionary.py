@@ -149,8 +149,8 @@ class Dictionary:
         parts, positions = self.find(ids)
         other = np.zeros(len(ids), bool)
         for _, part, asked in self._asked(parts):
-            known = part.texts.take(pa.array(positions[asked]))
-            given = texts.take(pa.array(asked)).cast(pa.large_string())
+            known = part.texts.take(positions[asked])
+            given = texts.take(asked).cast(pa.large_string())
             other[asked] = pc.not_equal(known, given).to_numpy(zero_copy_only=False)
         return is_inline(ids) | (parts >= 0), other
 

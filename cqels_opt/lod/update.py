@@ -29,7 +29,7 @@ from cqels_opt.lod.relation import Relation
 from cqels_opt.lod.store import PartitionEntry, Store, array_bytes
 from cqels_opt.lod.target import Origin, as_recorded, finish, load_place
 from cqels_opt.lod.versions import UPDATES, alone, number_of, version_at
-from cqels_opt.rdf.ids import CollisionError, IdScheme, encode
+from cqels_opt.rdf.ids import CollisionError, IdScheme, chosen, encode
 from cqels_opt.rdf.static import Failures, StaticSource, graph_term, pieces, read
 
 Key = tuple[int, int]
@@ -228,7 +228,7 @@ def _new_terms(
     for of_added, parts in ((False, removed), (True, added)):
         for ids, texts in parts:
             known, other = old.compare(ids, texts)
-            losers += texts.filter(pa.array(other)).to_pylist()
+            losers += chosen(texts, other)
             left[of_added].append((ids[~known], texts.filter(pa.array(~known))))
     if losers:  # before they are compared with each other: what the store has keeps its id
         raise CollisionError(losers)

@@ -49,8 +49,8 @@ class Page:
         if len(self.ids) and len(ids):
             place = np.minimum(np.searchsorted(self.ids, ids), len(self.ids) - 1)
             both = np.flatnonzero(self.ids[place] == ids)
-            known = self.terms.take(pa.array(place[both]))
-            other[both] = pc.not_equal(known, texts.take(pa.array(both))).to_numpy(zero_copy_only=False)
+            known = self.terms.take(place[both])
+            other[both] = pc.not_equal(known, texts.take(both)).to_numpy(zero_copy_only=False)
         return other
 
 

@@ -157,7 +157,9 @@ def encode(texts: Sequence[str] | pa.StringArray, scheme: IdScheme) -> Ids:
         ids[_numpy(pc.equal(array, pa.scalar(text)))] = KIND_BOOLEAN << KIND_SHIFT | value
     if scheme.displaced:
         displaced, second = scheme._second
-        place = pc.fill_null(pc.index_in(array, value_set=displaced), -1).to_numpy(zero_copy_only=False)
+        places: Any = pc.index_in(array, value_set=displaced)
+        found: Any = pc.fill_null(places, -1)
+        place = found.to_numpy(zero_copy_only=False)
         ids[place >= 0] = second[place[place >= 0]]
     return ids
 
@@ -309,5 +311,10 @@ def check_collisions(ids: Ids, texts: Sequence[str] | pa.StringArray, order: Ids
     losers: list[str] = []
     for term_id in np.unique(sorted_ids[same[clash]]).tolist():
         mine = order[np.searchsorted(sorted_ids, term_id) : np.searchsorted(sorted_ids, term_id, "right")]
-        losers += sorted(set(array.take(mine).to_pylist()))[1:]
+        losers += sorted({str(text) for text in array.take(mine).to_pylist()})[1:]
     raise CollisionError(losers)
+
+
+def chosen(texts: pa.StringArray, which: NDArray[np.bool_]) -> list[str]:
+    """Some of the texts."""
+    return [str(text) for text in texts.filter(pa.array(which)).to_pylist()]

@@ -70,15 +70,14 @@ def place_of(first: int, task: Ints, row: Ints) -> Ints:
 
 
 def in_places(rows: pa.Table, first: int) -> pa.Table:
-    """Rows of a task that nobody has numbered, as they come; those of one stream and graph have one place."""
+    """Rows of a task that nobody has numbered, as they come; those of one graph have one place."""
     numbers = rows.column("offset").to_numpy()
     row = numbers & ((1 << _SPARK_BITS) - 1)
     named = np.flatnonzero(pc.is_valid(rows.column("g")).to_numpy(zero_copy_only=False))
     if len(named):
-        graphs: Any = pc.dictionary_encode(rows.column("g").take(pa.array(named)).combine_chunks())
+        graphs: Any = pc.dictionary_encode(rows.column("g").take(named).combine_chunks())
         graph = graphs.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-        key = graph * (int(rows.num_rows) + 1) + rows.column("stream").to_numpy()[named]
-        _, at, whose = np.unique(key, return_index=True, return_inverse=True)
+        _, at, whose = np.unique(graph, return_index=True, return_inverse=True)
         row = row.copy()
         row[named] = row[named][at][whose]
     offset = place_of(first, numbers >> _SPARK_BITS, row)

@@ -216,8 +216,8 @@ def test_a_load_gives_a_second_id_to_one_of_two_terms(
         request.getfixturevalue("two_stages")
     one, other = "<http://a.org/zrcn1imlm5dc>", "<http://a.org/hb4mggqwr1rn>"
     for name, term in (("a", one), ("b", other)):
-        (tmp_path / f"{name}.nt").write_text("\n".join([*some_lines(100), f'{term} <http://p> "{name}" .']))
-    load(spark, [StaticSource(tmp_path / "a.nt"), StaticSource(tmp_path / "b.nt")], tmp_path / "store", scheme=PUBLIC)
+        (tmp_path / f"{name}.nq").write_text("\n".join([*some_lines(100), f'{term} <http://p> "{name}" .']))
+    load(spark, [StaticSource(tmp_path / "a.nq"), StaticSource(tmp_path / "b.nq")], tmp_path / "store", scheme=PUBLIC)
     store = Store.open(tmp_path / "store")
     assert [text for text, _ in store.scheme.displaced] == [one]
     for term, name in ((one, "a"), (other, "b")):

@@ -80,7 +80,7 @@ class Texts:
             known, texts, among = np.concatenate(self._ids), pa.concat_arrays(self._texts), error.losers
         for page in pages:
             if (other := page.others(known, texts)).any():
-                found += texts.filter(pa.array(other)).to_pylist()
+                found += term_ids.chosen(texts, other)
         return found or list(among)  # what is known keeps its id, whichever is the least
 
     def _once(self) -> tuple[Ints, pa.StringArray]:
@@ -137,7 +137,7 @@ def _keep(ids: Ints, terms: pa.StringArray, store: str, texts: Texts) -> None:
     untold = ~term_ids.is_inline(ids)
     if store and untold.any():
         known, other = cache.store(store).compare(ids, terms)
-        texts.collided += terms.filter(pa.array(other)).to_pylist()
+        texts.collided += term_ids.chosen(terms, other)
         untold &= ~known
     if untold.any():
         texts.add(ids[untold], terms.filter(pa.array(untold)))
