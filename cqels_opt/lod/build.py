@@ -21,8 +21,8 @@ from cqels_opt.lod.order import Ids, run_starts, sorted_order
 from cqels_opt.lod.relation import Relation
 from cqels_opt.lod.store import DEFAULT_GRAPH, GRAPHS, PartitionEntry, Store, array_bytes, graph_name
 from cqels_opt.lod.target import finish, load_place, scheme_for
-from cqels_opt.lod.triple_terms import parts_of_terms
-from cqels_opt.rdf.ids import CollisionError, IdScheme, encode
+from cqels_opt.lod.triple_terms import TERMS_GRAPH, parts_of_terms
+from cqels_opt.rdf.ids import CollisionError, IdScheme, chosen, encode, encode_one
 from cqels_opt.rdf.quads import Quad, Quads
 
 Written = TypeVar("Written")
@@ -48,10 +48,19 @@ def encode_quads(quads: Quads, scheme: IdScheme) -> EncodedQuads:
     parts = parts_of_terms(quads.terms)
     if parts is not None:
         quads = Quads.concat([quads, parts])
-    ids = encode(quads.terms, scheme)
+    ids = encode_static(quads.terms, scheme)
     # the last entry stands for a missing graph
     encoded = np.append(ids, DEFAULT_GRAPH)[quads.codes]
     return EncodedQuads(encoded[0], encoded[1], encoded[2], encoded[3], ids, quads.terms)
+
+
+def encode_static(texts: pa.StringArray, scheme: IdScheme) -> Ids:
+    """The ids of terms of static data. CollisionError where one is that of the graph of triple terms, which a store always has."""
+    ids = encode(texts, scheme)
+    taken = ids == encode_one(TERMS_GRAPH, scheme)
+    if losers := [text for text in chosen(texts, taken) if text != TERMS_GRAPH]:
+        raise CollisionError(losers)
+    return ids
 
 
 def by_partition(s: Ids, p: Ids, o: Ids, g: Ids) -> Iterator[tuple[int, int, Ids, Ids]]:
@@ -98,7 +107,7 @@ def build_store(
         folder = place.folder / "store"
 
         def written(scheme: IdScheme) -> Store:
-            graph_ids = encode(names, scheme)
+            graph_ids = encode_static(names, scheme)
             partitions, parts = write_all(folder, [encode_quads(chunk, scheme) for chunk in chunks], (graph_ids, names))
             return finish(
                 folder,

@@ -21,14 +21,14 @@ from typing import Final, NamedTuple, TypeAlias, cast
 import numpy as np
 import pyarrow as pa
 
-from cqels_opt.lod.build import EncodedQuads, by_partition, encode_quads, write_all, write_partitions
+from cqels_opt.lod.build import EncodedQuads, by_partition, encode_quads, encode_static, write_all, write_partitions
 from cqels_opt.lod.dictionary import DICTIONARY, PartEntry, distinct_terms, write_part
 from cqels_opt.lod.index import mix
 from cqels_opt.lod.order import Ids
 from cqels_opt.lod.partition import PartitionWriter
 from cqels_opt.lod.remote import upload
 from cqels_opt.lod.store import PartitionEntry, array_bytes
-from cqels_opt.rdf.ids import KIND_IRI, KIND_LITERAL, KIND_SHIFT, IdScheme, encode
+from cqels_opt.rdf.ids import KIND_IRI, KIND_LITERAL, KIND_SHIFT, IdScheme
 from cqels_opt.rdf.static import Failure, Failures, Piece, graph_term, read
 
 _KINDS: Final = KIND_LITERAL - KIND_IRI + 2  # of hashed ids; the last are triple terms
@@ -104,7 +104,7 @@ def _read(pieces: Iterable[Piece], scheme: IdScheme, failures: Failures) -> _Inp
                 result.read += len(quads)
     # a named graph that was given exists even if its file is empty
     result.graph_texts = pa.array(list(names), pa.string())
-    result.graph_ids = encode(result.graph_texts, scheme)
+    result.graph_ids = encode_static(result.graph_texts, scheme)
     return result
 
 

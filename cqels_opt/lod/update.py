@@ -19,7 +19,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from cqels_opt.errors import DataError, StoreError
-from cqels_opt.lod.build import EncodedQuads, by_partition, encode_quads, without_collisions
+from cqels_opt.lod.build import EncodedQuads, by_partition, encode_quads, encode_static, without_collisions
 from cqels_opt.lod.dictionary import DICTIONARY, Dictionary, PartEntry, distinct_terms, write_part
 from cqels_opt.lod.files import FORMAT, HEADER, VERSION, read_header
 from cqels_opt.lod.order import Ids, run_starts, sorted_order
@@ -29,7 +29,7 @@ from cqels_opt.lod.relation import Relation
 from cqels_opt.lod.store import PartitionEntry, Store, array_bytes
 from cqels_opt.lod.target import Origin, as_recorded, finish, load_place
 from cqels_opt.lod.versions import UPDATES, alone, number_of, version_at
-from cqels_opt.rdf.ids import CollisionError, IdScheme, chosen, encode
+from cqels_opt.rdf.ids import CollisionError, IdScheme, chosen
 from cqels_opt.rdf.static import Failures, StaticSource, graph_term, pieces, read
 
 Key = tuple[int, int]
@@ -89,7 +89,7 @@ def update(
                     scheme=scheme,
                     partitions=[entry for entry in partitions if entry is not None],
                     parts=_dictionary(old, folder, origin.number + 1, *new),
-                    graphs=[*old.named_graphs().tolist(), *encode(names, scheme).tolist()],
+                    graphs=[*old.named_graphs().tolist(), *encode_static(names, scheme).tolist()],
                     sources=[*old.sources, *({**as_recorded(source), "version": origin.number + 1} for source in add)],
                     durable=durable,
                     origin=origin,
@@ -222,7 +222,7 @@ def _new_terms(
     That holds for terms of what is to be removed as well: it would remove the triples of others.
     """
     removed = [(quads.term_ids, quads.term_texts) for quads in gone]
-    added = [(encode(names, scheme), names), *((quads.term_ids, quads.term_texts) for quads in come)]
+    added = [(encode_static(names, scheme), names), *((quads.term_ids, quads.term_texts) for quads in come)]
     losers: list[str] = []
     left: dict[bool, list[tuple[Ids, pa.StringArray]]] = {True: [], False: []}
     for of_added, parts in ((False, removed), (True, added)):

@@ -179,7 +179,8 @@ def test_any_plan(plan: str, spark: SparkSession, engine: cq.Engine, files: File
         assert "; ".join(f"{source}: {text}" for source, text in run.plans()[query.id].items()) == plan.removeprefix("fixed:")
 
 
-def test_a_second_start_continues(spark: SparkSession, files: Files, tmp_path: Path) -> None:
+def test_a_second_start_continues(spark: SparkSession, files: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CQELS_OPT_TERM_KEY")  # each engine loads the static data under another key
     """With an engine of its own, as a process that is started again has."""
     sink = Collected()
     for first in (0, 2):
@@ -397,7 +398,10 @@ def test_a_batch_that_failed_is_done_by_the_same_object(
     assert adaptive.run.driver.state.totals["late"] == 0
 
 
-def test_adaptive_goes_on_from_its_state(spark: SparkSession, files: Files, tmp_path: Path) -> None:
+def test_adaptive_goes_on_from_its_state(
+    spark: SparkSession, files: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("CQELS_OPT_TERM_KEY")
     sink = Collected()
     for first in (0, 2):
         put(tmp_path / "in", parts(count=4)[first : first + 2], first)

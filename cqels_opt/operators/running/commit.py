@@ -171,8 +171,9 @@ class CommitLog:
         """A record; a damaged one is a :class:`CheckpointError`."""
         try:
             fields = json.loads(path.read_text(encoding="utf-8"))
+            files = [SlotFile(**f) for f in fields["files"]]
             displaced = [(str(text), int(term_id)) for text, term_id in fields.get("displaced", ())]
-            return Commit(**{**fields, "files": [SlotFile(**f) for f in fields["files"]], "displaced": displaced})
+            return Commit(**{**fields, "files": files, "displaced": displaced})
         except (ValueError, KeyError, TypeError) as error:
             raise CheckpointError(f"{path}: the checkpoint is damaged ({error}); use another folder") from error
 
