@@ -42,7 +42,7 @@ from cqels_opt.lod.loading import (
 from cqels_opt.lod.places import cache_folder, is_uri
 from cqels_opt.lod.store import Store
 from cqels_opt.lod.target import as_recorded, finish, load_place, scheme_for
-from cqels_opt.rdf.ids import CollisionError, IdScheme
+from cqels_opt.rdf.ids import PUBLIC, CollisionError, IdScheme
 from cqels_opt.rdf.static import Piece, StaticSource, pieces, source_size
 
 __all__ = ["LoadReport", "StaticSource", "load"]
@@ -107,7 +107,8 @@ def load(
 def _scheme_at(uri: str) -> IdScheme:
     """The ids of a store that is loaded into an object store, see :func:`~cqels_opt.lod.target.scheme_for`."""
     with suppress(StoreError):
-        return scheme_for(Store.open(uri).path)
+        if (key := Store.open(uri).scheme.key) != PUBLIC.key:
+            return IdScheme(key)
     return IdScheme.new()
 
 
