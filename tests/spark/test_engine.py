@@ -481,3 +481,21 @@ def test_adaptive_of_several_streams(engine: cq.Engine) -> None:
     WHERE {{ GRAPH ?v {{ ?p :at ?l }} GRAPH ?w {{ ?p :at ?l }} }}"""
     with pytest.raises(InputError, match="say with stream= which of them"):
         engine.adaptive(text, Collected())
+
+
+# ------------------------------------------------------------------ terms with equal ids
+def test_terms_with_equal_ids_are_told_apart(spark: SparkSession, tmp_path: Path) -> None:
+    """The stream's term, and one that an expression makes, have the id of a term of the static data; each stage runs again."""
+    one, other = "http://a.org/zrcn1imlm5dc", "http://a.org/hb4mggqwr1rn"
+    (tmp_path / "static.nt").write_text(f'<{one}> <{EX}role> "admin" .\n<{EX}c> <{EX}role> "guest" .\n')
+    put(tmp_path / "in", [[(f"<{s}>", f"<{EX}p>", f'"{other}"', 1000 * i)] for i, s in enumerate((other, f"{EX}c", other), 1)])
+    text = (
+        f"PREFIX : <{EX}> SELECT ?who ?r ?q FROM NAMED <{STREAM}> [RANGE 10s] AS ?w WHERE {{ GRAPH ?w {{ ?who :p ?text }} "
+        "BIND(IRI(?text) AS ?made) OPTIONAL { ?who :role ?r } OPTIONAL { ?made :role ?q } }"
+    )
+    query, sink = cq.Engine(spark, static=tmp_path / "static.nt").register(text), Collected()
+    run = query.start({STREAM: reading(spark, tmp_path / "in")}, sink, tmp_path / "state", to_the_end=True, eager=True)
+    assert run.await_termination()
+    assert [text for text, _ in run.driver.scheme.displaced] == [f"<{other}>"]
+    found = {(row["who"], row["r"], row["q"]) for rows in sink.batches.values() for row in rows}
+    assert found == {(f"<{other}>", None, None), (f"<{EX}c>", '"guest"', None)}
