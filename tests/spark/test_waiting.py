@@ -13,6 +13,7 @@ import pytest
 
 from cqels_opt.errors import RunError
 from cqels_opt.operators.stages.ingest import ROW_SCHEMA, IngestReport, IngestTask
+from cqels_opt.rdf.ids import PUBLIC
 from cqels_opt.spark.files import FilesWaiting, Reading, in_places, modified, read_files
 
 from .small_world import STREAM, rows, write_rows
@@ -76,7 +77,7 @@ def test_elements_are_numbered_on(tmp_path: Path) -> None:
     """From batch to batch and file to file, however many there are."""
     paths = some_files(tmp_path / "live", 3)
     paths[2] = paths[2].rename(tmp_path / "live" / "2 100%25#?.ndjson")  # Hadoop writes names as they are
-    task = IngestTask("", 7, (STREAM,), (), "", 0, 0, frozenset())
+    task = IngestTask("", 7, (STREAM,), (), "", PUBLIC, 0, frozenset())
     found, _ = read_files(named(paths[1:]), Reading({}, {0: 5}, 0, ""), task)
     assert found.column("offset").to_pylist() == list(range(5, 15))
 
