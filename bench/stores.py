@@ -81,7 +81,7 @@ def looked_at(place: Path, papers: int) -> dict[str, Any]:
         store = Store.open(place)
         opened.append(time.perf_counter() - began)
     cold = _cold(place, papers)
-    relation = store.partition(DEFAULT_GRAPH, encode_one(f"<{CREATOR}>"))
+    relation = store.partition(DEFAULT_GRAPH, encode_one(f"<{CREATOR}>", store.scheme))
     index = relation.index(("s",))
     batches = [_keys(store, papers, number) for number in range(ROUNDS)]
     for batch in batches:
@@ -104,7 +104,7 @@ def looked_at(place: Path, papers: int) -> dict[str, Any]:
 
 def _keys(store: Store, papers: int, number: int) -> np.ndarray[Any, np.dtype[np.int64]]:
     chosen = np.random.default_rng([SEED, number]).integers(0, papers, PROBES)
-    return encode(pa.array([f"<{PAPER}{paper}>" for paper in chosen.tolist()]), store.seed)
+    return encode(pa.array([f"<{PAPER}{paper}>" for paper in chosen.tolist()]), store.scheme)
 
 
 def _cold(place: Path, papers: int) -> float:
@@ -115,7 +115,7 @@ def _cold(place: Path, papers: int) -> float:
             os.posix_fadvise(opened.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
     store = Store.open(place)
     keys = _keys(store, papers, ROUNDS)
-    index = store.partition(DEFAULT_GRAPH, encode_one(f"<{CREATOR}>")).index(("s",))
+    index = store.partition(DEFAULT_GRAPH, encode_one(f"<{CREATOR}>", store.scheme)).index(("s",))
     began = time.perf_counter()
     index.lookup(keys)
     return time.perf_counter() - began

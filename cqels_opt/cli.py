@@ -155,7 +155,7 @@ def _store(words: Namespace) -> int:
     store = info(folder)
     print(
         f"{folder}: {store.triples:,} triples, {store.terms:,} terms, {len(store.graphs):,} named graphs, {store.bytes:,} bytes, "
-        f"version {store.number}, format {store.version}, seed {store.seed}, fingerprint {store.fingerprint}"
+        f"version {store.number}, format {store.version}, fingerprint {store.fingerprint}"
     )
     for p in store.predicates:
         print(

@@ -5,6 +5,7 @@ What things mean is decided in the rooms below; nothing here looks at a row.
 
 from __future__ import annotations
 
+import hashlib
 import re
 import tempfile
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -16,6 +17,7 @@ from typing import Any, Literal
 from cqels_opt.driving import check_streams, make_driver, rejects_of, streams_from_outside
 from cqels_opt.errors import CheckpointError, InputError
 from cqels_opt.lod.places import state_folder
+from cqels_opt.lod.store import Store
 from cqels_opt.lod.update import UpdateReport, update
 from cqels_opt.lod.versions import store_of
 from cqels_opt.operators.compiling.profile import Meaning
@@ -26,6 +28,7 @@ from cqels_opt.operators.forms import answer_variables
 from cqels_opt.operators.planning.explained import Format, explained
 from cqels_opt.operators.program import Program
 from cqels_opt.operators.running.answer_folder import FolderSink
+from cqels_opt.operators.running.commit import key_of
 from cqels_opt.operators.running.driver import DriverOptions
 from cqels_opt.operators.running.interfaces import Sink
 from cqels_opt.operators.running.limits import NO_LIMITS, Limits
@@ -34,6 +37,7 @@ from cqels_opt.operators.stages.output import column_names
 from cqels_opt.plan_modes import plan_mode
 from cqels_opt.query.algebra import Operator, Query
 from cqels_opt.query.printing import to_text
+from cqels_opt.rdf.ids import IdScheme
 from cqels_opt.rdf.payloads import Payload
 from cqels_opt.spark import prepare
 from cqels_opt.spark.drop_in import Claim, DropIn, check_classic
@@ -140,8 +144,10 @@ class Engine:
                 "give files (static, graphs) or a store, not both: load the files into the store with cqels-opt load"
             )
         sources = prepare.static_sources(paths, [(iri, Path(p)) for iri, p in (graphs or {}).items()])
+        self._load: Callable[..., Path] | None = None
         if store is None:
-            store = prepare.static_store(spark, self.folder / "static", sources, on_error)
+            self._load = partial(prepare.static_store, spark, sources=sources, on_error=on_error)
+            store = self._load(folder=self.folder / "static")
         self.folder.mkdir(parents=True, exist_ok=True)
         self.store = prepare.read_by(self.folder, store)
         self.programs = Programs(self.store, self.folder / "queries", prepare.by_an_executor(spark))
@@ -162,6 +168,18 @@ class Engine:
         come = prepare.static_sources(_paths(add), [(iri, Path(path)) for iri, path in (graphs or {}).items()])
         place = store_of(self.store) or self.store
         return update(place, come, prepare.static_sources(_paths(remove), []), on_error=on_error)
+
+    def under_key_of(self, checkpoint: Path) -> Programs:
+        """The programs over static data whose terms have the ids that a checkpoint has. What the engine itself has loaded, under a key of
+        its own, is loaded again where the checkpoint has another key; who reads a store finds its own key there.
+        """
+        key = key_of(checkpoint)
+        if self._load is not None and key not in (None, Store.open(self.store).scheme.key):
+            name = hashlib.sha256(str(key).encode()).hexdigest()[:8]
+            place = self._load(folder=self.folder / f"static-{name}", scheme=IdScheme(str(key)))
+            self.store = prepare.read_by(self.folder, place)
+            self.programs = Programs(self.store, self.folder / f"queries-{name}", prepare.by_an_executor(self.spark))
+        return self.programs
 
     @property
     def queries(self) -> list[CompiledQuery]:
@@ -424,7 +442,7 @@ def _paths(given: PathLike | Sequence[PathLike]) -> list[Path]:
 
 def population_of(queries: Sequence[CompiledQuery], folder: Path) -> Population:
     """The queries of a run over a checkpoint, with those that came and went while it was running."""
-    return Population([query.member for query in queries], folder, queries[0].engine.programs)
+    return Population([query.member for query in queries], folder, queries[0].engine.under_key_of(folder))
 
 
 __all__ = ["Adaptive", "CompiledQuery", "Engine", "KafkaTopic", "Messages"]

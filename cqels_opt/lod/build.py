@@ -7,10 +7,11 @@ it all in one process.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -19,10 +20,12 @@ from cqels_opt.lod.dictionary import DICTIONARY, PartEntry, write_part
 from cqels_opt.lod.order import Ids, run_starts, sorted_order
 from cqels_opt.lod.relation import Relation
 from cqels_opt.lod.store import DEFAULT_GRAPH, GRAPHS, PartitionEntry, Store, array_bytes, graph_name
-from cqels_opt.lod.target import finish, load_place
-from cqels_opt.lod.triple_terms import parts_of_terms
-from cqels_opt.rdf.ids import DEFAULT_SEED, encode
+from cqels_opt.lod.target import finish, load_place, scheme_for
+from cqels_opt.lod.triple_terms import TERMS_GRAPH, parts_of_terms
+from cqels_opt.rdf.ids import CollisionError, IdScheme, chosen, encode, encode_one
 from cqels_opt.rdf.quads import Quad, Quads
+
+Written = TypeVar("Written")
 
 #: Quads that are encoded at a time.
 CHUNK = 1 << 18
@@ -40,15 +43,24 @@ class EncodedQuads:
     term_texts: pa.StringArray
 
 
-def encode_quads(quads: Quads, seed: int) -> EncodedQuads:
+def encode_quads(quads: Quads, scheme: IdScheme) -> EncodedQuads:
     """Encode quads of canonical terms: each distinct term is hashed once. What triple terms consist of becomes quads as well."""
     parts = parts_of_terms(quads.terms)
     if parts is not None:
         quads = Quads.concat([quads, parts])
-    ids = encode(quads.terms, seed)
+    ids = encode_static(quads.terms, scheme)
     # the last entry stands for a missing graph
     encoded = np.append(ids, DEFAULT_GRAPH)[quads.codes]
     return EncodedQuads(encoded[0], encoded[1], encoded[2], encoded[3], ids, quads.terms)
+
+
+def encode_static(texts: pa.StringArray, scheme: IdScheme) -> Ids:
+    """The ids of terms of static data. CollisionError where one is that of the graph of triple terms, which a store always has."""
+    ids = encode(texts, scheme)
+    taken = ids == encode_one(TERMS_GRAPH, scheme)
+    if losers := [text for text in chosen(texts, taken) if text != TERMS_GRAPH]:
+        raise CollisionError(losers)
+    return ids
 
 
 def by_partition(s: Ids, p: Ids, o: Ids, g: Ids) -> Iterator[tuple[int, int, Ids, Ids]]:
@@ -75,21 +87,49 @@ def write_partitions(store: Path, s: Ids, p: Ids, o: Ids, g: Ids) -> list[Partit
 
 
 def build_store(
-    path: Path, quads: Iterable[Quad], *, seed: int = DEFAULT_SEED, graphs: Iterable[str] = (), durable: bool = True
+    path: Path,
+    quads: Iterable[Quad],
+    *,
+    scheme: IdScheme | None = None,
+    graphs: Iterable[str] = (),
+    durable: bool = True,
 ) -> Store:
-    """Write a store of these quads of canonical terms, in this process. ``graphs`` exist even if they have no triple."""
+    """Write a store of these quads of canonical terms, in this process. ``graphs`` exist even if they have no triple.
+
+    Without a ``scheme`` the store gets a key of its own.
+    """
     rest = iter(quads)
-    encoded = []
+    chunks = []
     while chunk := list(islice(rest, CHUNK)):
-        encoded.append(encode_quads(Quads.of(chunk), seed))
+        chunks.append(Quads.of(chunk))
     names = pa.array(list(graphs), pa.string())
-    graph_ids = encode(names, seed)
     with load_place(path) as place:
         folder = place.folder / "store"
-        partitions, parts = write_all(folder, encoded, (graph_ids, names))
-        return finish(
-            folder, place, seed=seed, partitions=partitions, parts=parts, graphs=graph_ids.tolist(), sources=[], durable=durable
-        )
+
+        def written(scheme: IdScheme) -> Store:
+            graph_ids = encode_static(names, scheme)
+            partitions, parts = write_all(folder, [encode_quads(chunk, scheme) for chunk in chunks], (graph_ids, names))
+            return finish(
+                folder,
+                place,
+                scheme=scheme,
+                partitions=partitions,
+                parts=parts,
+                graphs=graph_ids.tolist(),
+                sources=[],
+                durable=durable,
+            )
+
+        return without_collisions(scheme or scheme_for(path), written)
+
+
+def without_collisions(scheme: IdScheme, write: Callable[[IdScheme], Written]) -> Written:
+    """What ``write`` makes under the scheme; where terms collide it writes again, with second ids for those that came later."""
+    while True:
+        try:
+            return write(scheme)
+        except CollisionError as error:
+            scheme = scheme.displacing(error.losers)
 
 
 def write_all(
@@ -97,9 +137,8 @@ def write_all(
 ) -> tuple[list[PartitionEntry], list[PartEntry]]:
     """Write the partitions and the dictionary, in one part, of all these quads and further terms."""
     empty = np.empty(0, np.int64)
-    columns = [np.concatenate([empty, *(getattr(quads, name) for quads in encoded)]) for name in "spog"]
-    partitions = write_partitions(folder, *columns)
     ids = np.concatenate([further[0], *(quads.term_ids for quads in encoded)])
     texts = pa.concat_arrays([further[1], *(quads.term_texts for quads in encoded)])
-    part = write_part(folder / DICTIONARY, "0", ids, texts)
-    return partitions, [part] if part else []
+    part = write_part(folder / DICTIONARY, "0", ids, texts)  # first: where terms collide nothing is written
+    columns = [np.concatenate([empty, *(getattr(quads, name) for quads in encoded)]) for name in "spog"]
+    return write_partitions(folder, *columns), [part] if part else []

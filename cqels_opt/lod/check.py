@@ -42,7 +42,6 @@ class StoreInfo:
     path: Path | str
     version: int
     number: int
-    seed: int
     fingerprint: str
     triples: int
     terms: int
@@ -68,7 +67,6 @@ def info(path: Path | str) -> StoreInfo:
         path=path,
         version=header["version"],
         number=number_of(header),
-        seed=store.seed,
         fingerprint=store.fingerprint,
         triples=store.triples,
         terms=store.terms,
@@ -143,7 +141,7 @@ def _dictionary_findings(store: Store) -> Iterator[str]:
         if ids[0] <= last or not is_sorted(ids) or len(run_starts((ids,))) != len(ids):
             yield f"{store.data / DICTIONARY}: the ids of part {number} are not in order"
         last = int(ids[-1])
-        wrong = np.flatnonzero(encode(cast("pa.StringArray", texts.cast(pa.string())), store.seed) != ids)
+        wrong = np.flatnonzero(encode(cast("pa.StringArray", texts.cast(pa.string())), store.scheme) != ids)
         if len(wrong):
             first = texts[int(wrong[0])].as_py()
             yield f"{store.data / DICTIONARY}: {len(wrong)} terms of part {number} have other ids, the first is {first}"

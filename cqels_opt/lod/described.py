@@ -20,7 +20,7 @@ from cqels_opt.lod.files import FORMAT, HEADER, VERSION, text_checksum, write_he
 from cqels_opt.lod.order import Ids
 from cqels_opt.lod.relation import Relation
 from cqels_opt.lod.store import DEFAULT_GRAPH, StaticPattern, Store
-from cqels_opt.rdf.ids import DEFAULT_SEED, encode, encode_one
+from cqels_opt.rdf.ids import IdScheme, encode, encode_one
 from cqels_opt.rdf.terms import RDF_TYPE
 from cqels_opt.rdf.void import PREDICATES, VOID, Counts, Description, GraphCounts, described
 
@@ -63,7 +63,7 @@ def in_store(store: Store) -> Description:
 
 
 def _about(store: Store) -> Iterator[tuple[str, str, str]]:
-    wanted = dict(zip(encode(PREDICATES, store.seed).tolist(), PREDICATES))
+    wanted = dict(zip(encode(PREDICATES, store.scheme).tolist(), PREDICATES))
     for graph, predicate in store.entries:
         if predicate in wanted:
             partition = store.partition(graph, predicate)
@@ -82,11 +82,11 @@ def disagreement(store: Store, said: Description, where: str) -> str | None:
 
 def _stale(store: Store, said: Description) -> Iterator[str]:
     graphs = [(DEFAULT_GRAPH, "", said.default)]
-    graphs += [(encode_one(name, store.seed), f" in {name}", counts) for name, counts in said.named.items()]
+    graphs += [(encode_one(name, store.scheme), f" in {name}", counts) for name, counts in said.named.items()]
     for graph, place, counts in graphs:
         there = store.predicates(graph)
         for name, count in counts.properties.items():
-            real = there.get(encode_one(name, store.seed), 0)
+            real = there.get(encode_one(name, store.scheme), 0)
             if count.triples is not None and not name.startswith(f"<{VOID}") and _apart(count.triples, real):
                 yield f"VoID says {count.triples:,} triples of {name}{place}, there are {real:,}"
         if counts.whole.triples is not None and _apart(counts.whole.triples, sum(there.values())):
@@ -98,16 +98,17 @@ def _apart(one: int, other: int) -> bool:
 
 
 # ------------------------------------------------------------------ instead of a store
-def describe(folder: Path, description: Description, seed: int = DEFAULT_SEED) -> Path:
+def describe(folder: Path, description: Description, scheme: IdScheme | None = None) -> Path:
     """A store that has no triples, only a description of them."""
+    scheme = scheme or IdScheme.new()
     content = {"default": asdict(description.default), "named": {name: asdict(g) for name, g in description.named.items()}}
     folder.mkdir(parents=True)
     header: dict[str, Any] = {
         "format": FORMAT,
         "version": VERSION,
-        "seed": seed,
+        **scheme.as_header(),
         "triples": sum(graph.whole.triples or 0 for graph in (description.default, *description.named.values())),
-        "graphs": [DEFAULT_GRAPH, *encode(list(description.named), seed).tolist()],
+        "graphs": [DEFAULT_GRAPH, *encode(list(description.named), scheme).tolist()],
         "partitions": [],
         "dictionary": [],
         "fingerprint": text_checksum(repr(content)),
@@ -126,9 +127,9 @@ class Described(Store):
     def __init__(self, path: Path, header: Mapping[str, Any], source: None = None) -> None:
         super().__init__(path, header, source)
         content = header["described"]
-        self._graphs = {DEFAULT_GRAPH: _Sizes(content["default"], self.seed)}
+        self._graphs = {DEFAULT_GRAPH: _Sizes(content["default"], self.scheme)}
         for name, counts in content["named"].items():
-            self._graphs[encode_one(name, self.seed)] = _Sizes(counts, self.seed)
+            self._graphs[encode_one(name, self.scheme)] = _Sizes(counts, self.scheme)
 
     def match(self, pattern: StaticPattern) -> Relation:
         """The size of what matches, without a row of it."""
@@ -180,12 +181,12 @@ def joined(parts: Iterable[Relation], kept: Iterable[str]) -> Relation:
 class _Sizes:
     """A described graph, by ids."""
 
-    def __init__(self, content: Mapping[str, Any], seed: int) -> None:
+    def __init__(self, content: Mapping[str, Any], scheme: IdScheme) -> None:
         properties, classes = content["properties"], content["classes"]
         known = {name: Counts(**counts) for name, counts in properties.items()}
-        self.properties = dict(zip(encode(list(known), seed).tolist(), (_ends(counts) for counts in known.values())))
-        self.classes = dict(zip(encode(list(classes), seed).tolist(), map(float, classes.values())))
-        self.type = encode_one(f"<{RDF_TYPE}>", seed)
+        self.properties = dict(zip(encode(list(known), scheme).tolist(), (_ends(counts) for counts in known.values())))
+        self.classes = dict(zip(encode(list(classes), scheme).tolist(), map(float, classes.values())))
+        self.type = encode_one(f"<{RDF_TYPE}>", scheme)
         listed = sum(triples for triples, _, _ in self.properties.values())
         whole = Counts(**content["whole"])
         said = whole.triples or 0

@@ -15,6 +15,7 @@ from typing import Any, Final, TypeAlias, cast
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from cqels_opt.errors import StoreError
@@ -158,6 +159,16 @@ class Dictionary:
     def contains(self, ids: Ids) -> NDArray[np.bool_]:
         """Which ids have a text, in the dictionary or inline."""
         return is_inline(ids) | (self.find(ids)[0] >= 0)
+
+    def compare(self, ids: Ids, texts: pa.StringArray) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Which ids have a text, in the dictionary or inline; and which have another one than that in ``texts``."""
+        parts, positions = self.find(ids)
+        other = np.zeros(len(ids), bool)
+        for _, part, asked in self._asked(parts):
+            known = part.texts.take(positions[asked])
+            given = texts.take(asked).cast(pa.large_string())
+            other[asked] = pc.not_equal(known, given).to_numpy(zero_copy_only=False)
+        return is_inline(ids) | (parts >= 0), other
 
     def decode(self, ids: Ids) -> list[str | None]:
         """The texts of ids; None where unknown."""

@@ -21,14 +21,14 @@ from typing import Final, NamedTuple, TypeAlias, cast
 import numpy as np
 import pyarrow as pa
 
-from cqels_opt.lod.build import EncodedQuads, by_partition, encode_quads, write_all, write_partitions
+from cqels_opt.lod.build import EncodedQuads, by_partition, encode_quads, encode_static, write_all, write_partitions
 from cqels_opt.lod.dictionary import DICTIONARY, PartEntry, distinct_terms, write_part
 from cqels_opt.lod.index import mix
 from cqels_opt.lod.order import Ids
 from cqels_opt.lod.partition import PartitionWriter
 from cqels_opt.lod.remote import upload
 from cqels_opt.lod.store import PartitionEntry, array_bytes
-from cqels_opt.rdf.ids import KIND_IRI, KIND_LITERAL, KIND_SHIFT, encode
+from cqels_opt.rdf.ids import KIND_IRI, KIND_LITERAL, KIND_SHIFT, IdScheme
 from cqels_opt.rdf.static import Failure, Failures, Piece, graph_term, read
 
 _KINDS: Final = KIND_LITERAL - KIND_IRI + 2  # of hashed ids; the last are triple terms
@@ -91,7 +91,7 @@ class _Input:
     graph_texts: pa.StringArray = field(default_factory=lambda: pa.array([], pa.string()))
 
 
-def _read(pieces: Iterable[Piece], seed: int, failures: Failures) -> _Input:
+def _read(pieces: Iterable[Piece], scheme: IdScheme, failures: Failures) -> _Input:
     result = _Input()
     names: dict[str, None] = {}
     for piece in pieces:
@@ -100,18 +100,18 @@ def _read(pieces: Iterable[Piece], seed: int, failures: Failures) -> _Input:
             names[name] = None
         for quads in read(piece, failures):
             if len(quads):
-                result.quads.append(encode_quads(quads, seed))
+                result.quads.append(encode_quads(quads, scheme))
                 result.read += len(quads)
     # a named graph that was given exists even if its file is empty
     result.graph_texts = pa.array(list(names), pa.string())
-    result.graph_ids = encode(result.graph_texts, seed)
+    result.graph_ids = encode_static(result.graph_texts, scheme)
     return result
 
 
-def load_pieces(pieces: Sequence[Piece], folder: Path, seed: int, skip: bool) -> Outcome:
+def load_pieces(pieces: Sequence[Piece], folder: Path, scheme: IdScheme, skip: bool) -> Outcome:
     """Everything in one task: read the pieces, and write all partitions and the dictionary."""
     failures = Failures(skip)
-    found = _read(pieces, seed, failures)
+    found = _read(pieces, scheme, failures)
     own = _own_folder(folder)
     partitions, parts = write_all(own, found.quads, (found.graph_ids, found.graph_texts))
     return Outcome(
@@ -137,10 +137,10 @@ class Cuts:
     terms: int
 
 
-def spill_pieces(pieces: Sequence[Piece], folder: Path, seed: int, skip: bool, cuts: Cuts) -> Outcome:
+def spill_pieces(pieces: Sequence[Piece], folder: Path, scheme: IdScheme, skip: bool, cuts: Cuts) -> Outcome:
     """First stage: read the pieces, and write their quads by bucket and range of subjects, and their distinct terms by id range."""
     failures = Failures(skip)
-    found = _read(pieces, seed, failures)
+    found = _read(pieces, scheme, failures)
     name = uuid.uuid4().hex
     empty = np.empty(0, np.int64)
     quads = np.array([np.concatenate([empty, *(getattr(q, column) for q in found.quads)]) for column in "spog"])

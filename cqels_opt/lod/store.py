@@ -1,8 +1,9 @@
 """The static store: which bindings does a triple pattern have in the static graphs?
 
-A store is a folder: ``store.json`` (format version, hash seed, counts, fingerprint, sources) names the folder of its data, in which lie
-``dictionary/`` and a vertical partition a graph and predicate, ``graphs/<default or graph id>/<predicate id>/``, a saved
-:class:`Relation` of ``s`` and ``o`` indexed both ways. Everything is memory-mapped when it is first used. Each graph is a set of triples.
+A store is a folder: ``store.json`` (format version, key and second ids of terms, counts, fingerprint, sources) names the folder of
+its data, in which lie ``dictionary/`` and a vertical partition a graph and predicate, ``graphs/<default or graph id>/<predicate id>/``,
+a saved :class:`Relation` of ``s`` and ``o`` indexed both ways. Everything is memory-mapped when it is first used. Each graph is a set of
+triples.
 
 ``store.json`` is what a load replaces, in one step, when its data are complete. A store may also lie in an object store
 (:mod:`cqels_opt.lod.remote`); its files then come to a folder of this machine, and are mapped there.
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from cqels_opt.errors import StoreError
@@ -29,7 +31,7 @@ from cqels_opt.lod.relation import HEADER as RELATION_HEADER
 from cqels_opt.lod.relation import VERSION as RELATION_VERSION
 from cqels_opt.lod.relation import Relation, compact
 from cqels_opt.lod.triple_terms import TERMS_GRAPH
-from cqels_opt.rdf.ids import encode_one
+from cqels_opt.rdf.ids import IdScheme, encode_one
 
 GRAPHS: Final = "graphs"
 DEFAULT_GRAPH: Final = 0
@@ -91,7 +93,8 @@ class Store:
 
     def __init__(self, path: Path, header: Mapping[str, Any], source: remote.RemoteStore | None = None) -> None:
         self.path = path
-        self.seed: int = header["seed"]
+        #: The ids of terms: all that is joined with this store has them from the same scheme.
+        self.scheme = IdScheme.from_header(header)
         self.triples: int = header["triples"]
         self.fingerprint: str = header["fingerprint"]
         self.sources: list[dict[str, Any]] = header["sources"]
@@ -104,7 +107,7 @@ class Store:
         self.dictionary = Dictionary.open(self.data / DICTIONARY, parts, source.fetch if source is not None else None)
         self._named: Ids = np.array(sorted(graph for graph in header["graphs"] if graph != DEFAULT_GRAPH), np.int64)
         #: The graph that tells what triple terms consist of (:mod:`cqels_opt.lod.triple_terms`); none of the named ones.
-        self.quoted = encode_one(TERMS_GRAPH, self.seed)
+        self.quoted = encode_one(TERMS_GRAPH, self.scheme)
         self._relations: dict[tuple[int, int], Relation] = {}
 
     @classmethod
@@ -170,6 +173,10 @@ class Store:
     def contains(self, ids: Ids) -> NDArray[np.bool_]:
         """Which ids :meth:`decode` knows."""
         return self.dictionary.contains(ids)
+
+    def compare(self, ids: Ids, texts: pa.StringArray) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Which ids :meth:`decode` knows, and which of them stand for another text than the given one."""
+        return self.dictionary.compare(ids, texts)
 
     def partition(self, graph: int, predicate: int) -> Relation:
         """The triples of a graph (0: the default graph) and predicate as a relation of ``s`` and ``o``, sorted and indexed."""

@@ -25,7 +25,7 @@ from cqels_opt.lod.files import FORMAT, HEADER, VERSION, read_header, sync, text
 from cqels_opt.lod.store import DEFAULT_GRAPH, GRAPHS, PartitionEntry, Store
 from cqels_opt.lod.triple_terms import TERMS_GRAPH
 from cqels_opt.lod.versions import LOCK, READERS, UPDATES, alone, held
-from cqels_opt.rdf.ids import encode_one
+from cqels_opt.rdf.ids import PUBLIC, IdScheme, encode_one
 from cqels_opt.rdf.static import StaticSource, graph_term
 
 _OURS: Final = re.compile(r"(?:loading-|data-)([0-9a-f]{32})|([0-9a-f]{32})\.lock")
@@ -84,6 +84,18 @@ def clear(target: Path) -> None:
     """Remove what no living load holds, nobody reads and the header does not name."""
     with _readers(target) as read:
         _clear(target, read)
+
+
+def scheme_for(target: Path) -> IdScheme:
+    """The ids of a store that is loaded there: a new secret key; that of the store which it replaces, if that one has such a key.
+
+    So the same data loaded again are the same store to a checkpoint over it.
+    """
+    with suppress(StoreError):
+        header = read_header(target / HEADER, FORMAT, VERSION)
+        if (key := IdScheme.from_header(header).key) != PUBLIC.key:
+            return IdScheme(key)
+    return IdScheme.new()
 
 
 @contextmanager
@@ -180,7 +192,7 @@ def finish(
     folder: Path,
     place: LoadPlace,
     *,
-    seed: int,
+    scheme: IdScheme,
     partitions: Iterable[PartitionEntry],
     parts: Iterable[PartEntry],
     graphs: Iterable[int],
@@ -194,11 +206,11 @@ def finish(
     is replaced in one step. With an ``origin`` this is its next version, and the origin itself stays until the next one but one.
     """
     rows = sorted(partitions, key=lambda entry: (entry.graph, entry.predicate))
-    quoted = encode_one(TERMS_GRAPH, seed)
+    quoted = encode_one(TERMS_GRAPH, scheme)
     content: dict[str, Any] = {
         "format": FORMAT,
         "version": VERSION,
-        "seed": seed,
+        **scheme.as_header(),
         "triples": sum(entry.triples for entry in rows if entry.graph != quoted),
         "graphs": sorted({DEFAULT_GRAPH, *graphs, *(entry.graph for entry in rows)} - {quoted}),
         "partitions": [list(entry) for entry in rows],

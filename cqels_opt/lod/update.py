@@ -19,7 +19,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from cqels_opt.errors import DataError, StoreError
-from cqels_opt.lod.build import EncodedQuads, by_partition, encode_quads
+from cqels_opt.lod.build import EncodedQuads, by_partition, encode_quads, encode_static, without_collisions
 from cqels_opt.lod.dictionary import DICTIONARY, Dictionary, PartEntry, distinct_terms, write_part
 from cqels_opt.lod.files import FORMAT, HEADER, VERSION, read_header
 from cqels_opt.lod.order import Ids, run_starts, sorted_order
@@ -29,7 +29,7 @@ from cqels_opt.lod.relation import Relation
 from cqels_opt.lod.store import PartitionEntry, Store, array_bytes
 from cqels_opt.lod.target import Origin, as_recorded, finish, load_place
 from cqels_opt.lod.versions import UPDATES, alone, number_of, version_at
-from cqels_opt.rdf.ids import check_collisions, encode
+from cqels_opt.rdf.ids import CollisionError, IdScheme, chosen
 from cqels_opt.rdf.static import Failures, StaticSource, graph_term, pieces, read
 from cqels_opt.storage.checksum import BLOCKS
 
@@ -73,35 +73,33 @@ def update(
         raise StoreError(f"{target}: there is no store; cqels-opt load makes one")
     with alone(target, UPDATES):  # two at once would begin with the same version, and one of them would be lost
         origin, old = _origin(target)
-        failures = Failures(on_error == "skip")
-        gone = [quads for _, quads in _read(remove, origin.files, old.seed, failures, named=True)]
-        come = [quads for _, quads in _read(add, origin.files, old.seed, failures)]
         names = pa.array([name for source in add if (name := graph_term(source)) is not None], pa.string())
         with load_place(target) as place:
-            changes = _Changes(old, gone, come)
-            folder = place.folder / "store"
-            partitions = [changes.write(key, folder) for key in changes.keys]
-            parts = _dictionary(old, folder, origin.number + 1, come, names)
-            made = finish(
-                folder,
-                place,
-                seed=old.seed,
-                partitions=[entry for entry in partitions if entry is not None],
-                parts=parts,
-                graphs=[*old.named_graphs().tolist(), *encode(names, old.seed).tolist()],
-                sources=[*old.sources, *({**as_recorded(source), "version": origin.number + 1} for source in add)],
-                durable=durable,
-                origin=origin,
-            )
-    return UpdateReport(
-        target,
-        origin.number + 1,
-        changes.added,
-        changes.removed,
-        made.triples,
-        failures.count,
-        tuple(map(str, failures.first)),
-    )
+
+            def written(scheme: IdScheme) -> UpdateReport:
+                failures = Failures(on_error == "skip")
+                gone = [quads for _, quads in _read(remove, origin.files, scheme, failures, named=True)]
+                come = [quads for _, quads in _read(add, origin.files, scheme, failures)]
+                new = _new_terms(old, scheme, gone, come, names)  # first: where terms collide nothing is written
+                changes = _Changes(old, gone, come)
+                folder = place.folder / "store"
+                partitions = [changes.write(key, folder) for key in changes.keys]
+                made = finish(
+                    folder,
+                    place,
+                    scheme=scheme,
+                    partitions=[entry for entry in partitions if entry is not None],
+                    parts=_dictionary(old, folder, origin.number + 1, *new),
+                    graphs=[*old.named_graphs().tolist(), *encode_static(names, scheme).tolist()],
+                    sources=[*old.sources, *({**as_recorded(source), "version": origin.number + 1} for source in add)],
+                    durable=durable,
+                    origin=origin,
+                )
+                reasons = tuple(map(str, failures.first))
+                number = origin.number + 1
+                return UpdateReport(target, number, changes.added, changes.removed, made.triples, failures.count, reasons)
+
+            return without_collisions(old.scheme, written)
 
 
 def _origin(target: Path) -> tuple[Origin, Store]:
@@ -115,7 +113,7 @@ def _origin(target: Path) -> tuple[Origin, Store]:
 
 
 def _read(
-    sources: Sequence[StaticSource], scope: int, seed: int, failures: Failures, named: bool = False
+    sources: Sequence[StaticSource], scope: int, scheme: IdScheme, failures: Failures, named: bool = False
 ) -> Iterator[tuple[StaticSource, EncodedQuads]]:
     """The quads of files, whose blank nodes are other ones than those of files before. ``named``: there may be none."""
     for number, source in enumerate(sources):
@@ -126,7 +124,7 @@ def _read(
                         f"{piece.name}: what is to be removed cannot have blank nodes: they are names within one file"
                     )
                 if len(quads):
-                    yield source, encode_quads(quads, seed)
+                    yield source, encode_quads(quads, scheme)
 
 
 # ------------------------------------------------------------------ partitions
@@ -217,17 +215,35 @@ def _merged(before: Relation, gone: Rows, come: Rows) -> Iterator[Rows]:
 
 
 # ------------------------------------------------------------------ terms
-def _dictionary(old: Store, folder: Path, number: int, come: Sequence[EncodedQuads], names: pa.StringArray) -> list[PartEntry]:
+def _new_terms(
+    old: Store, scheme: IdScheme, gone: Sequence[EncodedQuads], come: Sequence[EncodedQuads], names: pa.StringArray
+) -> tuple[Ids, pa.StringArray]:
+    """The terms that the old version does not have, in the order of ids. CollisionError where a term has the id of another one.
+
+    That holds for terms of what is to be removed as well: it would remove the triples of others.
+    """
+    removed = [(quads.term_ids, quads.term_texts) for quads in gone]
+    added = [(encode_static(names, scheme), names), *((quads.term_ids, quads.term_texts) for quads in come)]
+    losers: list[str] = []
+    left: dict[bool, list[tuple[Ids, pa.StringArray]]] = {True: [], False: []}
+    for of_added, parts in ((False, removed), (True, added)):
+        for ids, texts in parts:
+            known, other = old.compare(ids, texts)
+            losers += chosen(texts, other)
+            left[of_added].append((ids[~known], texts.filter(pa.array(~known))))
+    if losers:  # before they are compared with each other: what the store has keeps its id
+        raise CollisionError(losers)
+    _distinct([*left[True], *left[False]])
+    return _distinct(left[True])
+
+
+def _distinct(parts: Sequence[tuple[Ids, pa.StringArray]]) -> tuple[Ids, pa.StringArray]:
+    every = [(np.empty(0, np.int64), pa.array([], pa.string())), *parts]
+    return distinct_terms(np.concatenate([ids for ids, _ in every]), pa.concat_arrays([texts for _, texts in every]))
+
+
+def _dictionary(old: Store, folder: Path, number: int, ids: Ids, texts: pa.StringArray) -> list[PartEntry]:
     """The parts of the new version's dictionary: those of the old one, and a layer of new terms, which takes smaller layers in."""
-    ids = np.concatenate([encode(names, old.seed), *(quads.term_ids for quads in come)])
-    texts = pa.concat_arrays([names, *(quads.term_texts for quads in come)])
-    ids, texts = distinct_terms(ids, texts)
-    known = old.contains(ids)
-    told = np.flatnonzero(known)
-    there = pa.array(old.decode(ids[told]), pa.string())
-    check_collisions(np.concatenate([ids[told], ids[told]]), pa.concat_arrays([texts.take(told), there]))
-    new = np.flatnonzero(~known)
-    ids, texts = ids[new], texts.take(new)
     layers: dict[int, list[PartEntry]] = {}
     for part in old.dictionary.parts:
         layers.setdefault(part.entry.layer, []).append(part.entry)

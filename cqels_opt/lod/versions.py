@@ -23,6 +23,7 @@ from typing import Any, Final
 from cqels_opt.errors import StoreError
 from cqels_opt.lod.files import FORMAT, HEADER, VERSION, read_header
 from cqels_opt.lod.places import is_uri
+from cqels_opt.rdf.ids import IdScheme
 
 READERS: Final = "readers"
 LOCK: Final = "readers.lock"
@@ -36,24 +37,26 @@ class StoreVersion:
     place: Path | str
     number: int
     lineage: str
-    seed: int
+    key: str
     fingerprint: str
 
     def followed_by(self, other: StoreVersion) -> bool:
         """Whether another version is a later one of the same lineage."""
-        return other.number > self.number and (other.lineage, other.seed) == (self.lineage, self.seed)
+        return other.number > self.number and (other.lineage, other.key) == (self.lineage, self.key)
 
 
 def version_at(place: Path | str) -> StoreVersion:
     """The version at a place: of a store the newest, of the folder of a version this one. One in an object store is its only one."""
     if is_uri(place):
-        return StoreVersion(place, 1, str(place), 0, "")
+        return StoreVersion(place, 1, str(place), "", "")
     path = Path(place)
     header = read_header(path / HEADER, FORMAT, VERSION)
     own = path / str(header.get("data", ""))
     # stores of earlier formats have no header beside the data: they are opened as a whole, and have one version
     found = own if (own / HEADER).is_file() else path
-    return StoreVersion(found, number_of(header), lineage_of(header), int(header["seed"]), str(header["fingerprint"]))
+    return StoreVersion(
+        found, number_of(header), lineage_of(header), IdScheme.from_header(header).key, str(header["fingerprint"])
+    )
 
 
 def number_of(header: dict[str, Any]) -> int:

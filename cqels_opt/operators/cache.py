@@ -22,6 +22,7 @@ from cqels_opt.operators.step import Step
 from cqels_opt.operators.terms import Page, TermTable
 from cqels_opt.operators.units import made_of_each
 from cqels_opt.plans import JoinKind
+from cqels_opt.rdf.ids import IdScheme
 from cqels_opt.stats.counts import dot
 
 K = TypeVar("K", bound=Hashable)
@@ -117,8 +118,9 @@ def page(path: Path) -> Page:
     return _PAGES.get((str(path), stamp_in_state(path)), lambda: Page(path))
 
 
-def term_table(store_folder: str, seed: int, step: Step) -> TermTable:
+def term_table(store_folder: str, scheme: IdScheme, step: Step) -> TermTable:
     """A term table over a store and the pages of a step, with what extension functions gave in the step so far."""
+    scheme = scheme.with_displaced(step.displaced)
     pages = [step.path / f.path for f in step.select("terms")]
     results = _RESULTS.get((step.folder, step.run, step.batch), dict) if step.remember else None
-    return TermTable(seed, store(store_folder).decode, [lambda p=p: page(p) for p in pages], Calls(results))  # type: ignore[misc]
+    return TermTable(scheme, store(store_folder).decode, [lambda p=p: page(p) for p in pages], Calls(results))  # type: ignore[misc]

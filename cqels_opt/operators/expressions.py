@@ -7,7 +7,6 @@ call stands within what goes row by row, it is made first, and is a column like 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
 from typing import TypeGuard
 
 import numpy as np
@@ -293,15 +292,9 @@ def _compare_calls(rows: Rows, condition: Call, terms: TermTable) -> tuple[Mask,
     return _COMPARE[condition.function](x, y) & known, known
 
 
-@lru_cache(4096)
-def _code(term: str, seed: int) -> int:
-    """The id of a constant: making it takes longer than comparing a thousand rows with it."""
-    return term_ids.encode_one(term, seed)
-
-
 def _column(rows: Rows, expression: Expression, terms: TermTable) -> Ints | None:
     if isinstance(expression, Variable):
         return rows.columns.get(expression.name)
     if isinstance(expression, Constant):
-        return np.full(len(rows), _code(expression.term, terms.seed))
+        return np.full(len(rows), terms.id(expression.term))
     return None

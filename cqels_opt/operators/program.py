@@ -15,6 +15,7 @@ from cqels_opt.query.extensions import Extension
 from cqels_opt.query.scope import uses_now
 from cqels_opt.query.templates import INSTANCE
 from cqels_opt.query.uncertainty.families import Family
+from cqels_opt.rdf.ids import IdScheme
 from cqels_opt.windows.instants import Report
 from cqels_opt.windows.intervals import BEFORE_TIME
 from cqels_opt.windows.slots import Shape
@@ -407,7 +408,7 @@ class Program:
     report: Report
     operator: Operator
     store: str
-    seed: int
+    scheme: IdScheme
     output: str | None = None  # the stream that its answers are, in angle brackets, where its text names it
     given: tuple[
         Extension | Family, ...

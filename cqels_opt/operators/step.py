@@ -37,6 +37,7 @@ class Step:
     joins: Mapping[str, Mapping[str, tuple[By | None, ...]]] = field(
         default_factory=dict
     )  # block -> source -> what does its joins
+    displaced: tuple[tuple[str, int], ...] = ()  # terms that have a second id, see :class:`~cqels_opt.rdf.ids.IdScheme`
     remember: bool = True  # results of extension functions are kept until the step ends, where that pays
     looked_back: int | None = None  # the instant whose rows still count, where that is not the beginning of the step
 

@@ -1,15 +1,22 @@
 """64-bit ids of terms: which number stands for a canonical term, and which term does a number hold by itself?
 
 Ids need no coordination: any executor gives a term the same id. ``id >> 60`` is the kind. Canonical integers, decimals and
-booleans are *inline*: the id holds the value and no dictionary is asked. Everything else is a 60-bit hash of the canonical text
-under a seed that the store's header records. Ids are never negative; 0 means unbound. What a triple term consists of is in no id: the
+booleans are *inline*: the id holds the value and no dictionary is asked. Everything else is a 60-bit keyed hash of the canonical text
+(SipHash-2-4). The key is secret and random, one per store, so nobody can look for terms with equal ids. Two terms with equal ids are
+still possible: whoever adds a term compares its text with that of the id (:class:`CollisionError`), and the term that came later gets a
+second id, which the :class:`IdScheme` lists. Ids are never negative; 0 means unbound. What a triple term consists of is in no id: the
 store has relations from its id to those of its parts, and streams tell them as they are read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final, TypeAlias
+import os
+import re
+import secrets
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -17,13 +24,14 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pandas.util import hash_array
 
-from cqels_opt.errors import RunError
+from cqels_opt.errors import InputError, RunError
 from cqels_opt.rdf.terms import OPENING, XSD_BOOLEAN, XSD_DECIMAL, XSD_INTEGER
 
 Ids: TypeAlias = NDArray[np.int64]
 
 UNBOUND: Final = 0
-DEFAULT_SEED: Final = 0x5EED_0F_C0E1_0001
+HASH_BITS: Final = 60  # of an id that is a hash; tests use fewer, so that ids collide
+KEY_VARIABLE: Final = "CQELS_OPT_TERM_KEY"
 
 KIND_IRI: Final = 1
 KIND_BLANK: Final = 2
@@ -50,18 +58,95 @@ FALSE_ID: Final = KIND_BOOLEAN << KIND_SHIFT
 
 
 class CollisionError(RunError):
-    """Two different terms have the same id."""
+    """Different terms have the same id. ``losers`` are those that need another one: all but the one that was there first."""
+
+    def __init__(self, losers: Iterable[str]) -> None:
+        self.losers = tuple(dict.fromkeys(losers))
+        super().__init__(f"the id of {self.losers[0]} is that of another term")
+
+    def __reduce__(self) -> Any:
+        return CollisionError, (self.losers,)
+
+
+# ------------------------------------------------------------------ key and second ids
+@dataclass(frozen=True)
+class IdScheme:
+    """What the ids of a store, and of the runs over it, depend on: the ``key`` (32 hexadecimal digits) and the terms with a second id."""
+
+    key: str
+    displaced: tuple[tuple[str, int], ...] = ()
+
+    @classmethod
+    def new(cls) -> IdScheme:
+        """A new random key; or the one in the environment, for reproducible tests."""
+        key = os.environ.get(KEY_VARIABLE) or secrets.token_hex(16)
+        if not re.fullmatch("[0-9a-f]{32}", key):
+            raise InputError(f"{KEY_VARIABLE} must be 32 hexadecimal digits (0-9, a-f): unset it, and the key is random")
+        return cls(key)
+
+    @classmethod
+    def of_seed(cls, seed: int) -> IdScheme:
+        """The key of a store up to format 3, which recorded a seed instead."""
+        return cls(f"{seed:016x}".encode().hex())
+
+    @classmethod
+    def from_header(cls, header: Mapping[str, Any]) -> IdScheme:
+        """The scheme of a store or checkpoint, from what :meth:`as_header` put there; stores up to format 3 have a seed."""
+        if "key" not in header:
+            return cls.of_seed(int(header["seed"]))
+        return cls(str(header["key"]), tuple((str(text), int(term_id)) for text, term_id in header["displaced"]))
+
+    def as_header(self) -> dict[str, Any]:
+        """As headers record it."""
+        return {"key": self.key, "displaced": [list(pair) for pair in self.displaced]}
+
+    @cached_property
+    def hash_key(self) -> str:
+        """The key as pandas takes it: 16 ASCII characters, which leave 112 of the 128 bits."""
+        return "".join(chr(byte & 0x7F) for byte in bytes.fromhex(self.key))
+
+    @cached_property
+    def _second(self) -> tuple[pa.StringArray, Ids]:
+        texts, ids = [text for text, _ in self.displaced], [term_id for _, term_id in self.displaced]
+        return pa.array(texts, pa.string()), np.array(ids, np.int64)
+
+    def with_displaced(self, displaced: Iterable[tuple[str, int]]) -> IdScheme:
+        """The same key, with the second ids of further terms."""
+        both = dict(displaced) | dict(self.displaced)
+        return self if len(both) == len(self.displaced) else replace(self, displaced=tuple(both.items()))
+
+    def displacing(self, losers: Iterable[str]) -> IdScheme:
+        """The scheme in which these terms have other ids than now: the hash of the text and a counter.
+
+        Whether the new id is free shows where the term is encoded again; if it is not, the term is displaced once more.
+        """
+        found = dict(self.displaced)
+        for text in sorted(set(losers)):
+            hashed = _hashes(pa.array([f"{text}\0{attempt}" for attempt in range(ATTEMPTS)]), self).tolist()
+            ids = list(dict.fromkeys(hashed))  # so that no id is tried twice
+            tried = ids.index(found[text]) + 1 if found.get(text) in ids else 0
+            taken = {encode_one(text, IdScheme(self.key)), *found.values()}
+            free = [term_id for term_id in ids[tried:] if term_id not in taken]
+            if not free:
+                raise RunError(f"no id is left for {text}: there are too many terms for ids of {HASH_BITS} bits")
+            found[text] = free[0]
+        return replace(self, displaced=tuple(found.items()))
+
+
+ATTEMPTS: Final = 64
+PUBLIC: Final = IdScheme.of_seed(0x5EED_0F_C0E1_0001)
+"""The scheme of stores up to format 3, whose key everybody knows. Nothing new is written with it."""
 
 
 # ------------------------------------------------------------------ text -> id
-def encode(texts: Sequence[str] | pa.StringArray, seed: int = DEFAULT_SEED) -> Ids:
+def encode(texts: Sequence[str] | pa.StringArray, scheme: IdScheme) -> Ids:
     """The ids of canonical terms. Callers pass distinct terms where they can: equal terms are hashed again."""
     array = _strings(texts)
     if array.null_count:
         raise ValueError("a term is missing")
     if len(array) == 0:
         return np.empty(0, np.int64)
-    ids = _hashes(array, seed)
+    ids = _hashes(array, scheme)
     for tail, inline in ((_INTEGER_TAIL, _integers), (_DECIMAL_TAIL, _decimals)):
         candidates = np.flatnonzero(_numpy(pc.ends_with(array, tail)))
         if len(candidates):
@@ -70,12 +155,18 @@ def encode(texts: Sequence[str] | pa.StringArray, seed: int = DEFAULT_SEED) -> I
             ids[candidates[kept]] = values
     for value, text in enumerate(_BOOLEANS):
         ids[_numpy(pc.equal(array, pa.scalar(text)))] = KIND_BOOLEAN << KIND_SHIFT | value
+    if scheme.displaced:
+        displaced, second = scheme._second
+        places: Any = pc.index_in(array, value_set=displaced)
+        found: Any = pc.fill_null(places, -1)
+        place = found.to_numpy(zero_copy_only=False)
+        ids[place >= 0] = second[place[place >= 0]]
     return ids
 
 
-def encode_one(text: str, seed: int = DEFAULT_SEED) -> int:
+def encode_one(text: str, scheme: IdScheme) -> int:
     """The id of one canonical term."""
-    return int(encode([text], seed)[0])
+    return int(encode([text], scheme)[0])
 
 
 def _strings(texts: Sequence[str] | pa.StringArray) -> pa.StringArray:
@@ -87,9 +178,9 @@ def _numpy(mask: pa.BooleanArray) -> NDArray[np.bool_]:
     return result
 
 
-def _hashes(array: pa.StringArray, seed: int) -> Ids:
+def _hashes(array: pa.StringArray, scheme: IdScheme) -> Ids:
     objects = array.to_numpy(zero_copy_only=False)
-    hashed = hash_array(objects, hash_key=f"{seed:016x}", categorize=False) & np.uint64(_PAYLOAD)
+    hashed = hash_array(objects, hash_key=scheme.hash_key, categorize=False) & np.uint64((1 << HASH_BITS) - 1)
     kinds = np.full(len(array), KIND_LITERAL, np.uint64)
     kinds[_numpy(pc.starts_with(array, "<"))] = KIND_IRI
     kinds[_numpy(pc.starts_with(array, OPENING))] = KIND_QUOTED
@@ -203,7 +294,7 @@ def once(ids: Ids, texts: pa.StringArray) -> tuple[Ids, pa.StringArray]:
 
 
 def check_collisions(ids: Ids, texts: Sequence[str] | pa.StringArray, order: Ids | None = None) -> None:
-    """Raise CollisionError if one id stands for two different texts. Equal (id, text) pairs may repeat.
+    """Raise CollisionError if one id stands for different texts; the least of them keeps it. Equal (id, text) pairs may repeat.
 
     ``order`` is that of the ids, where it is known.
     """
@@ -215,9 +306,15 @@ def check_collisions(ids: Ids, texts: Sequence[str] | pa.StringArray, order: Ids
     array = _strings(texts)
     left, right = array.take(order[same]), array.take(order[same + 1])
     clash = np.flatnonzero(_numpy(pc.not_equal(left, right)))
-    if len(clash):
-        at = int(clash[0])
-        raise CollisionError(
-            f"two terms have the same id {int(sorted_ids[same[at]]):#x}: {left[at].as_py()} and {right[at].as_py()}; "
-            "load the data under another seed"
-        )
+    if not len(clash):
+        return
+    losers: list[str] = []
+    for term_id in np.unique(sorted_ids[same[clash]]).tolist():
+        mine = order[np.searchsorted(sorted_ids, term_id) : np.searchsorted(sorted_ids, term_id, "right")]
+        losers += sorted({str(text) for text in array.take(mine).to_pylist()})[1:]
+    raise CollisionError(losers)
+
+
+def chosen(texts: pa.StringArray, which: NDArray[np.bool_]) -> list[str]:
+    """Some of the texts."""
+    return [str(text) for text in texts.filter(pa.array(which)).to_pylist()]

@@ -10,9 +10,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
-from cqels_opt.errors import DataError
+from cqels_opt.errors import DataError, RunError
+from cqels_opt.operators.rows import Ints
 from cqels_opt.operators.stages.ingest import ROW_SCHEMA, FileRead, IngestTask, Rejected, RejectSpool
 from cqels_opt.rdf.streams import read_stream
 from cqels_opt.rdf.tabular import Reject
@@ -38,6 +40,45 @@ class OrderedBatch:
 
     frame: DataFrame
     admission: Admission
+
+
+@dataclass(frozen=True, slots=True)
+class NumberedBatch:
+    """A batch of rows that nobody has numbered. Their offsets are Spark's (the task above, the row below); places begin at ``first``."""
+
+    frame: DataFrame
+    first: int
+
+
+TASK_BITS, ROW_BITS = 16, 24
+"""The place of an element that nobody has numbered: the batch above, then the number of the task, then that in the task."""
+
+_SPARK_BITS = 33  # of the row, in Spark's own numbers
+
+
+def place_of(first: int, task: Ints, row: Ints) -> Ints:
+    """Places of elements by task and number in the task. RunError where a batch has more than there are places for."""
+    if len(row) and (int(row.max()) >> ROW_BITS or int(task.max()) >> TASK_BITS):
+        raise RunError(
+            f"a micro-batch has a task with more than {1 << ROW_BITS:,} elements, or more than {1 << TASK_BITS:,} tasks: let the source "
+            "bring less at a time (maxFilesPerTrigger, maxOffsetsPerTrigger), or name a column that orders the elements"
+        )
+    return first + (task << ROW_BITS) + row
+
+
+def in_places(rows: pa.Table, first: int) -> pa.Table:
+    """Rows of a task that nobody has numbered, as they come; those of one graph have one place."""
+    numbers = rows.column("offset").to_numpy()
+    row = numbers & ((1 << _SPARK_BITS) - 1)
+    named = np.flatnonzero(pc.is_valid(rows.column("g")).to_numpy(zero_copy_only=False))
+    if len(named):
+        graphs: Any = pc.dictionary_encode(rows.column("g").take(named).combine_chunks())
+        graph = graphs.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+        _, at, whose = np.unique(graph, return_index=True, return_inverse=True)
+        row = row.copy()
+        row[named] = row[named][at][whose]
+    offset = place_of(first, numbers >> _SPARK_BITS, row)
+    return rows.set_column(rows.schema.get_field_index("offset"), "offset", pa.array(offset))
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ import pickle
 import shutil
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -24,8 +24,9 @@ from uuid import uuid4
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from cqels_opt.errors import CqelsOptError, RunError
+from cqels_opt.errors import CqelsOptError, RunError, StoreError
 from cqels_opt.lod import remote
+from cqels_opt.lod.build import without_collisions
 from cqels_opt.lod.files import HEADER
 from cqels_opt.lod.loading import (
     Cuts,
@@ -40,8 +41,8 @@ from cqels_opt.lod.loading import (
 )
 from cqels_opt.lod.places import cache_folder, is_uri
 from cqels_opt.lod.store import Store
-from cqels_opt.lod.target import as_recorded, finish, load_place
-from cqels_opt.rdf.ids import DEFAULT_SEED
+from cqels_opt.lod.target import as_recorded, finish, load_place, scheme_for
+from cqels_opt.rdf.ids import PUBLIC, CollisionError, IdScheme
 from cqels_opt.rdf.static import Piece, StaticSource, pieces, source_size
 
 __all__ = ["LoadReport", "StaticSource", "load"]
@@ -76,7 +77,7 @@ def load(
     sources: Sequence[StaticSource],
     target: Path | str,
     *,
-    seed: int = DEFAULT_SEED,
+    scheme: IdScheme | None = None,
     on_error: Literal["fail", "skip"] = "fail",
     progress: Progress | None = None,
     durable: bool = True,
@@ -86,20 +87,29 @@ def load(
     Raises DataError (``path:line: message``) for the first bad line unless ``on_error`` is ``skip``.
     """
     if not is_uri(target):
-        return _load(spark, sources, Path(target), seed, on_error, progress, durable)
+        return _load(spark, sources, Path(target), scheme or scheme_for(Path(target)), on_error, progress, durable)
     remote.check_remote_target(str(target))
     tell = progress or (lambda done, of: None)
     size = sum(source_size(source) for source in sources)
+    key = scheme or _scheme_at(str(target))
     with load_place(cache_folder().with_name("loading")) as place:
         folder = place.folder / "store"
         # writing here is most of the work; the upload counts for the last tenth
-        report = _load(spark, sources, folder, seed, on_error, lambda done, of: tell(done * 9 // 10, of), durable=False)
+        report = _load(spark, sources, folder, key, on_error, lambda done, of: tell(done * 9 // 10, of), durable=False)
         store = Store.open(folder)
         tasks = _uploads(store, str(target), spark.sparkContext.defaultParallelism)
         _run(spark, "load: upload", tasks, lambda done, of: tell(size * 9 // 10 + size * done // (10 * of), size))
         remote.publish(store.path / HEADER, str(target), store.fingerprint)
     tell(size, size)
     return replace(report, path=target)
+
+
+def _scheme_at(uri: str) -> IdScheme:
+    """The ids of a store that is loaded into an object store, see :func:`~cqels_opt.lod.target.scheme_for`."""
+    with suppress(StoreError):
+        if (key := Store.open(uri).scheme.key) != PUBLIC.key:
+            return IdScheme(key)
+    return IdScheme.new()
 
 
 def _uploads(store: Store, uri: str, cores: int) -> list[Task]:
@@ -116,7 +126,7 @@ def _load(
     spark: SparkSession,
     sources: Sequence[StaticSource],
     target: Path,
-    seed: int,
+    scheme: IdScheme,
     on_error: Literal["fail", "skip"],
     progress: Progress | None,
     durable: bool,
@@ -127,25 +137,31 @@ def _load(
     tell = progress or (lambda done, of: None)
     tell(0, sum(sizes))
     with load_place(target) as place:
-        folder = place.folder
-        if sum(sizes) <= SMALL:
-            whole = [piece for scope, source in enumerate(sources) for piece in pieces(source, scope, 1 << 62)]
-            outcomes = _run(spark, "load", [partial(load_pieces, whole, folder, seed, on_error == "skip")])
-            reading = outcomes
-        else:
-            reading, outcomes = _in_two_stages(spark, sources, sum(sizes), folder, seed, on_error == "skip", tell)
-        adopted = folder / "store"
-        _adopt(folder, adopted, outcomes)
-        store = finish(
-            adopted,
-            place,
-            seed=seed,
-            partitions=[entry for outcome in outcomes for entry in outcome.partitions],
-            parts=[part for outcome in outcomes for part in outcome.parts],
-            graphs=[graph for outcome in reading for graph in outcome.graphs],
-            sources=recorded,
-            durable=durable,
-        )
+
+        def written(scheme: IdScheme) -> tuple[list[Outcome], Store]:
+            folder = place.folder
+            for left in folder.iterdir():  # of an attempt in which terms collided
+                shutil.rmtree(left) if left.is_dir() else left.unlink()
+            if sum(sizes) <= SMALL:
+                whole = [piece for number, source in enumerate(sources) for piece in pieces(source, number, 1 << 62)]
+                outcomes = _run(spark, "load", [partial(load_pieces, whole, folder, scheme, on_error == "skip")])
+                reading = outcomes
+            else:
+                reading, outcomes = _in_two_stages(spark, sources, sum(sizes), folder, scheme, on_error == "skip", tell)
+            adopted = folder / "store"
+            _adopt(folder, adopted, outcomes)
+            return reading, finish(
+                adopted,
+                place,
+                scheme=scheme,
+                partitions=[entry for outcome in outcomes for entry in outcome.partitions],
+                parts=[part for outcome in outcomes for part in outcome.parts],
+                graphs=[graph for outcome in reading for graph in outcome.graphs],
+                sources=recorded,
+                durable=durable,
+            )
+
+        reading, store = without_collisions(scheme, written)
     tell(sum(sizes), sum(sizes))
     return LoadReport(
         path=target,
@@ -160,7 +176,7 @@ def _load(
 
 
 def _in_two_stages(
-    spark: SparkSession, sources: Sequence[StaticSource], size: int, folder: Path, seed: int, skip: bool, tell: Progress
+    spark: SparkSession, sources: Sequence[StaticSource], size: int, folder: Path, scheme: IdScheme, skip: bool, tell: Progress
 ) -> tuple[list[Outcome], list[Outcome]]:
     """Spill, then gather: the outcomes of both stages."""
     cores = spark.sparkContext.defaultParallelism
@@ -171,7 +187,7 @@ def _in_two_stages(
     spilled = _run(
         spark,
         "load: read",
-        [partial(spill_pieces, group, folder, seed, skip, cuts) for group in groups],
+        [partial(spill_pieces, group, folder, scheme, skip, cuts) for group in groups],
         lambda done, of: tell(size * 2 * done // (3 * of), size),
     )
     spills = [outcome.spill for outcome in spilled if outcome.spill is not None]
@@ -249,6 +265,8 @@ def _run(spark: SparkSession, name: str, tasks: Sequence[Task], progress: Progre
         rows = frame.collect()
     results = [pickle.loads(row["result"]) for row in sorted(rows, key=lambda row: row["task"])]
     outcomes: list[Outcome] = []
+    if losers := [text for result in results if isinstance(result, CollisionError) for text in result.losers]:
+        raise CollisionError(losers)
     for result in results:
         if isinstance(result, CqelsOptError):
             raise result

@@ -15,13 +15,13 @@ from pyspark.sql import types as t
 from cqels_opt.errors import InputError
 from cqels_opt.operators.stages.ingest import ROW_SCHEMA, IngestReport, IngestTask, Rejected, RejectSpool
 from cqels_opt.rdf.payloads import ELEMENT_BITS, Payload, decode, payload_of
-from cqels_opt.spark.files import NO_ORDER, in_order
+from cqels_opt.spark.files import NO_ORDER, ROW_BITS, TASK_BITS, in_order, place_of
 from cqels_opt.windows.admission import Admission, Admitted
 from cqels_opt.windows.frontier import Frontier
 
 MESSAGE_SCHEMA = "stream int, partition int, offset long, t long, value binary, topic string"
 PARTITION_BITS = 16  # of the number of a source partition; the stream's number is above
-BATCH_SHIFT, TASK_SHIFT = 40, 24  # the place of a message that its source has not numbered: batch, task, its number in the task
+BATCH_SHIFT = TASK_BITS + ROW_BITS  # the place of a message that its source has not numbered: batch, task, its number in the task
 BATCHES = (1 << 23) - 1  # places begin again after so many batches: they order elements of equal time, and nothing else
 
 
@@ -125,7 +125,7 @@ def read_messages(
     tables: list[pa.Table] = []
     judged: dict[int, Admitted] = {}
     of = messages.column("stream").to_numpy()
-    base = first_place(reading.batch) + (number << TASK_SHIFT)
+    first, task_of = first_place(reading.batch), np.array([number], np.int64)
     for stream in np.unique(of).tolist():
         mine = messages.filter(pa.array(of == stream))
         numbered = mine.column("offset").null_count == 0
@@ -134,7 +134,7 @@ def read_messages(
         if numbered:
             mine = mine.sort_by([("partition", "ascending"), ("offset", "ascending")])
         partition = mine.column("partition").to_numpy()
-        offset = mine.column("offset").to_numpy() if numbered else base + np.arange(mine.num_rows)
+        offset = mine.column("offset").to_numpy() if numbered else place_of(first, task_of, np.arange(mine.num_rows))
         scopes = [f"p{p % (1 << PARTITION_BITS)}m{o}" for p, o in zip(partition.tolist(), offset.tolist())]
         found = decode(reading.payloads[stream], mine.column("value").to_pylist(), mine.column("t").to_pylist(), scopes)
         for refused in found.refused:
@@ -148,7 +148,7 @@ def read_messages(
         if numbered:
             elements = (offset[found.message] << ELEMENT_BITS) + found.element
         else:
-            elements = base + found.numbers()
+            elements = place_of(first, task_of, found.numbers())
         columns: list[Any] = [
             np.full(len(found.t), stream),
             partition[found.message],

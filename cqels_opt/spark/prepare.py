@@ -17,6 +17,7 @@ from cqels_opt.lod.store import Store
 from cqels_opt.lod.versions import content_of, hold, version_at
 from cqels_opt.operators.compiling.registration import Do
 from cqels_opt.operators.program import Program
+from cqels_opt.rdf.ids import IdScheme
 from cqels_opt.rdf.static import StaticSource
 from cqels_opt.spark.load import load
 from cqels_opt.spark.tasks import run_tasks, slots
@@ -36,6 +37,7 @@ def static_store(
     sources: Sequence[StaticSource],
     on_error: Literal["fail", "skip"] = "fail",
     progress: Callable[[int, int], None] | None = None,
+    scheme: IdScheme | None = None,
 ) -> Path:
     """The store of a run, loaded below ``folder`` the first time. Other files over the same checkpoint are a CheckpointError."""
     target, record = folder / "store", folder / SOURCES
@@ -45,7 +47,7 @@ def static_store(
             raise CheckpointError(f"{folder.parent}: the checkpoint was made with other static data; use another folder")
         return target
     disk.make_folder(folder)
-    load(spark, sources, target, on_error=on_error, progress=progress, durable=False)
+    load(spark, sources, target, scheme=scheme, on_error=on_error, progress=progress, durable=False)
     disk.sync_file_system(folder)
     disk.write_atomically(record, json.dumps(facts).encode())
     return target

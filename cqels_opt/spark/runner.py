@@ -23,7 +23,7 @@ from cqels_opt.operators.running.merging import MergeTask, merge
 from cqels_opt.operators.stages.evaluate import EvaluateReport, EvaluateTask, evaluate, finish, finish_parts
 from cqels_opt.operators.stages.ingest import ROW_SCHEMA, FileRead, IngestReport, IngestTask, ingest
 from cqels_opt.spark.chunks import Piece, read, shares
-from cqels_opt.spark.files import FileBatch, OrderedBatch, in_order, read_files
+from cqels_opt.spark.files import FileBatch, NumberedBatch, OrderedBatch, in_order, in_places, read_files
 from cqels_opt.spark.messages import MessageBatch, check_topics, read_messages, topics_of
 from cqels_opt.spark.tasks import (
     COMMITTING,
@@ -87,14 +87,17 @@ class SparkRunner:
             self.spark.sparkContext.cancelJobsWithTag(self._tag)
 
     # -------------------------------------------------------------- stages
-    def ingest(self, rows: DataFrame | Path | FileBatch | OrderedBatch | MessageBatch, task: IngestTask) -> list[IngestReport]:
+    def ingest(
+        self, rows: DataFrame | Path | FileBatch | OrderedBatch | NumberedBatch | MessageBatch, task: IngestTask
+    ) -> list[IngestReport]:
         """The first stage: a job over the batch's rows or messages, over the files that it names, or over a chunk of a replay."""
         if isinstance(rows, Path):
             return list(self._run([_reading(piece, task) for piece in shares(rows, self.parallelism)]))
         reading = rows.reading if isinstance(rows, FileBatch) else None
         order = rows.admission if isinstance(rows, OrderedBatch) else None
+        first_place = rows.first if isinstance(rows, NumberedBatch) else None
         messages = rows.reading if isinstance(rows, MessageBatch) else None
-        frame = rows.frame if isinstance(rows, FileBatch | OrderedBatch | MessageBatch) else rows
+        frame = rows.frame if isinstance(rows, FileBatch | OrderedBatch | NumberedBatch | MessageBatch) else rows
 
         def run(batches: Batches) -> Batches:
             first = next(batches, None)
@@ -113,6 +116,8 @@ class SparkRunner:
                 elif messages is not None:
                     received = pa.Table.from_batches(rows)
                     whole, judged = read_messages(received, messages, task, task_number(), rejected)
+                elif first_place is not None:
+                    whole = in_places(pa.Table.from_batches(rows).cast(ROW_SCHEMA), first_place)
                 elif order is not None:
                     whole, judged = in_order(pa.Table.from_batches(rows).cast(ROW_SCHEMA), order, task, rejected)
                 report = ingest(rows if whole is None else whole, task, task_name(), rejected)

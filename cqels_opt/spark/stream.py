@@ -21,7 +21,7 @@ from cqels_opt.operators.planning.explained import Format, explained_now
 from cqels_opt.operators.running.driver import Driver
 from cqels_opt.operators.running.population import Population
 from cqels_opt.spark.drop_in import at_most
-from cqels_opt.spark.files import NO_ORDER, FileBatch, OrderedBatch, Reading
+from cqels_opt.spark.files import NO_ORDER, FileBatch, NumberedBatch, OrderedBatch, Reading
 from cqels_opt.spark.messages import MessageBatch, MessageReading, first_place
 from cqels_opt.spark.paths import to_read
 from cqels_opt.spark.runner import SparkRunner
@@ -33,8 +33,6 @@ from cqels_opt.trace.records import TraceRecord
 
 CHUNK_SCHEMA = "stream int, partition int, offset long, s string, p string, o string, g string, t long, late boolean, line long"
 FILE_SCHEMA = "path string, modificationTime timestamp, length long, content binary"
-ELEMENT_BITS = 24  # the place of a row that nobody has numbered: the batch and the task above, its number in the task below
-TASK_BITS = 16
 FOR_EVER = "36500d"  # Spark's default passes over files that were modified a week before the newest: copied with their times, say
 MOST_BYTES = 64 << 20  # of new files in a live folder that a batch takes
 __all__ = ["DataFrame", "SparkSession", "StreamRun", "as_rows", "chunk_stream", "folder_stream", "row_stream"]
@@ -104,16 +102,17 @@ def as_rows(frame: DataFrame, number: int, order: str | None = None) -> DataFram
     )
 
 
-def numbered(frame: DataFrame, batch: int) -> DataFrame:
-    """The rows of a batch that nobody has numbered, numbered as they come; rows of one graph and time are one element."""
+def numbered(frame: DataFrame, batch: int, tasks: int) -> NumberedBatch:
+    """The rows of a batch that nobody has numbered, to be numbered as they come; rows of one graph and time are one element.
+
+    The rows of a graph are brought to one task, which numbers them alike. Of ``tasks`` so many take those that have one.
+    """
+    if "g" in frame.columns and not isinstance(frame.schema["g"].dataType, t.NullType):
+        spread = f.when(f.col("g").isNull(), f.monotonically_increasing_id().cast("string")).otherwise(f.col("g"))
+        frame = frame.repartition(tasks, spread)
     place = f.monotonically_increasing_id()  # the task above, the row below
-    task = f.shiftright(place, 33).bitwiseAND((1 << TASK_BITS) - 1)
-    row = place.bitwiseAND((1 << ELEMENT_BITS) - 1)
-    inside = f.shiftleft(task, ELEMENT_BITS) + row
-    of_graph = f.xxhash64("g").bitwiseAND((1 << TASK_BITS + ELEMENT_BITS) - 1)
-    offset = f.lit(first_place(batch)) + f.when(f.col("g").isNull(), inside).otherwise(of_graph)
-    whole = frame.withColumn("offset", offset).withColumn("line", place)
-    return whole.select(*(field.split()[0] for field in CHUNK_SCHEMA.split(", ")))
+    whole = frame.withColumn("offset", place).withColumn("line", place)
+    return NumberedBatch(whole.select(*(field.split()[0] for field in CHUNK_SCHEMA.split(", "))), first_place(batch))
 
 
 class StreamRun:
@@ -174,7 +173,7 @@ class StreamRun:
         seconds, population = self.driver.options.limits.seconds, self.driver.population
         return None if seconds is None else seconds * (len(population.names()) if population is not None else 1)
 
-    def _rows(self, frame: DataFrame, number: int) -> DataFrame | Path | FileBatch | OrderedBatch | MessageBatch:
+    def _rows(self, frame: DataFrame, number: int) -> DataFrame | Path | FileBatch | OrderedBatch | NumberedBatch | MessageBatch:
         """A batch as the runner takes it."""
         if self.chunk:
             return self.chunk(number)
@@ -186,7 +185,7 @@ class StreamRun:
             return OrderedBatch(frame.coalesce(1), self.driver.frontier.admission())
         if self.driver.frontier.max_ahead is not None:
             raise InputError(NO_ORDER)
-        return frame if "offset" in frame.columns else numbered(frame, number)
+        return frame if "offset" in frame.columns else numbered(frame, number, self.runner.parallelism)
 
     def await_termination(self, timeout: float | None = None) -> bool:
         """Waits until the run has ended (True) or ``timeout`` seconds have passed. Its failure is raised here, in our own words."""

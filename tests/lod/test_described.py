@@ -22,7 +22,7 @@ from cqels_opt.operators.compiling.compile import Compiler
 from cqels_opt.operators.planning.explained import explained
 from cqels_opt.options import ExplainOptions
 from cqels_opt.plan_modes import plan_mode
-from cqels_opt.rdf.ids import encode_one
+from cqels_opt.rdf.ids import PUBLIC, encode_one
 from cqels_opt.rdf.void import Counts, Description, GraphCounts, turtle
 from cqels_opt.verify import Element
 
@@ -52,9 +52,9 @@ def test_rows_and_distinct_values_of_a_described_store_are_those_of_the_store(
     there = Store.open(describe(folder / "described", of_store(store)))
     assert not there.counted and store.counted and there.triples == store.triples
     for graph in (None, iri("g"), iri("h"), "?g"):
-        at = graph if graph is None else "g" if graph == "?g" else encode_one(graph)
-        patterns = [StaticPattern("s", encode_one(p), "o", at) for p in (TYPE, iri("near"), iri("nowhere"))]
-        patterns += [StaticPattern("s", encode_one(TYPE), encode_one(iri(c)), at) for c in "abc"]
+        at = graph if graph is None else "g" if graph == "?g" else encode_one(graph, PUBLIC)
+        patterns = [StaticPattern("s", encode_one(p, PUBLIC), "o", at) for p in (TYPE, iri("near"), iri("nowhere"))]
+        patterns += [StaticPattern("s", encode_one(TYPE, PUBLIC), encode_one(iri(c), PUBLIC), at) for c in "abc"]
         for pattern in patterns:
             real, said = store.match(pattern), there.match(pattern)
             assert said.rows == real.rows
@@ -65,12 +65,14 @@ def test_rows_and_distinct_values_of_a_described_store_are_those_of_the_store(
 def test_constants_have_their_even_share(tmp_path: Path) -> None:
     said = Description(GraphCounts(Counts(1_000_000_000), {iri("near"): Counts(900_000_000, 300, 100)}))
     store = Store.open(describe(tmp_path / "described", said))
-    near, a = encode_one(iri("near")), encode_one(iri("a"))
+    near, a = encode_one(iri("near"), PUBLIC), encode_one(iri("a"), PUBLIC)
     assert store.match(StaticPattern(a, near, "o")).rows == 3_000_000
     assert store.match(StaticPattern("s", near, a)).rows == 9_000_000
     assert store.match(StaticPattern("s", near, a)).distinct("s") == 300
     assert store.match(StaticPattern("x", near, "x")).rows == 3_000_000
-    assert store.match(StaticPattern("s", encode_one(iri("other")), "o")).rows == 100_000_000, "what the listed ones leave"
+    assert store.match(StaticPattern("s", encode_one(iri("other"), PUBLIC), "o")).rows == 100_000_000, (
+        "what the listed ones leave"
+    )
     assert store.match(StaticPattern("s", "p", "o")).rows == 1_000_000_000
 
 

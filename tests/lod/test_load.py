@@ -14,7 +14,7 @@ from cqels_opt.errors import CqelsOptError, DataError, StoreError
 from cqels_opt.lod import loading
 from cqels_opt.lod.build import build_store
 from cqels_opt.lod.store import StaticPattern, Store
-from cqels_opt.rdf.ids import CollisionError, encode_one
+from cqels_opt.rdf.ids import PUBLIC, CollisionError, encode_one
 from cqels_opt.rdf.static import Failures, StaticSource, pieces
 from cqels_opt.spark import load as loader
 from cqels_opt.spark.load import load
@@ -165,15 +165,15 @@ def test_nothing_to_load_is_an_empty_store_with_its_named_graphs(spark: SparkSes
 def test_collisions_between_tasks_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two files whose terms have one id: neither task can see it, the one that gathers does."""
     spills = []
-    monkeypatch.setattr("cqels_opt.lod.build.encode", lambda texts, seed: np.arange(len(texts)) | 1 << 60)
+    monkeypatch.setattr("cqels_opt.lod.build.encode", lambda texts, scheme: np.arange(len(texts)) | 1 << 60)
     for name in ("a", "b"):
         (tmp_path / f"{name}.nt").write_text(f"<{name}> <p> <o> .")
         outcome = loading.spill_pieces(
-            pieces(StaticSource(tmp_path / f"{name}.nt"), 0, 1 << 30), tmp_path, 1, False, loading.Cuts(4, 1, 2)
+            pieces(StaticSource(tmp_path / f"{name}.nt"), 0, 1 << 30), tmp_path, PUBLIC, False, loading.Cuts(4, 1, 2)
         )
         assert outcome.spill is not None
         spills.append(outcome.spill)
-    with pytest.raises(CollisionError, match="<a> and <b>"):
+    with pytest.raises(CollisionError, match="<b>"):
         for number in range(loading.dictionary_ranges(2)):
             slices = [spill.terms(number) for spill in spills if spill.terms(number).end > spill.terms(number).start]
             if slices:
@@ -187,7 +187,7 @@ def test_cuts_into_ranges_make_the_same_partitions(tmp_path: Path) -> None:
     made = []
     for subjects in (1, 8):
         cuts = loading.Cuts(3, subjects, 1)
-        spills = [loading.spill_pieces([part], tmp_path, 1, False, cuts).spill for part in parts]
+        spills = [loading.spill_pieces([part], tmp_path, PUBLIC, False, cuts).spill for part in parts]
         entries = {}
         for bucket in range(3):
             ranges = list(zip(*(spill.quads(bucket) for spill in spills if spill is not None)))
@@ -207,16 +207,35 @@ def test_what_a_task_holds_does_not_grow_with_the_data() -> None:
         assert cuts.buckets * cuts.subjects <= 16 * max(1, size >> 27)
 
 
+@pytest.mark.parametrize("large", [False, True])
+def test_a_load_gives_a_second_id_to_one_of_two_terms(
+    spark: SparkSession, tmp_path: Path, large: bool, request: pytest.FixtureRequest
+) -> None:
+    """The terms stand in files that different tasks read; the least of them keeps its id."""
+    if large:
+        request.getfixturevalue("two_stages")
+    one, other = "<http://a.org/zrcn1imlm5dc>", "<http://a.org/hb4mggqwr1rn>"
+    for name, term in (("a", one), ("b", other)):
+        (tmp_path / f"{name}.nq").write_text("\n".join([*some_lines(100), f'{term} <http://p> "{name}" .']))
+    load(spark, [StaticSource(tmp_path / "a.nq"), StaticSource(tmp_path / "b.nq")], tmp_path / "store", scheme=PUBLIC)
+    store = Store.open(tmp_path / "store")
+    assert [text for text, _ in store.scheme.displaced] == [one]
+    for term, name in ((one, "a"), (other, "b")):
+        found = store.match(StaticPattern(encode_one(term, store.scheme), "p", "o"))
+        assert store.decode(found.columns["o"]) == [f'"{name}"']
+    assert sorted(path.name for path in (tmp_path / "store").iterdir() if path.is_dir()) == [store.data.name]
+
+
 def test_a_task_may_run_twice(tmp_path: Path) -> None:
     (tmp_path / "a.nt").write_text("<s> <p> <o> .")
     whole = pieces(StaticSource(tmp_path / "a.nt"), 0, 1 << 30)
-    first, second = (loading.load_pieces(whole, tmp_path, 1, False) for _ in range(2))
+    first, second = (loading.load_pieces(whole, tmp_path, PUBLIC, False) for _ in range(2))
     assert first.folder != second.folder
     assert first.partitions == second.partitions and first.parts == second.parts
 
 
 def test_ranges_follow_the_order_of_ids() -> None:
-    ids = np.sort(np.array([encode_one(term) for term in ("<a>", "<b>", "<c>", "_:a", "_:b", '"a"', '"b"', '"c"')]))
+    ids = np.sort(np.array([encode_one(term, PUBLIC) for term in ("<a>", "<b>", "<c>", "_:a", "_:b", '"a"', '"b"', '"c"')]))
     for ranges in (1, 2, 8):
         numbers = loading.range_of(ids, ranges)
         assert (np.diff(numbers) >= 0).all()

@@ -18,12 +18,12 @@ from cqels_opt.lod.build import build_store
 from cqels_opt.lod.check import check, info
 from cqels_opt.lod.store import StaticPattern, Store
 from cqels_opt.operators import cache
-from cqels_opt.rdf.ids import encode_one
+from cqels_opt.rdf.ids import PUBLIC, encode_one
 
 OLD = [(f"<http://old/{i}>", "<http://p>", "<http://o>", None) for i in range(3)]
 NEW = [(f"<http://new/{i}>", f"<http://p/{i % 2}>", f'"text {i}"', None) for i in range(5)]
 URI = "test://bucket/deep/store"
-KNOWN = StaticPattern("s", encode_one("<http://p/1>"), "o")
+KNOWN = StaticPattern("s", encode_one("<http://p/1>", PUBLIC), "o")
 
 
 class Bucket:
@@ -114,10 +114,10 @@ def test_a_store_that_is_replaced_is_another_one(bucket: Bucket, tmp_path: Path)
     put(tmp_path / "old", OLD)
     place = remote.pinned(URI)
     used = Store.open(place)
-    assert used.match(StaticPattern("s", encode_one("<http://p>"), "o")).rows == 3
+    assert used.match(StaticPattern("s", encode_one("<http://p>", PUBLIC), "o")).rows == 3
     put(tmp_path / "new", NEW)
     assert Store.open(URI).triples == 5
-    assert Store.open(place).match(StaticPattern("s", encode_one("<http://p>"), "o")).rows == 3
+    assert Store.open(place).match(StaticPattern("s", encode_one("<http://p>", PUBLIC), "o")).rows == 3
     assert [info.base_name for info in bucket.get_file_info(fs.FileSelector("bucket/deep/store"))].count("store.json") == 1
     assert len(bucket.get_file_info(fs.FileSelector("bucket/deep/store"))) == 2
     for file in sorted((tmp_path / "cache").rglob("*"), reverse=True):

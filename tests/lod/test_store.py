@@ -12,12 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cqels_opt.errors import StoreError
+from cqels_opt.errors import InputError, RunError, StoreError
 from cqels_opt.lod.build import build_store
-from cqels_opt.lod.files import write_header
+from cqels_opt.lod.check import check
+from cqels_opt.lod.files import HEADER, write_header
 from cqels_opt.lod.relation import Relation
 from cqels_opt.lod.store import StaticPattern, Store
-from cqels_opt.rdf.ids import CollisionError, encode, encode_one
+from cqels_opt.rdf.ids import PUBLIC, IdScheme, encode, encode_one
 
 Quad = tuple[str, str, str, str | None]
 
@@ -65,7 +66,7 @@ def brute_force(quads: list[Quad], pattern: tuple[str, str, str, str | None]) ->
 
 
 def static_pattern(pattern: tuple[str, str, str, str | None]) -> StaticPattern:
-    s, p, o, g = (None if n is None else n[1:] if n.startswith("?") else encode_one(n) for n in pattern)
+    s, p, o, g = (None if n is None else n[1:] if n.startswith("?") else encode_one(n, PUBLIC) for n in pattern)
     assert s is not None and p is not None and o is not None
     return StaticPattern(s, p, o, g)
 
@@ -108,7 +109,7 @@ def test_a_partition_is_mapped_and_indexed_both_ways(tmp_path: Path) -> None:
     assert relation.indexes == (("who",), ("whom",))
     assert isinstance(relation.columns["who"].base, np.memmap)
     assert relation.index(("who",)).rows is None
-    assert relation.columns["whom"] is store.partition(0, encode_one("<http://knows>")).columns["o"]
+    assert relation.columns["whom"] is store.partition(0, encode_one("<http://knows>", PUBLIC)).columns["o"]
     assert (
         store.match(static_pattern(("?a", "<http://knows>", "?b", None))).index(("a", "b")).columns[0] is relation.columns["who"]
     )
@@ -117,9 +118,9 @@ def test_a_partition_is_mapped_and_indexed_both_ways(tmp_path: Path) -> None:
 def test_a_store_describes_itself(tmp_path: Path) -> None:
     store = build_store(tmp_path / "s", EXAMPLE, graphs=["<http://empty>"])
     again = Store.open(tmp_path / "s")
-    assert (again.triples, again.seed, again.fingerprint) == (5, store.seed, store.fingerprint)
+    assert (again.triples, again.scheme, again.fingerprint) == (5, store.scheme, store.fingerprint)
     assert sorted(str(text) for text in store.decode(store.named_graphs())) == ["<http://empty>", "<http://g>"]
-    assert store.predicates() == {encode_one("<http://knows>"): 3, encode_one("<http://name>"): 1}
+    assert store.predicates() == {encode_one("<http://knows>", PUBLIC): 3, encode_one("<http://name>", PUBLIC): 1}
     assert store.terms == 9
     assert not [path for path in tmp_path.iterdir() if path.name != "s"]
 
@@ -128,14 +129,14 @@ def test_the_fingerprint_is_of_the_content(tmp_path: Path) -> None:
     first = build_store(tmp_path / "a", EXAMPLE)
     assert build_store(tmp_path / "b", EXAMPLE[::-1]).fingerprint == first.fingerprint
     assert build_store(tmp_path / "c", EXAMPLE[1:4]).fingerprint != first.fingerprint
-    assert build_store(tmp_path / "d", EXAMPLE, seed=7).fingerprint != first.fingerprint
+    assert build_store(tmp_path / "d", EXAMPLE, scheme=IdScheme.of_seed(7)).fingerprint != first.fingerprint
     assert build_store(tmp_path / "e", EXAMPLE, graphs=["<http://empty>"]).fingerprint != first.fingerprint
 
 
 def test_decode_and_contains(tmp_path: Path) -> None:
     store = build_store(tmp_path / "s", EXAMPLE)
     integer = '"5"^^<http://www.w3.org/2001/XMLSchema#integer>'
-    ids = encode(["<http://bob>", integer, "<http://unknown>", '"Ann"', "<http://bob>"])
+    ids = encode(["<http://bob>", integer, "<http://unknown>", '"Ann"', "<http://bob>"], PUBLIC)
     assert store.decode(ids) == ["<http://bob>", integer, None, '"Ann"', "<http://bob>"]
     assert store.contains(ids).tolist() == [True, True, False, True, True]
     assert store.decode(np.array([0, 2**62], np.int64))[0] is None
@@ -146,14 +147,52 @@ def test_an_empty_store(tmp_path: Path) -> None:
     assert store.triples == 0
     assert store.match(StaticPattern("s", "p", "o")).rows == 0
     assert store.match(StaticPattern(1, 2, 3)).rows == 0
-    assert store.decode(encode(["<http://a>"])) == [None]
+    assert store.decode(encode(["<http://a>"], PUBLIC)) == [None]
 
 
-def test_a_collision_is_loud(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cqels_opt.lod.build.encode", lambda texts, seed: np.full(len(texts), 3 << 60 | 5, np.int64))
-    with pytest.raises(CollisionError, match="same id"):
-        build_store(tmp_path / "s", EXAMPLE)
+@pytest.mark.parametrize("bits", [4, 6, 8])
+def test_terms_with_one_id_get_others(bits: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cqels_opt.rdf.ids.HASH_BITS", bits)
+    quads = [(f"<s{i % 5}>", "<p>", f"<o{i}>", None) for i in range(2 ** (bits - 2))]
+    store = build_store(tmp_path / "s", quads)
+    assert store.scheme.displaced
+    ids = encode([text for quad in quads for text in quad if text], store.scheme)
+    assert store.decode(ids) == [text for quad in quads for text in quad if text]
+    found = store.match(StaticPattern("s", encode_one("<p>", store.scheme), "o"))
+    assert sorted(zip(store.decode(found.columns["s"]), store.decode(found.columns["o"]))) == sorted(
+        (s, o) for s, _, o, _ in quads
+    )
+    assert Store.open(tmp_path / "s").scheme == store.scheme
+    assert check(tmp_path / "s") == []
+
+
+def test_too_few_ids_for_the_terms_are_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cqels_opt.rdf.ids.HASH_BITS", 2)
+    with pytest.raises(RunError, match="no id is left"):
+        build_store(tmp_path / "s", [(f"<s{i}>", "<p>", "<o>", None) for i in range(9)])
     assert not list(tmp_path.iterdir())
+
+
+def test_each_store_has_a_key_of_its_own_which_a_load_in_its_place_keeps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CQELS_OPT_TERM_KEY")
+    one, other = (build_store(tmp_path / name, EXAMPLE) for name in "ab")
+    assert len({one.scheme.key, other.scheme.key, PUBLIC.key}) == 3
+    again = build_store(tmp_path / "a", EXAMPLE)
+    assert (again.scheme, again.fingerprint) == (one.scheme, one.fingerprint)
+    monkeypatch.setenv("CQELS_OPT_TERM_KEY", "secret")
+    with pytest.raises(InputError, match="32 hexadecimal digits"):
+        build_store(tmp_path / "c", EXAMPLE)
+
+
+def test_a_store_of_format_3_opens_under_its_seed(tmp_path: Path) -> None:
+    made = build_store(tmp_path / "s", EXAMPLE, scheme=IdScheme.of_seed(7))
+    for path in (tmp_path / "s" / HEADER, made.data / HEADER):
+        header = json.loads(path.read_text())
+        rest = {key: value for key, value in header.items() if key not in ("key", "displaced", "checksum")}
+        write_header(path, {**rest, "version": 3, "seed": 7})
+    old = Store.open(tmp_path / "s")
+    assert old.scheme == IdScheme.of_seed(7)
+    assert old.decode(encode(["<http://bob>"], old.scheme)) == ["<http://bob>"]
 
 
 # ------------------------------------------------------------------ where a store may be written

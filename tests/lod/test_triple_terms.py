@@ -11,7 +11,7 @@ from cqels_opt.lod.build import build_store, encode_quads
 from cqels_opt.lod.check import check, info
 from cqels_opt.lod.store import StaticPattern, Store
 from cqels_opt.lod.triple_terms import PARTS, TERMS_GRAPH
-from cqels_opt.rdf.ids import DEFAULT_SEED, encode_one
+from cqels_opt.rdf.ids import PUBLIC, encode_one
 from cqels_opt.rdf.quads import Quad, Quads
 from cqels_opt.rdf.static import StaticSource, pieces
 
@@ -25,14 +25,14 @@ QUADS: list[Quad] = [
 
 
 def ids(*terms: str) -> list[int]:
-    return [encode_one(term) for term in terms]
+    return [encode_one(term, PUBLIC) for term in terms]
 
 
 def test_parts_are_relations_indexed_both_ways(tmp_path: Path) -> None:
     store = build_store(tmp_path / "store", QUADS)
     (graph,) = ids(TERMS_GRAPH)
     for name, outer, inner in zip(PARTS, ("<urn:a>", "<urn:p>", INNER), ("<urn:b>", "<urn:q>", '"x"')):
-        found = store.match(StaticPattern("term", encode_one(name), "part", graph))
+        found = store.match(StaticPattern("term", encode_one(name, PUBLIC), "part", graph))
         assert set(zip(found.columns["term"].tolist(), found.columns["part"].tolist())) == set(
             zip(ids(OUTER, INNER), ids(outer, inner))
         )
@@ -55,13 +55,13 @@ def test_a_load_in_two_stages_cuts_them_as_it_cuts_others(tmp_path: Path) -> Non
     file = tmp_path / "a.nt"
     file.write_text("".join(f"{s} {p} {o} .\n" for s, p, o, _ in QUADS if not s.startswith("<<")), encoding="utf-8")
     (piece,) = pieces(StaticSource(file), 0, 1 << 30)
-    spill = loading.spill_pieces([piece], tmp_path, DEFAULT_SEED, False, loading.Cuts(buckets=2, subjects=2, terms=2)).spill
+    spill = loading.spill_pieces([piece], tmp_path, PUBLIC, False, loading.Cuts(buckets=2, subjects=2, terms=2)).spill
     assert spill is not None
     partitions = [p for b in range(2) for p in loading.gather_quads([[cut] for cut in spill.quads(b)], tmp_path).partitions]
-    parts = {encode_one(name): 2 for name in PARTS}
-    assert {entry.predicate: entry.triples for entry in partitions} == parts | {encode_one("<urn:says>"): 2}
+    parts = {encode_one(name, PUBLIC): 2 for name in PARTS}
+    assert {entry.predicate: entry.triples for entry in partitions} == parts | {encode_one("<urn:says>", PUBLIC): 2}
     ends = [spill.terms(number) for number in range(loading.dictionary_ranges(2))]
-    texts = encode_quads(Quads.of([quad for quad in QUADS if not quad[0].startswith("<<")]), DEFAULT_SEED).term_texts.to_pylist()
+    texts = encode_quads(Quads.of([quad for quad in QUADS if not quad[0].startswith("<<")]), PUBLIC).term_texts.to_pylist()
     assert sum(part.end - part.start for part in ends) == len({text for text in texts if text != "<urn:g>"})
 
 

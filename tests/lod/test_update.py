@@ -18,6 +18,7 @@ from cqels_opt.lod.check import check
 from cqels_opt.lod.store import StaticPattern, Store
 from cqels_opt.lod.update import update
 from cqels_opt.lod.versions import hold, version_at
+from cqels_opt.rdf.ids import PUBLIC, encode_one
 from cqels_opt.rdf.quads import Quad
 from cqels_opt.rdf.static import StaticSource
 
@@ -171,3 +172,32 @@ def test_bad_input(tmp_path: Path) -> None:
     assert version_at(tmp_path / "s").number == 1
     assert update(tmp_path / "s", [StaticSource(tmp_path / "bad.nt")], on_error="skip").skipped == 1
     assert Store.open(tmp_path / "s").triples == 2
+
+
+# ------------------------------------------------------------------ terms with equal ids
+@settings(max_examples=15, deadline=None)
+@given(some, st.lists(st.tuples(some, some), min_size=1, max_size=4))
+def test_updates_tell_terms_with_equal_ids_apart(
+    tmp_path_factory: pytest.TempPathFactory, first: list[Quad], steps: list[tuple[list[Quad], list[Quad]]]
+) -> None:
+    """With 16 ids of each kind; of what is removed as well as of what is added."""
+    folder = tmp_path_factory.mktemp("update")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("cqels_opt.rdf.ids.HASH_BITS", 4)
+        build_store(folder / "s", first, durable=False)
+        held = set(first)
+        for number, (gone, come) in enumerate(steps):
+            update(folder / "s", written(folder, f"c{number}", come), written(folder, f"g{number}", gone), durable=False)
+            held = held - set(gone) | set(come)
+        assert everything(Store.open(folder / "s")) == held
+        assert check(folder / "s") == []
+
+
+def test_an_update_gives_a_second_id_to_a_term_whose_id_the_store_has_for_another_one(tmp_path: Path) -> None:
+    old, new = "<http://a.org/zrcn1imlm5dc>", "<http://a.org/hb4mggqwr1rn>"
+    assert encode_one(old, PUBLIC) == encode_one(new, PUBLIC)
+    build_store(tmp_path / "s", [(old, "<p>", "<o>", None)], scheme=PUBLIC)
+    kept: Quad = (old, "<p>", "<o>", None)
+    update(tmp_path / "s", (), written(tmp_path, "wrong", [(new, "<http://p>", "<http://o>", None)]))
+    update(tmp_path / "s", written(tmp_path, "new", [(new, "<http://p>", "<http://o>", None)]))
+    assert everything(Store.open(tmp_path / "s")) == {kept, (new, "<http://p>", "<http://o>", None)}

@@ -16,7 +16,7 @@ from cqels_opt.operators.terms import TermTable
 from cqels_opt.query.aggregates import aggregate
 from cqels_opt.query.algebra import Aggregate, Call, Constant, Variable
 from cqels_opt.query.values import sort_key
-from cqels_opt.rdf.ids import DEFAULT_SEED
+from cqels_opt.rdf.ids import PUBLIC
 
 from .rows_by_hand import HORIZON, Plain, plain_rows, rows_of, snapshots
 
@@ -34,7 +34,7 @@ INTEGERS = TEXTS[:4]
 
 
 def table() -> TermTable:
-    return TermTable(DEFAULT_SEED, None)
+    return TermTable(PUBLIC, None)
 
 
 def with_terms(plain: Sequence[Plain], terms: TermTable, texts: Sequence[str], column: int) -> Rows:

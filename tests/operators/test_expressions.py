@@ -14,7 +14,7 @@ from cqels_opt.operators.terms import TermTable
 from cqels_opt.query.algebra import Call, Constant, Expression, Variable
 from cqels_opt.query.evaluate import compile_condition
 from cqels_opt.query.functions import Context
-from cqels_opt.rdf.ids import DEFAULT_SEED
+from cqels_opt.rdf.ids import PUBLIC
 
 XSD = "http://www.w3.org/2001/XMLSchema#"
 TEXTS = [
@@ -34,7 +34,7 @@ A, B = Variable("a"), Variable("b")
 
 
 def table() -> TermTable:
-    return TermTable(DEFAULT_SEED, None)
+    return TermTable(PUBLIC, None)
 
 
 def rows_of_terms(terms: TermTable, **columns: list[str | None]) -> Rows:

@@ -20,6 +20,7 @@ from cqels_opt.operators.rows import Rows
 from cqels_opt.operators.terms import TermTable
 from cqels_opt.operators.units import with_unit
 from cqels_opt.plans import check, parse_plans
+from cqels_opt.rdf.ids import PUBLIC
 from cqels_opt.verify import Element
 
 
@@ -128,7 +129,7 @@ def outcome(kind: str, **right: list[int]) -> list[tuple[int, ...]]:
     unit = Static("s", tuple(right), "", 0, kind=kind, on=("a",))  # type: ignore[arg-type]
     relation = Relation.build({v: np.array(c, np.int64) for v, c in right.items()}, np.array([5] * len(right["a"]), np.int64))
     side = Indexed.of_static(relation, tuple(right))
-    found = list(with_unit(rows_of(a=[1, 2, 3], q=[7, 7, 7]), unit, side, TermTable(0, None)))  # type: ignore[arg-type]
+    found = list(with_unit(rows_of(a=[1, 2, 3], q=[7, 7, 7]), unit, side, TermTable(PUBLIC, None)))  # type: ignore[arg-type]
     return sorted((*(int(part.columns[v][i]) for v in part.columns), int(part.n[i])) for part in found for i in range(len(part)))
 
 

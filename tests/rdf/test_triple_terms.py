@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cqels_opt.rdf.ids import KIND_IRI, KIND_QUOTED, encode, kinds
+from cqels_opt.rdf.ids import KIND_IRI, KIND_QUOTED, PUBLIC, encode, kinds
 from cqels_opt.rdf.nquads import parse_block
 from cqels_opt.rdf.terms import MAX_DEPTH, TermError, canonical, depth, kind, relabelled, term_end, triple, triple_parts
 
@@ -62,7 +62,8 @@ def test_what_is_no_triple_term(text: str, message: str) -> None:
 
 def test_ids_are_those_of_the_text_and_of_a_kind_of_their_own() -> None:
     ids = encode(
-        ['<<( <urn:a> <urn:p> "1"^^<http://www.w3.org/2001/XMLSchema#integer> )>>', "<urn:a>", "<<( <urn:a> <urn:p> <urn:b> )>>"]
+        ['<<( <urn:a> <urn:p> "1"^^<http://www.w3.org/2001/XMLSchema#integer> )>>', "<urn:a>", "<<( <urn:a> <urn:p> <urn:b> )>>"],
+        PUBLIC,
     )
     assert kinds(ids).tolist() == [KIND_QUOTED, KIND_IRI, KIND_QUOTED]
     assert len(set(ids.tolist())) == 3

@@ -17,6 +17,7 @@ from cqels_opt.errors import InputError
 from cqels_opt.operators.running.driver import Driver, DriverOptions
 from cqels_opt.operators.running.local import LocalRunner, LocalSink
 from cqels_opt.operators.stages.ingest import IngestReport, IngestTask, RejectSpool, ingest
+from cqels_opt.rdf.ids import PUBLIC
 from cqels_opt.rdf.payloads import Payload, payload_of
 from cqels_opt.spark.messages import PARTITION_BITS, MessageReading, check_topics, read_messages, topics_of
 from cqels_opt.verify import Element, Options, evaluate
@@ -117,7 +118,7 @@ def test_answers_hang_on_the_elements_alone(registered: Registered, tmp_path: Pa
 
 
 def read(payload: Payload, rows: Sequence[dict[str, Any]], batch: int = 0, number: int = 0) -> pa.Table:
-    task = IngestTask("", batch, (f"{EX}S", f"{EX}T"), (), "", 0, 0, frozenset())
+    task = IngestTask("", batch, (f"{EX}S", f"{EX}T"), (), "", PUBLIC, 0, frozenset())
     table = pa.Table.from_pylist(list(rows), SCHEMA)
     return read_messages(table, MessageReading((payload, payload), batch, Admission()), task, number, RejectSpool())[0]
 
@@ -150,7 +151,7 @@ def test_messages_without_numbers_are_numbered_by_batch_task_and_place() -> None
 
 def test_topics_that_come_as_one_stream_are_refused() -> None:
     """Partition 0 of one is not partition 0 of the other, and the same offset is another message; also in two tasks."""
-    task = IngestTask("", 0, (f"{EX}S", f"{EX}T"), (), "", 0, 0, frozenset())
+    task = IngestTask("", 0, (f"{EX}S", f"{EX}T"), (), "", PUBLIC, 0, frozenset())
 
     def report(*rows: tuple[int, str | None]) -> IngestReport:
         messages = [{"stream": stream, "partition": 0, "offset": 0, "topic": topic} for stream, topic in rows]
@@ -164,6 +165,6 @@ def test_topics_that_come_as_one_stream_are_refused() -> None:
 
 def test_messages_without_an_order_are_not_ahead_of_anything() -> None:
     table = pa.Table.from_pylist([{"stream": 0, "partition": 0, "offset": None, "t": 1, "value": b"{}"}], SCHEMA)
-    task = IngestTask("", 0, (f"{EX}S",), (), "", 0, 0, frozenset())
+    task = IngestTask("", 0, (f"{EX}S",), (), "", PUBLIC, 0, frozenset())
     with pytest.raises(InputError, match=r"^max_ahead is of elements in an order: give order="):
         read_messages(table, MessageReading((payload_of("nt"),), 0, Admission(max_ahead=1)), task, 0, RejectSpool())

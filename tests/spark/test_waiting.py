@@ -11,10 +11,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from cqels_opt.errors import CheckpointError
+from cqels_opt.errors import CheckpointError, RunError
 from cqels_opt.operators.running.files_read import FilesRead
-from cqels_opt.operators.stages.ingest import IngestReport, IngestTask, RejectSpool
-from cqels_opt.spark.files import Reading, read_files
+from cqels_opt.operators.stages.ingest import ROW_SCHEMA, IngestReport, IngestTask, RejectSpool
+from cqels_opt.spark.files import Reading, in_places, read_files
 from cqels_opt.windows.admission import Admission
 
 from .small_world import STREAM, rows, write_rows
@@ -116,7 +116,7 @@ def test_a_damaged_record_of_files_is_named(damage: bytes, tmp_path: Path) -> No
         FilesRead([(0, tmp_path / "live")], tmp_path).restore(committed)
 
 
-TASK = IngestTask("", 7, (STREAM,), (), "", 0, 0, frozenset())
+TASK = IngestTask("", 7, (STREAM,), (), "", PUBLIC, 0, frozenset())
 
 
 def test_elements_are_numbered_on(tmp_path: Path) -> None:
@@ -151,3 +151,28 @@ def test_an_element_of_the_year_9999_is_rejected_alone(tmp_path: Path) -> None:
     table, judged, _ = read_files(named(paths[2:]), Reading(admission.after(judged), {}, ""), TASK, rejected)
     assert table.column("t").to_pylist() == [9_000_500, 9_001_000]  # the stream has moved on
     assert (judged[0].suspect, len(rejected)) == (None, 2)
+
+
+# ------------------------------------------------------------------ elements that nobody has numbered
+def unnumbered(offsets: list[int], graphs: list[str | None], streams: list[int] | None = None) -> pa.Table:
+    size = len(offsets)
+    columns = {"stream": streams or [0] * size, "partition": [0] * size, "offset": offsets, "g": graphs, "t": [1] * size}
+    fixed = {"s": ["<s>"] * size, "p": ["<p>"] * size, "o": ["<o>"] * size, "late": [False] * size, "line": offsets}
+    return pa.Table.from_pydict({**columns, **fixed}, ROW_SCHEMA)
+
+
+def test_places_tell_all_elements_apart() -> None:
+    """By their task, the row in it, and the whole name of their graph."""
+    task = 1 << 33
+    rows = unnumbered([0, 1, 2, task, task + 1, 3], ["<g>", None, "<g>", None, "<h>", "<g>"], [0, 0, 0, 0, 0, 1])
+    assert in_places(rows, 7 << 40).column("offset").to_pylist() == [
+        (7 << 40) + place for place in (0, 1, 0, 1 << 24, (1 << 24) + 1, 0)
+    ]
+
+
+@pytest.mark.parametrize("offset", [1 << 24, (1 << 16) << 33])
+def test_more_rows_in_a_task_than_places_are_said(offset: int) -> None:
+    """They would have the places of the next task's, and be the same elements."""
+    in_places(unnumbered([offset - 1 if offset < 1 << 33 else offset - (1 << 33)], [None]), 0)
+    with pytest.raises(RunError, match="16,777,216 elements"):
+        in_places(unnumbered([offset], [None]), 0)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import combinations
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from cqels_opt.lod.relation import Relation, restrict
 from cqels_opt.lod.store import StaticPattern, Store
 from cqels_opt.lod.subresult import RELATION, find_or_compute
 from cqels_opt.lod.triple_terms import PARTS, TERMS_GRAPH
+from cqels_opt.operators import cache
 from cqels_opt.operators import program as p
 from cqels_opt.operators.compiling.drafts import (
     Above,
@@ -36,20 +38,46 @@ from cqels_opt.operators.compiling.upkeep import Upkeep, write_recipes
 from cqels_opt.operators.expressions import truth
 from cqels_opt.operators.join import as_rows
 from cqels_opt.operators.pushdown import Schema
-from cqels_opt.operators.rows import HIDDEN, Rows, is_nameable
+from cqels_opt.operators.rows import HIDDEN, Ints, Rows, is_nameable
 from cqels_opt.operators.step import NOWHEN
 from cqels_opt.operators.terms import TermTable, write_page
 from cqels_opt.operators.tree import Scope, evaluate
 from cqels_opt.query import algebra as a
 from cqels_opt.query.scope import seeded
 from cqels_opt.query.scope import variables as read_by
-from cqels_opt.rdf import ids as term_ids
+from cqels_opt.rdf.ids import CollisionError
 from cqels_opt.windows.instants import Report
 from cqels_opt.windows.slots import ANYTHING, Inside, Shape
 
 PAGE = "terms.arrow"
 
 PAIRS = 1 << 21  # a static path with more pairs of ends is not computed beforehand, but from what is asked for
+
+
+@dataclass(frozen=True, slots=True)
+class KnownIds:
+    """The ids that a run has given to terms already, beside those of its store: no constant of another query may have one of them.
+
+    ``pages`` are files of the terms that its windows hold.
+    """
+
+    displaced: tuple[tuple[str, int], ...] = ()
+    constants: Mapping[int, str] = field(default_factory=dict)
+    pages: tuple[str, ...] = ()
+
+
+NOTHING_KNOWN = KnownIds()
+
+
+class _Constants(TermTable):
+    """The terms of a query while it is compiled: nobody has their ids yet, so one that collides gets a second id at once."""
+
+    def ids(self, texts: Sequence[str | None]) -> Ints:
+        while True:
+            try:
+                return super().ids(texts)
+            except CollisionError as error:
+                self.scheme = self.scheme.displacing(error.losers)
 
 
 class BlockBuilder:
@@ -70,13 +98,16 @@ class BlockBuilder:
         lazy: bool = True,
         shared: Path | None = None,
         upkeep: Upkeep | None = None,
+        known: KnownIds = NOTHING_KNOWN,
     ) -> None:
         self.store_folder, self.folder, self.report, self.shared = store, folder, report, shared
         self.upkeep, self._recipes = upkeep, dict[str, str]()
         self.distinct, self.budget, self.lazy = distinct, budget, lazy
         self.store = Store.open(store)
         self.windows = {w.name: w for w in query.windows}
-        self.terms = TermTable(self.store.seed, self.store.decode)
+        scheme = self.store.scheme.with_displaced(known.displaced)
+        pages = [partial(cache.page, Path(path)) for path in known.pages]
+        self.terms = _Constants(scheme, self.store.decode, pages, constants=known.constants)
         self.aside: dict[Shape, None] = {}  # see :attr:`Program.aside`
         self._blocks: list[p.Block] = []
         self._made_of: dict[int, tuple[list[Part], set[str]]] = {}  # block number -> what its designs are made of, what is read
@@ -87,11 +118,12 @@ class BlockBuilder:
         self._static_relations: dict[StaticPattern, Relation] = {}  # what patterns match: merged sources ask more than once
 
     def blocks(self) -> tuple[p.Block, ...]:
-        """The blocks, once all drafts are finished. The terms that were made for static relations are saved."""
+        """The blocks, once all drafts are finished. The constants, and the terms that were made for static relations, are saved."""
         found = tuple(self._with_parts(block, *self._made_of[i]) for i, block in enumerate(self._blocks))
-        if self.terms.made:
-            codes = np.array(list(self.terms.made), np.int64)
-            write_page(self.folder / PAGE, codes, list(self.terms.made.values()))
+        codes = np.array(list(self.terms.made), np.int64)
+        codes = codes[~self.store.contains(codes)]
+        if len(codes):
+            write_page(self.folder / PAGE, codes, [self.terms.made[code] for code in codes.tolist()])
         write_recipes(self.folder, self._recipes)
         return found
 
@@ -198,7 +230,7 @@ class BlockBuilder:
 
     def _id(self, node: a.Node) -> int | str:
         assert not isinstance(node, a.TripleTerm)
-        return node.name if isinstance(node, a.Variable) else int(term_ids.encode([node], self.store.seed)[0])
+        return node.name if isinstance(node, a.Variable) else self.terms.id(node)
 
     def _graph(self, source: a.Source) -> int | str | None:
         match source:

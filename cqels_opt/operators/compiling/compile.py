@@ -20,7 +20,7 @@ from cqels_opt.operators import forms
 from cqels_opt.operators import program as p
 from cqels_opt.operators.closure import PathsTooManyError
 from cqels_opt.operators.compiling.binds import bound, lifted, peeled, projected, stands_above, without
-from cqels_opt.operators.compiling.blocks import BlockBuilder
+from cqels_opt.operators.compiling.blocks import NOTHING_KNOWN, BlockBuilder, KnownIds
 from cqels_opt.operators.compiling.correlation import separable
 from cqels_opt.operators.compiling.drafts import (
     Above,
@@ -77,11 +77,12 @@ class Compiler:
         lazy: bool = True,
         shared: Path | None = None,
         upkeep: Upkeep | None = None,
+        known: KnownIds = NOTHING_KNOWN,
     ) -> None:
         if query.dataset is not None:
             query = replace(query, body=within(query.body, query.dataset.named))
         self.query, self.lazy = query, lazy
-        self.building = BlockBuilder(query, store, folder, report, distinct, budget, lazy, shared, upkeep)
+        self.building = BlockBuilder(query, store, folder, report, distinct, budget, lazy, shared, upkeep, known)
         self.fresh = 0
         self._in_static = False
         self._outside: set[str] = set()  # what rows outside the pattern in hand bind, which is evaluated for each of them
@@ -118,7 +119,7 @@ class Compiler:
             self._tell(self.query.body)
         normal = self._top(forms.body(self.query))
         tree = self.building.finished(normal, forms.read_above(self.query))
-        tree = forms.above(self.query, tree, lambda term: int(self.building.terms.ids([term])[0]), self._graph_of_triples)
+        tree = forms.above(self.query, tree, lambda term: self.building.terms.id(term), self._graph_of_triples)
         blocks = self.building.blocks()
         self._check_size(blocks)
         return p.Program(
@@ -130,7 +131,7 @@ class Compiler:
             self.building.report,
             operator,
             self.building.store_folder,
-            self.building.store.seed,
+            self.building.terms.scheme,
             f"<{self.query.output.strip('<>')}>" if self.query.output else None,
             (*given_functions(), *given_families()),
             instances,

@@ -5,12 +5,16 @@ from __future__ import annotations
 import hashlib
 import json
 import threading
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from cqels_opt.operators.compiling.blocks import PAGE
+import numpy as np
+import pyarrow as pa
+
+from cqels_opt.operators import cache
+from cqels_opt.operators.compiling.blocks import NOTHING_KNOWN, PAGE, KnownIds
 from cqels_opt.operators.compiling.compile import Compiler
 from cqels_opt.operators.compiling.profile import meaning, with_bounds
 from cqels_opt.operators.compiling.sharing import Member, Record, Unit
@@ -18,6 +22,7 @@ from cqels_opt.operators.compiling.subresults import BYTES_BUDGET
 from cqels_opt.operators.compiling.upkeep import Upkeep
 from cqels_opt.operators.instances import NAMES, write_names
 from cqels_opt.operators.program import Instances, Program
+from cqels_opt.operators.terms import Page
 from cqels_opt.query.algebra import Operator
 from cqels_opt.query.texts import Reader
 from cqels_opt.storage import checksum, disk
@@ -82,13 +87,14 @@ class Programs:
         self._lock = threading.Lock()
         self._made: dict[str, Program] = {}
         self.earlier: Programs | None = None
+        self.known = NOTHING_KNOWN
 
     def over(self, place: Path | str, owner: str, earlier: Programs | None = None) -> Programs:
         """The same units over another version of the store, for one run. ``earlier`` are those over the version before."""
         if Path(place) == Path(self.store):
             return self
         found = Programs(place, self.folder / "versions" / owner / Path(place).name, self._do)
-        found.earlier = earlier
+        found.earlier, found.known = earlier, self.known
         return found
 
     def of(self, unit: Unit) -> Program:
@@ -100,6 +106,19 @@ class Programs:
                 if unit.template is not None:
                     self._forget(unit.id)
             return self._made[key]
+
+    def clashes(self, displaced: Sequence[tuple[str, int]], pages: Sequence[Path]) -> bool:
+        """Whether a constant of a program has another id in a run, or its id is there that of another term."""
+        second, constants = dict(displaced), self.known.constants
+        ids, texts = np.array(list(constants), np.int64), pa.array(list(constants.values()), pa.string())
+        moved = any(second.get(text, term_id) != term_id for term_id, text in constants.items())
+        return moved or any(cache.page(page).others(ids, texts).any() for page in pages)
+
+    def apart(self, owner: str, displaced: Sequence[tuple[str, int]], pages: Sequence[Path]) -> Programs:
+        """The same units for one run, whose ids of terms the constants have."""
+        found = Programs(self.store, self.folder / "apart" / owner / self.mark, self._do)
+        found.earlier, found.known = self.earlier, KnownIds(tuple(displaced), {}, tuple(map(str, pages)))
+        return found
 
     def page(self, unit: Unit, state: Path) -> SlotFile | None:
         """The page of the terms that compiling a unit made, copied into a state folder: a file that always counts."""
@@ -123,16 +142,23 @@ class Programs:
             write_names(folder / NAMES, {number: member.id for number, member in unit.members})
             instances = Instances(str(folder / NAMES), len(unit.members), unit.since, unit.members[-1][0])
 
+        known = self.known
         store, shared = str(self.store), self.folder / "relations" if unit.template is None else None
         earlier = None if self.earlier is None else (self.earlier.store, self.earlier.folder / _key(unit))
 
         def work() -> Program:
             report, as_set = first.meaning.report, first.meaning.duplicates == "set"
             upkeep = None if earlier is None else Upkeep.read(*earlier)
-            compiler = Compiler(query, store, folder, report, as_set, first.budget, shared=shared, upkeep=upkeep)
+            compiler = Compiler(query, store, folder, report, as_set, first.budget, shared=shared, upkeep=upkeep, known=known)
             return compiler.compile(unit.id, first.meaning.operator, instances)
 
-        return self._do(work)
+        program = self._do(work)
+        constants = dict(known.constants)
+        if (folder / PAGE).exists():
+            page = Page(folder / PAGE)
+            constants |= zip(page.ids.tolist(), page.terms.to_pylist())
+        self.known = replace(known, displaced=program.scheme.displaced, constants=constants)
+        return program
 
     def forget(self, owner: str, needed: Collection[str]) -> None:
         """Of what was made over other versions for a run, only what is over the needed ones stays."""

@@ -108,8 +108,8 @@ class World:
         random = np.random.default_rng(1)
         build_store(folder / "store", [], durable=False)
         (folder / "slots").mkdir()
-        self.folder, self.terms = folder, TermTable(term_ids.DEFAULT_SEED, None)
-        numbers = term_ids.encode([f'"{i}"^^<{INTEGER}>' for i in range(1000)])
+        self.folder, self.terms = folder, TermTable(term_ids.PUBLIC, None)
+        numbers = term_ids.encode([f'"{i}"^^<{INTEGER}>' for i in range(1000)], term_ids.PUBLIC)
         keys = np.unique(random.integers(NODES, 2 * NODES, 2 * max(known for known, _ in STATICS)))
         known_of = [keys[:: len(keys) // known] for known, _ in STATICS]
         pools = [*known_of, random.integers(NODES, 2 * NODES, 1000)]  # the last: in no relation

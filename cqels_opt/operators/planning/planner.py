@@ -42,7 +42,7 @@ class Planner:
         """(plans by block and source, orders by block), as a step carries them. ``step`` is what they are for, where it has a delta."""
         terms = None
         if step is not None:  # for walks, whose calls are not the batch's
-            terms = cache.term_table(self.compiled.store, self.compiled.seed, replace(step, remember=False))
+            terms = cache.term_table(self.compiled.store, self.compiled.scheme, replace(step, remember=False))
         for block in self.blocks.values():
             block.settle()
             block.choose(step, terms)

@@ -102,7 +102,7 @@ def _columns(expression: Expression) -> Counter[str]:
 def _is_column(expression: Expression) -> bool:
     """Whether a side of a comparison is a column of ids that can be compared as they are: of strings and dates they cannot."""
     if isinstance(expression, Constant):
-        code = term_ids.encode([expression.term])
+        code = term_ids.encode([expression.term], term_ids.PUBLIC)
         return not expression.term.startswith('"') or bool(term_ids.numeric(code)[1][0])
     return isinstance(expression, Variable) or (isinstance(expression, Call) and extension(expression.function) is not None)
 
@@ -156,7 +156,7 @@ def experiments(sizes: tuple[int, ...] = (500, 6_000)) -> Iterator[Experiment]:
             "s": [f'"text {i}"' for i in range(size)],
             "t": [f'"2013-02-07T{i // 60 % 24:02}:{i % 60:02}:00.{i:05}Z"^^<{INTEGER[:-7]}dateTime>' for i in range(size)],
         }
-        terms = TermTable(term_ids.DEFAULT_SEED, None)
+        terms = TermTable(term_ids.PUBLIC, None)
         columns = {name: terms.ids(column) for name, column in texts.items()}
         zeros = np.zeros(size, np.int64)
         rows = Rows(columns, zeros, zeros + 1, zeros + 1)

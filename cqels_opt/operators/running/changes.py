@@ -55,7 +55,7 @@ class Changes:
             step = driver.bare_step(program, number, int(BEFORE_TIME), upto, looked_at, files)
             step = replace(driver.planned(program, step, walk=True), joins=planner.physical(parts))
             tasks.append(replace(driver.task_of(program, step), feeds=None))  # its graphs are elements already
-        done = driver.runner.evaluate(tasks, parts).complete()
+        done = driver.evaluate(tasks, parts).complete()
         shares = [report for reports in done.shares.values() for report in reports]
         finished = [report for reports in done.finished.values() for report in reports]
         gone = {f.path for f in state.files if f not in files} | {f.path for report in shares for f in report.fresh}
@@ -82,6 +82,7 @@ class Changes:
     def population(self, number: int, population: Population) -> None:
         """The queries and the static data of a batch. It takes either other queries or another version, so that each finds the other's
         state; and no other queries while some have not been looked at since the version before."""
+        population.know(self.driver.scheme.displaced, self.driver.term_pages(self.driver.state.files))
         if (
             not self.driver.state.renewed
             and not population.living.decided(number)
@@ -89,7 +90,7 @@ class Changes:
         ):
             population.refreshed = None
             self._succeed(number, programs)
-        elif (programs := population.refresh(number)) is not None:
+        elif (programs := population.refresh(number, self.driver.fits)) is not None:
             self._renew(number, programs)
 
     def check_coming(self, member: Member) -> None:
@@ -202,7 +203,7 @@ class Changes:
 
     def _made(self, tasks: Sequence[EvaluateTask]) -> list[SlotFile]:
         """The files that tasks between two batches make, in one job."""
-        return taken_over(self.driver.folder, self.driver.runner.evaluate(tasks, 1).complete().kept) if tasks else []
+        return taken_over(self.driver.folder, self.driver.evaluate(tasks, 1).complete().kept) if tasks else []
 
     def _count_up(self, program: Program) -> None:
         """Tells a new planner what the windows hold."""

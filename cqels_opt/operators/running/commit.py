@@ -47,6 +47,7 @@ class Commit:
     firsts: dict[str, int] = field(default_factory=dict)  # the first time of each stream
     since: dict[str, int] = field(default_factory=dict)  # of programs that came later: elements up to this time they do not see
     renewed: list[str] = field(default_factory=list)  # programs whose last answers were over another version of the static store
+    displaced: list[tuple[str, int]] = field(default_factory=list)  # terms with a second id, see cqels_opt.rdf.ids.IdScheme
     query: str = ""  # the digest of the query whose result slots and knowledge these are
     digests: dict[str, str] = field(default_factory=dict)  # of what ``lengths`` of the sinks and the trace hold
 
@@ -96,11 +97,12 @@ class CommitLog:
         self._held: Hold | None = None
         self._begun = False  # a batch, which has not been committed: what is in memory may be half of it
 
-    def claim(self, identity: Identity, changed: bool = False) -> str:
+    def claim(self, identity: Identity, changed: bool = False, key: str = "") -> str:
         """The name of this checkpoint's run. Another version's checkpoint, or that of other data or options, is a :class:`CheckpointError`.
 
         So is another query, unless ``changed`` says that it is meant to be one and the state is what it needs; and a checkpoint that
-        another process works with, for what that one has in hand looks like what a killed one left.
+        another process works with, for what that one has in hand looks like what a killed one left. The ``key`` of the ids of terms is
+        kept for :func:`key_of`.
         """
         self._held = hold(self.folder)
         path, mine = self.folder / NAME, json.loads(json.dumps(asdict(identity)))
@@ -109,38 +111,39 @@ class CommitLog:
                 raise CheckpointError(f"{self.folder}: the checkpoint is damaged: {NAME} is missing; use another folder")
             self._check_spark()
             run = self._run = os.urandom(6).hex()
-            disk.write_atomically(path, documents.encode(NAME, {"version": VERSION, "run": run, "identity": mine}))
+            disk.write_atomically(path, documents.encode(NAME, {"version": VERSION, "run": run, "identity": mine, "key": key}))
             return run
-        run, before = self._identity()
-        self._run, now = run, Identity(**mine)
+        found, before = self._identity()
+        run = self._run = str(found["run"])
+        now = Identity(**mine)
         self._check_chain()
         self._check_spark()
         if (differs := _difference(before, now, changed)) is not None:
             raise CheckpointError(f"{self.folder}: the checkpoint belongs to another run: {differs}")
-        self._other = {"version": VERSION, "run": run, "identity": mine} if now != before else None
+        self._other = {**found, "identity": mine} if now != before else None
         return run
 
     def check(self) -> None:
         """CheckpointError where the identity is damaged or missing, or the records are not those that its run has written."""
-        self._run, _ = self._identity()
+        self._run = str(self._identity()[0]["run"])
         self._check_chain()
         self._check_spark()
 
-    def _identity(self) -> tuple[str, Identity]:
-        """The run that the checkpoint belongs to, and what it is the state of."""
+    def _identity(self) -> tuple[dict[str, Any], Identity]:
+        """The document of the run that the checkpoint belongs to, and what it is the state of."""
         path = self.folder / NAME
         if not path.exists():
             raise CheckpointError(f"{self.folder}: the checkpoint is damaged: {NAME} is missing; use another folder")
         content = disk.read(path)
         try:
             found = documents.decode(NAME, content)
-            version, run, before = found["version"], str(found["run"]), Identity(**found["identity"])
+            version, _, before = found["version"], str(found["run"]), Identity(**found["identity"])
         except (ValueError, KeyError, TypeError) as error:
             if (version := _version_without_digest(content)) is None:
                 raise CheckpointError(f"{path}: the checkpoint is damaged ({error}); use another folder") from error
         if version != VERSION:
             raise CheckpointError(f"{self.folder}: the checkpoint is of version {version}, this is {VERSION}; use another folder")
-        return run, before
+        return found, before
 
     def adopt(self) -> None:
         """From now on the checkpoint is that of the query that claimed it: what is kept from the next batch on is what that one needs."""
@@ -225,7 +228,9 @@ class CommitLog:
 
     def _commit(self, record: dict[str, Any]) -> Commit:
         fields = record["state"]
-        return Commit(**{**fields, "files": [SlotFile(**f) for f in fields["files"]]})
+        files = [SlotFile(**f) for f in fields["files"]]
+        displaced = [(str(text), int(term_id)) for text, term_id in fields.get("displaced", ())]
+        return Commit(**{**fields, "files": files, "displaced": displaced})
 
     def _check_chain(self) -> None:
         """CheckpointError where records are of another run, or do not follow on each other."""
@@ -283,6 +288,14 @@ def _version_without_digest(content: bytes) -> Any:
     try:
         return json.loads(content)["version"]
     except (ValueError, KeyError, TypeError):
+        return None
+
+
+def key_of(folder: Path) -> str | None:
+    """The key of the ids of terms in a checkpoint; None where there is no checkpoint, or one that has none."""
+    try:
+        return documents.decode(NAME, disk.read(folder / NAME)).get("key") or None
+    except (OSError, ValueError, AttributeError):  # whoever claims the checkpoint says what is wrong with it
         return None
 
 

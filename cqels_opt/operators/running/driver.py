@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from cqels_opt.errors import CheckpointError, DataError, EngineWarning, RunError
+from cqels_opt.operators import cache
 from cqels_opt.operators.block import Observed
 from cqels_opt.operators.planning.mode import PlanMode
 from cqels_opt.operators.planning.planner import Planner
@@ -43,7 +44,9 @@ from cqels_opt.operators.stages.ingest import IngestReport, IngestTask, RejectSp
 from cqels_opt.operators.stages.network import network
 from cqels_opt.operators.stages.rejected import SAMPLE
 from cqels_opt.operators.step import NOWHEN, Step
+from cqels_opt.operators.terms import Page, check_pages
 from cqels_opt.query.algebra import Window
+from cqels_opt.rdf.ids import CollisionError, encode, encode_one
 from cqels_opt.stats import SlotCounts
 from cqels_opt.storage import disk
 from cqels_opt.trace.records import Lag, TraceRecord
@@ -106,7 +109,7 @@ class Driver:
         self.workshop = workshop or Workshop(folder / "subresults")
         self._merging_start = merging
         self.log = CommitLog(folder)
-        self.run = self.log.claim(identity, options.continue_changed)
+        self.run = self.log.claim(identity, options.continue_changed, programs[0].scheme.key)
         self.query, self._changed = identity.digest, False
         self.frontier, self.pages, self.trace = frontier, list(pages), trace
         self._claim_outputs()
@@ -150,6 +153,9 @@ class Driver:
         """These are the programs from now on."""
         self.compiled = {p.id: p for p in programs}
         self.programs = tuple(p if p.id not in self.state.since else p.seeing(self.state.since[p.id]) for p in programs)
+        self.scheme = programs[0].scheme.with_displaced(self.state.displaced)
+        for program in programs:
+            self.scheme = self.scheme.with_displaced(program.scheme.displaced)
         self.network = network(self.programs)
         self.shapes = tuple(dict.fromkeys(s for p in self.programs for s in p.shapes))
         self.tables = frozenset(w.stream for p in self.programs for w in p.windows if w.kind == "last")
@@ -170,6 +176,8 @@ class Driver:
         self.rejects.restore(self.state.lengths)
         if self.options.files is not None:
             self.options.files.restore(self.state.lengths)
+        if self.population is not None:
+            self.population.know(self.state.displaced, self.term_pages(self.state.files))
         self.have([*self.compiled.values()] if self.population is None else self.population.before(self.state.batch + 1))
         self.arrivals = Arrivals(self.folder, self.all_streams, self.options.tiers, self.state.files)
         self.planners = {program.id: Planner(program, self.options.plan, self.workshop) for program in self.programs}
@@ -211,8 +219,11 @@ class Driver:
             self.changes.population(number, self.population)
         after = self.frontier.value
         first = self.programs[0]
-        task = IngestTask(str(self.folder), number, self.all_streams, self.shapes, first.store, first.seed, after, self.tables)
-        reports = list(self.runner.ingest(rows, task)) if self.streams else []
+        pages = tuple(map(str, self.term_pages(self.state.files)))
+        task = IngestTask(
+            str(self.folder), number, self.all_streams, self.shapes, first.store, self.scheme, after, self.tables, pages
+        )
+        reports = self._ingested(rows, task) if self.streams else []
         rejected = [report.rejected for report in reports]
         if any(rejected) and not self.options.skip_bad:
             raise DataError(self.rejects.first(rejected))
@@ -226,7 +237,7 @@ class Driver:
         steps: dict[str, Step] = {}
         done = Evaluated()
         for place, stage in enumerate(self.network.stages):
-            fed = self._fed(task, stage, done, place) if place else reports
+            fed = self._fed(task, stage, done, place, [*files, *done.kept]) if place else reports
             if place:
                 files += [f for report in fed for f in report.files]
                 self._seen(fed)
@@ -240,13 +251,14 @@ class Driver:
             for name, end in upto.items():
                 self.planners[name].advance(new, after, end)
             clock.lap("statistics")
-            mine = {p.id: self._step(p, number, after, upto[p.id], files) for p in stage}
+            known = [*files, *(f for f in done.kept if f.kind == "terms")]  # what earlier stages have made
+            mine = {p.id: self._step(p, number, after, upto[p.id], known) for p in stage}
             clock.lap("optimize")
             if max(upto.values()) > after:
                 size = sum(c.total for parts in new.values() for c in parts)
                 parts = self.options.parts or self.shares(size)
                 mine = {name: replace(step, joins=self.planners[name].physical(parts)) for name, step in mine.items()}
-                found = self.runner.evaluate([self.task_of(p, mine[p.id]) for p in stage], parts)
+                found = self.evaluate([self.task_of(p, mine[p.id]) for p in stage], parts)
                 done.shares |= found.shares
                 done.finished |= found.finished
             steps |= mine
@@ -315,14 +327,67 @@ class Driver:
             return max(self._reached, drained(program.windows, program.report, times, greatest))
         return self._reached
 
-    def _fed(self, task: IngestTask, stage: Sequence[Program], done: Evaluated, place: int) -> list[IngestReport]:
+    def _fed(
+        self, task: IngestTask, stage: Sequence[Program], done: Evaluated, place: int, files: Sequence[SlotFile]
+    ) -> list[IngestReport]:
         """Takes in what queries of earlier stages have put out in this batch and queries of a stage are the first to read."""
         before = {s for programs in self.network.stages[:place] for program in programs for s in program.streams}
         read = {s for program in stage for s in program.streams} - before
         makers = [name for name, stream in self.network.feeds.items() if stream in read]
         paths = [report.fed for name in makers for report in done.finished.get(name, []) if report.fed]
-        own = [replace(task, stage=f"n{place}-{i}-") for i in range(len(paths))]
-        return [report for path, mine in zip(paths, own) for report in self.runner.ingest(self.folder / path, mine)]
+        reports: list[IngestReport] = []
+        for number, path in enumerate(paths):
+            pages = self.term_pages([*files, *(f for report in reports for f in report.files)])
+            mine = replace(task, stage=f"n{place}-{number}-", pages=tuple(map(str, pages)))
+            reports += self._ingested(self.folder / path, mine)
+        return reports
+
+    # -------------------------------------------------------------- ids of terms
+    def term_pages(self, files: Sequence[SlotFile]) -> list[Path]:
+        """The pages of terms that count: what windows and results hold, and the constants of the queries."""
+        made = self.population.pages if self.population is not None else ()
+        return [self.folder / f.path for f in (*files, *self.pages, *made) if f.kind == "terms"]
+
+    def displace(self, error: CollisionError) -> None:
+        """Terms whose id is that of another term have a second one from now on, which the commit record keeps."""
+        self.scheme = self.scheme.displacing(error.losers)
+
+    def _ingested(self, rows: Any, task: IngestTask) -> list[IngestReport]:
+        """The first stage; where terms collide it runs again, with second ids for some of them."""
+        while True:
+            reports = list(self.runner.ingest(rows, replace(task, scheme=self.scheme)))
+            try:
+                if losers := [text for report in reports for text in report.losers]:
+                    raise CollisionError(losers)
+                self._compare([f for report in reports for f in report.files])
+            except CollisionError as error:
+                self.displace(error)
+            else:
+                return reports
+
+    def evaluate(self, tasks: Sequence[EvaluateTask], parts: int) -> Evaluated:
+        """The second stage; where a term that an expression makes has the id of another one it runs again, with a second id for it."""
+        while True:
+            displaced = self.scheme.displaced
+            try:
+                done = self.runner.evaluate([replace(t, step=replace(t.step, displaced=displaced)) for t in tasks], parts)
+                self._compare(done.kept)
+            except CollisionError as error:
+                self.displace(error)
+            else:
+                return done
+
+    def _compare(self, files: Sequence[SlotFile]) -> None:
+        """CollisionError where tasks that ran side by side have given an id to different terms. Each has compared its own with the rest."""
+        check_pages([Page(self.folder / f.path) for f in files if f.kind == "terms"])
+
+    def fits(self, place: Path | str) -> bool:
+        """Whether the ids of a version of the store are those of the terms that the run holds."""
+        store = cache.store(str(place))
+        pages = [cache.page(path) for path in self.term_pages(self.state.files)]
+        same = not any(store.compare(page.ids, page.terms)[1].any() for page in pages)
+        texts = [text for text, term_id in self.scheme.displaced if encode_one(text, store.scheme) != term_id]
+        return same and not store.contains(encode(texts, store.scheme)).any()
 
     def task_of(self, program: Program, step: Step) -> EvaluateTask:
         """What executors are to do for a program. Its static relations may be others by now than when it was compiled."""
@@ -403,7 +468,12 @@ class Driver:
     def planned(self, program: Program, step: Step, walk: bool) -> Step:
         """A step with the plans of now; they may be walked where it has a delta."""
         planner = self.planners[program.id]
-        plans, orders = planner.choose(step if walk else None)
+        while True:
+            try:
+                plans, orders = planner.choose(replace(step, displaced=self.scheme.displaced) if walk else None)
+                break
+            except CollisionError as error:  # of a term that an expression makes of sampled rows
+                self.displace(error)
         return replace(step, plans=plans, orders=orders, filters=planner.filter_orders)
 
     def _observed(self, done: Evaluated) -> dict[str, dict[str, Observed]]:
@@ -470,6 +540,7 @@ class Driver:
             self.state.firsts,
             self.state.since,
             renewed,
+            list(self.scheme.displaced),
             self.query,
             {**self.state.digests, **self.sink.digests, **({"trace": self.trace.digest} if self.trace is not None else {})},
         )

@@ -8,6 +8,7 @@ it had. The store is told which versions the records may still need, and keeps t
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,7 +40,7 @@ class LivingStore:
         self._opened = version_at(place)
         self.current = self._opened
         self._held: list[Path | str] = []
-        self._warned = False
+        self._warned, self._refused = False, 0
         if self.store is not None and not (self.folder / START).exists():
             self._hold([self._opened.place])
             disk.make_folder(self.folder)
@@ -57,8 +58,8 @@ class LivingStore:
         """Whether it has been noted that a batch is the first with a version."""
         return self._path(batch).exists()
 
-    def begin(self, batch: int) -> Refreshed | None:
-        """The batch goes over to a newer version, where there is one; that is on disk then."""
+    def begin(self, batch: int, fits: Callable[[Path | str], bool] = lambda place: True) -> Refreshed | None:
+        """The batch goes over to a newer version, where there is one that ``fits`` the ids of the run; that is on disk then."""
         if self.store is None:
             return None
         path, was = self._path(batch), self.current
@@ -70,11 +71,25 @@ class LivingStore:
                 return None
             try:
                 self._hold([*self._needed(batch), newest.place])
+                if not fits(newest.place):
+                    self._refuse(newest)
+                    self._hold(self._needed(batch))
+                    return None
             except StoreError:  # it has been replaced meanwhile: the next batch looks again
                 return None
             self._log(path, newest)
         self.current = newest
         return Refreshed(was.number, newest.number)
+
+    def _refuse(self, version: StoreVersion) -> None:
+        if self._refused != version.number:
+            self._refused = version.number
+            warnings.warn(
+                f"{self.store}: version {version.number} is not taken while the windows hold a term whose id it has for another one; "
+                f"the run goes on with version {self.current.number}",
+                RuntimeWarning,
+                stacklevel=2,
+            )
 
     def committed(self, batch: int) -> list[Path | str] | None:
         """A batch is done: versions that only records before the last few needed may go. Those that stay; None where there is one only."""

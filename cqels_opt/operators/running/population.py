@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import TypeAlias
@@ -42,6 +42,7 @@ class Population:
         self.folder = state / FOLDER
         self._lock = threading.Lock()
         self._waiting: list[Change] = []
+        self._ids: tuple[Sequence[tuple[str, int]], Sequence[Path]] = (), ()
         self._names: dict[str, None] = {}  # of the queries that the next batch will have
         self._pages: dict[str, SlotFile] = {}
         self.refreshed: Refreshed | None = None  # in the batch of now
@@ -85,6 +86,10 @@ class Population:
             return list(self._names)
 
     # -------------------------------------------------------------- batch by batch
+    def know(self, displaced: Sequence[tuple[str, int]], pages: Sequence[Path]) -> None:
+        """Which ids the run has given to terms: constants of queries that come must have others."""
+        self._ids = displaced, pages
+
     def before(self, batch: int) -> list[Program]:
         """The programs that a batch finds, as those before it have left them."""
         place = self.living.before(batch).place
@@ -108,9 +113,9 @@ class Population:
                 changes, self._waiting = self._waiting, []
         return self._have(_changed(self.sharing, changes)) if changes else None
 
-    def refresh(self, batch: int) -> list[Program] | None:
-        """The programs of a batch that goes over to a newer version of the store: that it does so is on disk then."""
-        self.refreshed = self.living.begin(batch)
+    def refresh(self, batch: int, fits: Callable[[Path | str], bool]) -> list[Program] | None:
+        """The programs of a batch that goes over to a newer version of the store, if it ``fits``: that it does so is on disk then."""
+        self.refreshed = self.living.begin(batch, fits)
         if self.refreshed is None:
             return None
         self._compiled = self._first.over(self.living.current.place, self._owner, self._compiled)
@@ -153,6 +158,9 @@ class Population:
                     self._names[change.id] = None
         known = {id(program) for program in self._programs}
         self._programs = [self._compiled.of(unit) for unit in sharing.units]
+        if self._compiled.clashes(*self._ids):
+            self._compiled = self._compiled.apart(self._owner, *self._ids)
+            self._programs = [self._compiled.of(unit) for unit in sharing.units]
         for program, unit in zip(self._programs, sharing.units):
             if id(program) not in known and (page := self._compiled.page(unit, self.state)) is not None:
                 self._pages[page.path] = page

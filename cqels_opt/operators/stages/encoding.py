@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from cqels_opt.operators import cache
 from cqels_opt.operators.rows import Ints
 from cqels_opt.operators.stages.rejected import Rejected, RejectSpool
+from cqels_opt.operators.terms import Page
 from cqels_opt.rdf import ids as term_ids
 from cqels_opt.rdf.canonical import canonical_texts
 from cqels_opt.rdf.quoted import parts_of, quoted_among
@@ -47,22 +48,44 @@ _WHAT = {"s": "subject", "p": "predicate", "o": "object"}
 
 @dataclass(slots=True)
 class Texts:
-    """Terms by their ids."""
+    """Terms by their ids. ``collided`` are terms whose id the static store has for another one."""
 
     _ids: list[Ints] = field(default_factory=list)
     _texts: list[Any] = field(default_factory=list)
+    collided: list[str] = field(default_factory=list)
+    _distinct: bool = False
 
     def add(self, ids: Ints, texts: pa.StringArray) -> None:
         """More terms; some may be there already."""
+        self._distinct = False
         self._ids.append(ids)
         self._texts.append(texts)
 
+    def losers(self, pages: Iterable[Page]) -> list[str]:
+        """The terms whose id is that of another term: one of the store, of these pages, or else of those here."""
+        found = list(self.collided)
+        try:
+            known, texts = self._once()
+            among: tuple[str, ...] = ()
+        except term_ids.CollisionError as error:
+            known, texts, among = np.concatenate(self._ids), pa.concat_arrays(self._texts), error.losers
+        for page in pages:
+            if (other := page.others(known, texts)).any():
+                found += term_ids.chosen(texts, other)
+        return found or list(among)  # what is known keeps its id, whichever is the least
+
+    def _once(self) -> tuple[Ints, pa.StringArray]:
+        if len(self._ids) != 1 or not self._distinct:
+            ids, texts = np.concatenate([np.empty(0, np.int64), *self._ids]), [pa.array([], pa.string()), *self._texts]
+            known, once = term_ids.once(ids, pa.concat_arrays(texts))
+            self._ids, self._texts, self._distinct = [known], [once], True
+        return self._ids[0], self._texts[0]
+
     def of(self, ids: Ints) -> tuple[Ints, pa.StringArray]:
         """Those of the ids whose texts are here, in rising order, and the texts. Two texts of one id are a CollisionError."""
-        if not self._ids:
-            return np.empty(0, np.int64), pa.array([], pa.string())
-        known, texts = term_ids.once(np.concatenate(self._ids), pa.concat_arrays(self._texts))
-        self._ids, self._texts = [known], [texts]
+        known, texts = self._once()
+        if not len(known):
+            return known, texts
         kept = np.zeros(len(known), bool)
         place = np.searchsorted(known, ids)
         place[place == len(known)] = 0
@@ -77,11 +100,11 @@ class TripleTerms:
     _ids: list[Ints] = field(default_factory=list)
     _parts: list[Ints] = field(default_factory=list)  # three rows each
 
-    def add(self, ids: Ints, terms: pa.StringArray, store: str, seed: int, texts: Texts) -> None:
+    def add(self, ids: Ints, terms: pa.StringArray, store: str, scheme: term_ids.IdScheme, texts: Texts) -> None:
         """More triple terms, each once; the texts of their parts are kept where they must be."""
         while len(ids):
             distinct, index = _dictionary(parts_of(terms))
-            codes = term_ids.encode(distinct, seed)
+            codes = term_ids.encode(distinct, scheme)
             _keep(codes, distinct, store, texts)
             self._ids.append(ids)
             self._parts.append(codes[index].reshape(3, -1))
@@ -101,10 +124,12 @@ class TripleTerms:
 
 
 def _keep(ids: Ints, terms: pa.StringArray, store: str, texts: Texts) -> None:
-    """Keeps the texts that neither their id nor the static store tells."""
+    """Keeps the texts that neither their id nor the static store tells, and notes those whose id the store has for another term."""
     untold = ~term_ids.is_inline(ids)
-    if store:
-        untold[untold] = ~cache.store(store).contains(ids[untold])
+    if store and untold.any():
+        known, other = cache.store(store).compare(ids, terms)
+        texts.collided += term_ids.chosen(terms, other)
+        untold &= ~known
     if untold.any():
         texts.add(ids[untold], terms.filter(pa.array(untold)))
 
@@ -131,7 +156,7 @@ def coded(
     blocks: Iterable[pa.Table | pa.RecordBatch],
     streams: Sequence[str],
     store: str,
-    seed: int,
+    scheme: term_ids.IdScheme,
     rejected: RejectSpool,
     graphs: bool = False,
     quoted: bool = False,
@@ -141,7 +166,7 @@ def coded(
     With ``graphs`` the names of the elements' graphs are encoded too, with ``quoted`` triple terms are taken apart.
     """
     texts, parts = Texts(), list[Coded]()
-    encoding = _Encoding(store, seed, texts, TripleTerms() if quoted else None)
+    encoding = _Encoding(store, scheme, texts, TripleTerms() if quoted else None)
     for rows in _of_size(blocks):
         whole = _whole(rows, streams, rejected)
         if whole.num_rows:
@@ -204,7 +229,7 @@ class _Encoding:
     """How terms become ids, and what takes their texts."""
 
     store: str
-    seed: int
+    scheme: term_ids.IdScheme
     texts: Texts
     quoted: TripleTerms | None
 
@@ -241,10 +266,10 @@ def _encoded(rows: pa.Table, name: str, encoding: _Encoding, bad: NDArray[np.boo
     ids = np.zeros(len(forms), np.int64)
     which: NDArray[np.bool_] = good.to_numpy(zero_copy_only=False)
     kept = forms if which.all() else forms.filter(good)
-    ids[which] = term_ids.encode(kept, encoding.seed)
+    ids[which] = term_ids.encode(kept, encoding.scheme)
     _keep(ids[which], kept, encoding.store, encoding.texts)
     if encoding.quoted is not None and (triples := term_ids.kinds(ids) == term_ids.KIND_QUOTED).any():
-        encoding.quoted.add(ids[triples], forms.filter(pa.array(triples)), encoding.store, encoding.seed, encoding.texts)
+        encoding.quoted.add(ids[triples], forms.filter(pa.array(triples)), encoding.store, encoding.scheme, encoding.texts)
     if not which.all():
         bad |= ~which[index]
     return ids[index]

@@ -34,7 +34,7 @@ from cqels_opt.operators.stages.form_lines import lines
 from cqels_opt.operators.stages.network import write_elements
 from cqels_opt.operators.stages.output import Answers, answers
 from cqels_opt.operators.stages.renewal import answers_before, at_first, only
-from cqels_opt.operators.stages.standing import Standing, advanced
+from cqels_opt.operators.stages.standing import Standing, advanced, kept_keys
 from cqels_opt.operators.stages.takeover import TakeOver, rows_taken_over, without_results
 from cqels_opt.operators.step import NOWHEN, Step
 from cqels_opt.operators.terms import TermTable
@@ -93,7 +93,7 @@ class EvaluateTask:
 
     def terms(self) -> TermTable:
         """A term table for the step."""
-        return cache.term_table(self.program.store, self.program.seed, self.step)
+        return cache.term_table(self.program.store, self.program.scheme, self.step)
 
 
 @dataclass(slots=True)
@@ -302,7 +302,13 @@ def _answers(
     held = {node: [segment for _, segment in files.segments(step)] for node, files in sums.items()}
     for groups in accumulate(program.tree, scope, held, mine):
         files, amounts = sums[groups.node], amount_names(groups.node)
-        report.kept += files.write(step, groups.difference(), f"sums-{name}")
+        difference = groups.difference()
+        report.kept += files.write(step, difference, f"sums-{name}")
+        every = partial(_keys_of, groups.node, held[groups.node])
+        keys = [difference.columns[key] for key in groups.node.keys if key in difference.columns]
+        written, replaced = kept_keys(step, files.label, f"keys-{name}", keys, terms, every)
+        report.kept += written
+        report.replaced += replaced if part == 0 else []
         if part == 0:
             _merge(files, step, name, report, partial(added_up, keys=groups.node.keys, amounts=amounts))
     if program.operator != "rstream":
@@ -323,6 +329,12 @@ def _answers(
 def _too_many(task: EvaluateTask, answers: int) -> bool:
     """Whether the query has more answers than it may, so that none of them are put out. Of many with one plan that is not known here."""
     return task.most is not None and task.program.instances is None and answers > task.most
+
+
+def _keys_of(node: GroupNode, held: Sequence[Segment]) -> Ints:
+    """The ids in the keys of groups that are kept."""
+    columns = [segment.rows.columns[key] for segment in held for key in node.keys]
+    return np.unique(np.concatenate([np.empty(0, np.int64), *columns]))
 
 
 def _put(task: EvaluateTask, found: Answers, terms: TermTable, path: str, report: FinishReport) -> None:

@@ -11,10 +11,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from cqels_opt.operators import cache
 from cqels_opt.operators.rows import UNBOUND, Ints
 from cqels_opt.operators.stages.encoding import ROW_SCHEMA, Texts, TripleTerms, coded
 from cqels_opt.operators.stages.rejected import Rejected, RejectSpool
 from cqels_opt.operators.terms import write_page
+from cqels_opt.rdf.ids import IdScheme
 from cqels_opt.stats import SlotCounts, slot_counts, slot_parts
 from cqels_opt.windows.columns import write_columns
 from cqels_opt.windows.slots import ANYTHING, Shape, SlotFile
@@ -46,9 +48,10 @@ class IngestTask:
     streams: tuple[str, ...]
     shapes: tuple[Shape, ...]
     store: str
-    seed: int
+    scheme: IdScheme
     frontier: int
     tables: frozenset[str]  # streams whose elements must be ranked (last-n windows)
+    pages: tuple[str, ...] = ()  # of the terms that are known beside the store's: new terms are compared with them
     stage: str = ""  # of elements that queries of the run put out: a mark of their files
 
     def rejects(self, name: str) -> RejectSpool:
@@ -75,6 +78,7 @@ class IngestReport:
     files: list[SlotFile] = field(default_factory=list)
     streams: dict[str, StreamReport] = field(default_factory=dict)
     rejected: RejectSpool = field(default_factory=RejectSpool)
+    losers: list[str] = field(default_factory=list)  # terms with the id of another one: nothing was written, see CollisionError
     files_read: list[FileRead] = field(default_factory=list)  # of live folders
     suspects: dict[int, int | None] = field(default_factory=dict)  # partition -> time of its last element if too far ahead
     topics: set[tuple[str, str]] = field(default_factory=set)  # of messages: stream and topic
@@ -92,8 +96,9 @@ def ingest(
     blocks = [rows] if isinstance(rows, pa.Table) else rows
     graphs = any(len(shape.places) > len("spo") for shape in task.shapes)
     quoted = any(shape.inside for shape in task.shapes)
-    whole, texts = coded(blocks, task.streams, task.store, task.seed, report.rejected, graphs, quoted)
-    if not len(whole):
+    whole, texts = coded(blocks, task.streams, task.store, task.scheme, report.rejected, graphs, quoted)
+    report.losers = texts.losers(cache.page(Path(path)) for path in task.pages)
+    if report.losers or not len(whole):
         return report
     stream, partition, offset, t, encoded, bad = whole.stream, whole.partition, whole.offset, whole.t, whole.terms, whole.bad
     late = whole.late | (t <= task.frontier)

@@ -6,7 +6,7 @@ computed again. The bag is state: a file that the commit record names, with a pa
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,6 +22,8 @@ from cqels_opt.operators.terms import TermTable, write_page
 from cqels_opt.rdf.ids import inline_texts
 from cqels_opt.windows.intervals import BEFORE_TIME, FOREVER
 from cqels_opt.windows.slots import SlotFile
+
+PAGES = 8  # of the keys of a group that is kept as sums, before they become one
 
 
 def advanced(standing: Rows, changing: Rows, variables: Sequence[str], places: int) -> Rows:
@@ -86,6 +88,29 @@ class Standing:
     def paths(self, step: Step) -> list[str]:
         """The files that a step finds."""
         return [file.path for kind in ("result", "terms") for file in step.select(kind, shape=self.files.label)]
+
+
+def kept_keys(
+    step: Step, label: str, name: str, keys: Sequence[Ints], terms: TermTable, stale: Callable[[], Ints]
+) -> tuple[list[SlotFile], list[str]]:
+    """Keeps the terms that expressions made of groups' keys: (files written, paths of those that they replace).
+
+    A later step that makes another term with the id of one of them must find that. ``stale`` gives the keys of all groups, for when there
+    are so many pages that they become one.
+    """
+    made = np.array(sorted(terms.made), np.int64)
+    pages = step.select("terms", shape=label)
+    known = [cache.page(step.path / f.path).ids for f in pages]
+    used = _hashed(np.intersect1d(made, np.unique(np.concatenate([made[:0], *keys]))))
+    new = np.setdiff1d(used, np.concatenate([made[:0], *known]))
+    replaced: list[str] = []
+    if len(pages) >= PAGES:
+        new, replaced = np.union1d(used, np.intersect1d(np.concatenate(known), stale())), [f.path for f in pages]
+    if not len(new):
+        return [], replaced
+    path = f"results/{step.batch:08d}-{label.replace('/', '-')}-{name}-terms.arrow"
+    write_page(step.path / path, new, [text or "" for text in terms.texts(new)])
+    return [SlotFile("terms", path, "", label, len(new), greatest=step.upto)], replaced
 
 
 def _hashed(ids: Ints) -> Ints:

@@ -17,6 +17,7 @@ from cqels_opt.operators.rows import Rows
 from cqels_opt.operators.terms import TermTable
 from cqels_opt.query.algebra import Filter, Project
 from cqels_opt.query.parser import parse
+from cqels_opt.rdf.ids import PUBLIC
 
 P = "PREFIX : <http://ex.org/> "
 WINDOWS = "FROM NAMED :S [RANGE 5s] AS ?w FROM NAMED :T [RANGE 5s] AS ?v"
@@ -71,5 +72,5 @@ def test_it_is_what_the_operators_do(condition: str) -> None:
     assert isinstance(body, Project)
     assert isinstance(body.input, Filter)
     ones = np.ones(3, np.int64)
-    found = expressions._by_column(Rows({"x": ones, "y": ones}, ones, ones, ones), body.input.condition, TermTable(0, None))
+    found = expressions._by_column(Rows({"x": ones, "y": ones}, ones, ones, ones), body.input.condition, TermTable(PUBLIC, None))
     assert (found is not None) == expressions.goes_by_column(body.input.condition)

@@ -109,7 +109,7 @@ def walked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, in
     (block,) = driver.planners["q"].blocks.values()
 
     def walk_along(plan: str, sample: int, start: int) -> list[float]:
-        terms = cache.term_table(block.store, driver.programs[0].seed, steps[2])
+        terms = cache.term_table(block.store, driver.programs[0].scheme, steps[2])
         walks = Walks(block.block, block.store, replace(steps[2], batch=start), ("u", "n"), terms, sample)
         return [operator.rows * operator.scale for operator in walks("n", parse_plan(plan)) if operator is not None]
 

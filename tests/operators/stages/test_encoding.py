@@ -31,8 +31,19 @@ def test_texts_of_ids() -> None:
 
 
 def test_two_texts_of_one_id_are_said() -> None:
-    with pytest.raises(CollisionError, match="<a> and <b>"):
-        held({7: "<c>", 3: "<a>"}, {3: "<b>"}).of(np.array([7]))
+    texts = held({7: "<c>", 3: "<a>"}, {3: "<b>"})
+    assert texts.losers([]) == ["<b>"]
+    with pytest.raises(CollisionError):
+        texts.of(np.array([7]))
+
+
+def test_a_term_that_is_known_keeps_its_id(tmp_path: Path) -> None:
+    """Whichever of two terms of a batch is the least."""
+    write_page(tmp_path / "page", np.array([3, 9], np.int64), ["<b>", "<x>"])
+    page = Page(tmp_path / "page")
+    assert held({3: "<a>"}, {3: "<b>"}, {9: "<x>"}).losers([page]) == ["<a>"]
+    assert held({3: "<b>", 9: "<x>"}).losers([page]) == []
+    assert held({9: "<y>"}).losers([page]) == ["<y>"]
 
 
 def test_two_texts_of_one_id_are_said_where_pages_are_merged(tmp_path: Path) -> None:
@@ -46,5 +57,5 @@ def test_two_texts_of_one_id_are_said_where_pages_are_merged(tmp_path: Path) -> 
     page = Page(tmp_path / file.path)
     assert dict(zip(page.ids.tolist(), page.terms.to_pylist())) == {3: "<a>", 5: "<b>", 7: "<c>"}
     assert (file.stream, file.rows, file.greatest) == ("<s>", 3, 1)
-    with pytest.raises(CollisionError, match="<a> and <b>"):
+    with pytest.raises(CollisionError, match="<b>"):
         merged({3: "<a>"}, {3: "<b>"})

@@ -10,7 +10,7 @@ import pytest
 
 from cqels_opt.operators.stages.ingest import ROW_SCHEMA, IngestReport, IngestTask, ingest
 from cqels_opt.operators.terms import Page
-from cqels_opt.rdf.ids import DEFAULT_SEED, encode
+from cqels_opt.rdf.ids import PUBLIC, encode
 from cqels_opt.windows.columns import read_columns
 from cqels_opt.windows.slots import Shape
 
@@ -20,7 +20,7 @@ X, Y = "<http://ex.org/x>", "<http://ex.org/y>"
 
 
 def code(term: str) -> int:
-    return int(encode([term], DEFAULT_SEED)[0])
+    return int(encode([term], PUBLIC)[0])
 
 
 EVERYTHING = Shape(S, (0, 0, 0), (0, 1, 2))
@@ -48,7 +48,7 @@ def run(
     folder: Path, rows: list[dict[str, Any]], *shapes: Shape, frontier: int = -1, tables: frozenset[str] = frozenset()
 ) -> IngestReport:
     (folder / "slots").mkdir(exist_ok=True)
-    task = IngestTask(str(folder), 3, (S, T), shapes, "", DEFAULT_SEED, frontier, tables)
+    task = IngestTask(str(folder), 3, (S, T), shapes, "", PUBLIC, frontier, tables)
     return ingest(pa.Table.from_pylist(rows, schema=ROW_SCHEMA), task, "t0")
 
 
@@ -144,7 +144,7 @@ def test_a_block_of_rows_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("cqels_opt.operators.stages.encoding.BLOCK", block)
     other = tmp_path / "other"
     (other / "slots").mkdir(parents=True)
-    task = IngestTask(str(other), 3, (S, T), (EVERYTHING, OTHER), "", DEFAULT_SEED, -1, frozenset())
+    task = IngestTask(str(other), 3, (S, T), (EVERYTHING, OTHER), "", PUBLIC, -1, frozenset())
     table = pa.Table.from_pylist(rows, schema=ROW_SCHEMA)
     for cut in (table, iter(table.to_batches(5))):
         report = ingest(cut, task, "t0")

@@ -16,7 +16,7 @@ from cqels_opt.operators.stages.output import SIGN, Answers, answers, columns_of
 from cqels_opt.operators.terms import TermTable
 from cqels_opt.operators.tree import ORDER
 from cqels_opt.query.algebra import Operator
-from cqels_opt.rdf.ids import DEFAULT_SEED
+from cqels_opt.rdf.ids import PUBLIC
 from cqels_opt.rdf.terms import XSD_INTEGER, XSD_STRING, literal
 
 INSTANTS = np.array([10, 20, 30, 40, 50, 60], np.int64)
@@ -97,7 +97,7 @@ def test_many_terms_are_written_as_each_alone(texts: list[str | None]) -> None:
 
 
 def some_answers() -> tuple[Answers, TermTable]:
-    terms = TermTable(DEFAULT_SEED, None)
+    terms = TermTable(PUBLIC, None)
     a, b = terms.ids(["<http://ex.org/a>", '"Zoë \\\\ \\"x\\""']).tolist()
     columns = {"x": np.array([a, b]), "y": np.array([0, a])}
     return Answers(np.array([10, 20]), np.array([2, 1]), columns, "+"), terms
@@ -133,7 +133,7 @@ def test_many_answers_are_written_some_at_a_time(size: int) -> None:
 
 
 def test_what_is_unbound_is_left_out() -> None:
-    terms = TermTable(DEFAULT_SEED, None)
+    terms = TermTable(PUBLIC, None)
     a = int(terms.ids(["<a>"])[0])
     shown = '{"type": "uri", "value": "a"}'
     columns = {"x": np.array([0, a, 0, a]), "y": np.array([0, 0, a, a])}
@@ -143,5 +143,5 @@ def test_what_is_unbound_is_left_out() -> None:
 
 
 def test_answers_without_variables() -> None:
-    ((data, _, _),) = json_lines(Answers(np.array([10]), np.array([2]), {}, "="), TermTable(DEFAULT_SEED, None))
+    ((data, _, _),) = json_lines(Answers(np.array([10]), np.array([2]), {}, "="), TermTable(PUBLIC, None))
     assert data.to_pybytes() == 2 * b'{"time": 10, "op": "=", "bindings": {}}\n'
