@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,8 @@ BLOCK = 8 << 20
 """Bytes that are read at a time; first far less, so that many files can be open that have not begun."""
 
 COMPRESSIONS = (".gz", ".zst")
+UNREADABLE = (OSError, EOFError, zlib.error, zstandard.ZstdError)
+"""What reading a file raises that is damaged, cut off, or on a disk that fails."""
 _BLANKS = np.frombuffer(b" \t\r\n", np.uint8)
 
 
@@ -99,7 +102,7 @@ def blocks(
         while True:
             try:
                 read = file.read(ask)
-            except (OSError, EOFError, zstandard.ZstdError) as error:
+            except UNREADABLE as error:
                 raise DataError(f"{path}:{line}: cannot be read on: {error}; check that the file is whole") from error
             ask = min(size, 4 * ask)
             if line == 1 and not rest:

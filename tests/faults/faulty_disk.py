@@ -1,7 +1,7 @@
 """A disk with faults: the calls of ``cqels_opt.storage.disk``, one of which fails, tears, or is the last before a kill or a power loss.
 
-A *kill* ends a process: what it wrote is there. A *power loss* ends the machine: of the changes of names that nothing made durable a prefix is
-left, as a journaling file system has it, and content that nothing flushed is there, as it was before, cut off, or filled with zeros.
+A *kill* ends a process: what it wrote is there. A *power loss* ends the machine: of the changes of names that nothing made durable a
+prefix is left, as a journaling file system has it; content that nothing flushed is there, as it was before, cut off, or filled with zeros.
 """
 
 from __future__ import annotations
