@@ -37,7 +37,10 @@ class QueryError(InputError):
 
 
 class DataError(InputError):
-    """A line or term of a data file is wrong; the message begins with ``file:line:``."""
+    """A line or term of a data file is wrong; the message begins with ``file:line:``, and is one line whatever a parser said."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(" ".join(line.strip() for line in message.splitlines()))
 
 
 class FileError(InputError):

@@ -19,12 +19,11 @@ from typing import Any, BinaryIO, TypeAlias, cast
 import numpy as np
 import pyarrow as pa
 import pyoxigraph as ox
-import zstandard
 from numpy.typing import NDArray
 
 from cqels_opt.errors import DataError
 from cqels_opt.rdf.documents import RDF_STAR, LineByLine, TermTexts
-from cqels_opt.rdf.lines import LONGEST_LINE, open_bytes
+from cqels_opt.rdf.lines import LONGEST_LINE, UNREADABLE, open_bytes
 from cqels_opt.rdf.tabular import Reject, Rows
 from cqels_opt.rdf.terms import is_literal, literal_parts
 
@@ -177,7 +176,7 @@ def read_graphs(
                     elements.add(*found, lines.line)
                 if len(elements) >= BATCH:
                     yield elements.take()
-        except (OSError, EOFError, zstandard.ZstdError) as error:
+        except UNREADABLE as error:
             raise DataError(f"{path}:{lines.line}: cannot be read on: {error}; check that the file is whole") from error
     elements.end()
     yield elements.take()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +25,8 @@ TOO_LONG = f"is longer than {LONGEST_LINE >> 20} MiB, the most that a line may h
 
 COMPRESSIONS = (".gz", ".zst")
 _NONE = np.empty(0, np.int64)
+UNREADABLE = (OSError, EOFError, zlib.error, zstandard.ZstdError)
+"""What reading a file raises that is damaged, cut off, or on a disk that fails."""
 _BLANKS = np.frombuffer(b" \t\r\n", np.uint8)
 
 
@@ -116,7 +119,7 @@ def blocks(
         while True:
             try:
                 read = file.read(ask)
-            except (OSError, EOFError, zstandard.ZstdError) as error:
+            except UNREADABLE as error:
                 raise DataError(f"{path}:{line}: cannot be read on: {error}; check that the file is whole") from error
             ask, over = min(size, 4 * ask), not read
             if passing and read:

@@ -16,13 +16,12 @@ from typing import BinaryIO, Final, Literal, TypeAlias, cast
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pyoxigraph as ox
-import zstandard
 
 from cqels_opt.errors import DataError
 from cqels_opt.rdf import nquads
 from cqels_opt.rdf.documents import RDF_STAR, LineByLine, TermTexts
 from cqels_opt.rdf.entities import BoundedEntities
-from cqels_opt.rdf.lines import LONGEST_LINE, TOO_LONG, format_of, open_bytes, rest_of_line
+from cqels_opt.rdf.lines import LONGEST_LINE, TOO_LONG, UNREADABLE, format_of, open_bytes, rest_of_line
 from cqels_opt.rdf.nquads import scoped
 from cqels_opt.rdf.quads import Quad, Quads
 from cqels_opt.rdf.terms import TermError, canonical, iri, is_iri, is_triple
@@ -170,7 +169,7 @@ def read(piece: Piece, failures: Failures) -> Iterator[Quads]:
     reader = _read_lines if piece.format in ("nt", "nq") else _read_parquet if piece.format == "parquet" else _read_document
     try:
         yield from reader(piece, failures)
-    except (OSError, EOFError, zstandard.ZstdError, pa.ArrowException) as error:
+    except (*UNREADABLE, pa.ArrowException, UnicodeDecodeError) as error:
         failures.add(Failure(piece.name, 0, f"cannot be read: {' '.join(str(error).split())}"))
 
 

@@ -79,7 +79,7 @@ def read_parquet(path: Path, consumed: Consumed = None) -> Iterator[Rows]:
     """The rows of a Parquet file; ``line`` counts rows from 1, and ``t`` is an integer, a timestamp or text."""
     try:
         file = pa_parquet.ParquetFile(path)
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise DataError(f"{path}: cannot be read as Parquet: {error}") from error
     with file:
         names = file.schema_arrow.names
@@ -94,7 +94,7 @@ def read_parquet(path: Path, consumed: Consumed = None) -> Iterator[Rows]:
                 row += len(batch)
                 if consumed is not None:
                     consumed(size * row // rows)
-        except (pa.ArrowException, OSError) as error:
+        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             raise DataError(f"{path}:{row + 1}: cannot be read on: {error}; check that the file is whole") from error
 
 
