@@ -34,10 +34,17 @@ class KilledError(BaseException):
 
 @dataclass(frozen=True)
 class Fault:
-    """What happens at a call, counted from 0 since the fault was set."""
+    """What happens at the ``at``-th call of a name, counted from 0 since the fault was set."""
 
     kind: Kind
+    call: str
     at: int
+
+
+def random_fault(kind: Kind, rng: random.Random) -> Fault:
+    """A fault at any call: each sort of call is as likely as another."""
+    call = rng.choice([*CALLS, "write"])
+    return Fault(kind, call, rng.randint(0, 60 if call == "write" else 8))
 
 
 @dataclass
@@ -92,8 +99,10 @@ class FaultyDisk:
         """A call is about to happen; ``torn`` does a part of it."""
         if self.dead:
             raise KilledError
+        if self.fault is None or self.fault.call != name:
+            return
         number, self.calls = self.calls, self.calls + 1
-        if self.fault is None or number != self.fault.at:
+        if number != self.fault.at:
             return
         self.seen = name
         if self.fault.kind != "fail" and torn is not None:
@@ -126,8 +135,8 @@ class FaultyDisk:
     def _before_truncate(self, path: Path, length: int) -> Callable[[], object]:
         return lambda: self._contents.pop(path, None)
 
-    def _before_flush(self, file: _File) -> Callable[[], object]:
-        return lambda: self._contents.pop(file.path, None)
+    def _before_flush(self, file: Any) -> Callable[[], object]:
+        return lambda: self._contents.pop(Path(file.name), None)
 
     def _before_sync(self, path: Path) -> Callable[[], object]:
         return lambda: self._synced(path)
@@ -204,7 +213,8 @@ class FaultyDisk:
         for path, durable in self._contents.items():
             if path.is_file():
                 now = path.read_bytes()
-                cut = self.rng.randint(0, len(now))
+                grown = now.startswith(durable)  # what was flushed before an append stays
+                cut = self.rng.randint(len(durable) if grown else 0, len(now))
                 path.write_bytes(self.rng.choice([now, durable, now[:cut], now[:cut] + bytes(len(now) - cut)]))
         self._names.clear()
         self._contents.clear()
