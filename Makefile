@@ -59,7 +59,7 @@ $(STAMP): pyproject.toml
 
 # Spark needs Java: looked for each time, and installed where the machine is Debian and the user is root.
 java: $(STAMP)
-	@$(PY) -m cqels_opt.java --install
+	@$(PY) -m cqels_opt.cli.java --install
 
 demo: setup
 	@$(VENV)/bin/cqels-opt demo $(DEMO)

@@ -20,30 +20,30 @@ from rich.table import Table
 from cqels_opt.bench.scenarios import QUERIES
 from cqels_opt.bench.screen import console
 from cqels_opt.bench.social import DRIFT, PLACES_GRAPH, social
+from cqels_opt.compiler.block_builder import PAGE
+from cqels_opt.compiler.compile import Compiler
+from cqels_opt.compiler.dialect_profile import meaning
 from cqels_opt.lod.build import build_store
-from cqels_opt.operators.block import BlockStep, Observed
-from cqels_opt.operators.compiling.blocks import PAGE
-from cqels_opt.operators.compiling.compile import Compiler
-from cqels_opt.operators.compiling.profile import meaning
-from cqels_opt.operators.planning import weights
-from cqels_opt.operators.planning.block_planner import BlockPlanner
-from cqels_opt.operators.planning.calibrate import measure
-from cqels_opt.operators.planning.machine import seconds_text
-from cqels_opt.operators.planning.mode import PlanMode
-from cqels_opt.operators.program import Block
-from cqels_opt.operators.running.driver import Driver, DriverOptions
-from cqels_opt.operators.running.interfaces import Evaluated
-from cqels_opt.operators.running.local import LocalRunner, LocalSink
-from cqels_opt.operators.stages.evaluate import EvaluateTask
-from cqels_opt.operators.stages.ingest import ROW_SCHEMA
+from cqels_opt.operators.compiled_query import Block
+from cqels_opt.operators.delta_join import BlockStep, Observed
+from cqels_opt.planner import predicate_costs
+from cqels_opt.planner.block_planner import BlockPlanner
+from cqels_opt.planner.calibration import measure
+from cqels_opt.planner.calibration_store import seconds_text
+from cqels_opt.planner.planner_options import PlanMode
 from cqels_opt.plans import Constants, Join, Operator, Optimizer, Plan, Scan, SecondsCost
-from cqels_opt.plans.ranking import cost_of
+from cqels_opt.plans.plan_extraction import cost_of
 from cqels_opt.query.parser import parse
 from cqels_opt.rdf.static import Failures, StaticSource, read_all
+from cqels_opt.runtime.driver import Driver, DriverOptions
+from cqels_opt.runtime.evaluate import EvaluateTask
+from cqels_opt.runtime.ingest import ROW_SCHEMA
+from cqels_opt.runtime.interfaces import Evaluated
+from cqels_opt.runtime.local_runner import LocalRunner, LocalSink
+from cqels_opt.windows.binding_slots import SlotFile
 from cqels_opt.windows.frontier import Frontier, Partition
 from cqels_opt.windows.intervals import FOREVER
 from cqels_opt.windows.replay import BatchSize, ReplaySource, cut
-from cqels_opt.windows.slots import SlotFile
 
 NAMES = tuple(f"q{i}{prime}" for i in range(1, 5) for prime in ("", "-prime"))
 MODES = ("adaptive", "first", "worst")
@@ -179,7 +179,7 @@ def study(folder: Path, quick: bool) -> dict[str, Any]:
     return {
         "constants": measured,
         "seconds to measure them": taken,
-        "weights": weights.measure(),
+        "weights": predicate_costs.measure(),
         "blocks": len(found),
         "estimated over measured": {
             f"{name}, {rows}": {
@@ -219,5 +219,5 @@ def show(found: Mapping[str, Any]) -> None:
     console().print(table)
     for name, seconds in found["constants"].items():
         print(f"{name}: {seconds_text(seconds)} (default {seconds_text(getattr(Constants(), name))})")
-    measured = ", ".join(f"{name} {value:.1f} ({weights.WEIGHTS[name]:g})" for name, value in found["weights"].items())
+    measured = ", ".join(f"{name} {value:.1f} ({predicate_costs.WEIGHTS[name]:g})" for name, value in found["weights"].items())
     print(f"weights of expressions, measured (committed): {measured}")

@@ -10,7 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from cqels_opt.java import major_version
+from cqels_opt.cli.java import major_version
 
 PACKAGES = ("cqels-opt", "pyspark", "pyarrow", "numpy", "pandas", "duckdb", "pyoxigraph", "hdrhistogram")
 

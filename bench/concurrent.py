@@ -29,15 +29,15 @@ from cqels_opt.bench.published import CONCURRENT
 from cqels_opt.bench.scenarios import QUERIES
 from cqels_opt.bench.screen import console, table
 from cqels_opt.bench.social import PLACES_GRAPH, STREAM, fill_first, social
+from cqels_opt.compiler.multi_query_sharing import Member, alone
+from cqels_opt.compiler.registration import Programs, member_of, record_of
 from cqels_opt.errors import RunError
-from cqels_opt.operators.compiling.registration import Programs, member_of, record_of
-from cqels_opt.operators.compiling.sharing import Member, alone
-from cqels_opt.operators.planning.mode import PlanMode
-from cqels_opt.operators.running.driver import Driver, DriverOptions
-from cqels_opt.operators.running.local import LocalRunner
-from cqels_opt.operators.running.population import Population
-from cqels_opt.operators.stages.ingest import ROW_SCHEMA
+from cqels_opt.planner.planner_options import PlanMode
 from cqels_opt.rdf.static import StaticSource
+from cqels_opt.runtime.driver import Driver, DriverOptions
+from cqels_opt.runtime.ingest import ROW_SCHEMA
+from cqels_opt.runtime.local_runner import LocalRunner
+from cqels_opt.runtime.query_catalog import Population
 from cqels_opt.spark import prepare
 from cqels_opt.spark.runner import SparkRunner
 from cqels_opt.spark.session import make_session

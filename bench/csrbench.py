@@ -21,14 +21,14 @@ from cqels_opt.bench.local import Prepared, write_elements
 from cqels_opt.bench.real_data import real_data
 from cqels_opt.bench.screen import console, table
 from cqels_opt.bench.w3c.results import read_quads
+from cqels_opt.compiler.compile import Compiler
+from cqels_opt.compiler.dialect_profile import PROFILES, meaning
 from cqels_opt.errors import RunError
 from cqels_opt.lod.build import build_store
-from cqels_opt.operators.compiling.compile import Compiler
-from cqels_opt.operators.compiling.profile import PROFILES, meaning
-from cqels_opt.operators.planning.mode import PlanMode
-from cqels_opt.operators.running.local import LocalSink
+from cqels_opt.planner.planner_options import PlanMode
 from cqels_opt.query.algebra import Query
 from cqels_opt.query.parser import parse
+from cqels_opt.runtime.local_runner import LocalSink
 from cqels_opt.verify import Answers, Element, Inputs, Options, Verdict, judge, read_answers
 from cqels_opt.windows.replay import BatchSize, ReplaySource, cut
 

@@ -22,8 +22,8 @@ from cqels_opt.bench.local import Prepared, Ran, check_same, prepare, rows_produ
 from cqels_opt.bench.scenarios import QUERIES
 from cqels_opt.bench.screen import console
 from cqels_opt.bench.social import CONGRESS, DRIFT, STREAM, Phase
-from cqels_opt.operators.planning.mode import PlanMode
-from cqels_opt.operators.planning.planner import Planner
+from cqels_opt.planner.planner_options import PlanMode
+from cqels_opt.planner.query_planner import Planner
 from cqels_opt.plans import Join, Plan, QueryGraph, Scan, Split, parse_plan, parse_planned
 from cqels_opt.plans.plan import join_plans, joins, pairs
 from cqels_opt.plans.relation_set import RelationSet, members, size

@@ -21,8 +21,8 @@ from cqels_opt.bench.local import load, prepare
 from cqels_opt.bench.screen import console
 from cqels_opt.bench.soak import BATCH as SMALL
 from cqels_opt.bench.soak import QUERY, STREAM, World, write
-from cqels_opt.commands import in_session
-from cqels_opt.options import Batch, RunOptions
+from cqels_opt.cli.commands import in_session
+from cqels_opt.cli.options import Batch, RunOptions
 from cqels_opt.rdf.static import StaticSource
 from cqels_opt.spark.session import SparkSession, make_session
 from cqels_opt.spark.sinks import FileSink

@@ -44,8 +44,8 @@ from cqels_opt.bench.declared import read, shipped
 from cqels_opt.bench.html import page
 from cqels_opt.bench.kept import Kept
 from cqels_opt.bench.study import Study
+from cqels_opt.cli.options import BenchOptions
 from cqels_opt.errors import InputError
-from cqels_opt.options import BenchOptions
 from cqels_opt.query.mistakes import nearest
 
 JOIN_ORDERS = "join-orders"

@@ -18,9 +18,9 @@ from rich.table import Table
 from cqels_opt.bench.local import Prepared, Ran, check_same, load, prepare
 from cqels_opt.bench.screen import console
 from cqels_opt.bench.social import START
-from cqels_opt.operators.planning.mode import PlanMode
-from cqels_opt.operators.stages import evaluate as stage
-from cqels_opt.operators.tree import evaluate
+from cqels_opt.operators.algebra_operators import evaluate
+from cqels_opt.planner.planner_options import PlanMode
+from cqels_opt.runtime import evaluate as stage
 from cqels_opt.windows.replay import BatchSize
 
 SEED = 1

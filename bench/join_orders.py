@@ -21,7 +21,7 @@ from rich.table import Table
 from cqels_opt.bench.screen import console
 from cqels_opt.plans import KnownStatistics, Operator, Optimizer, QueryGraph, Relation
 from cqels_opt.plans.cost import JoinShape, Rows
-from cqels_opt.plans.enumerate import join_pairs
+from cqels_opt.plans.dpccp import join_pairs
 from cqels_opt.plans.plan import pairs
 from cqels_opt.plans.relation_set import RelationSet, members, size
 

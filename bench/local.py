@@ -18,27 +18,27 @@ import pyarrow.parquet as parquet
 
 from cqels_opt.bench.answers import digest_of_answers
 from cqels_opt.bench.social import PLACES_GRAPH, Phase, social
+from cqels_opt.compiler.block_builder import PAGE
+from cqels_opt.compiler.compile import Compiler
+from cqels_opt.compiler.dialect_profile import meaning
 from cqels_opt.errors import RunError
 from cqels_opt.lod.build import build_store
-from cqels_opt.operators.cache import Recent
-from cqels_opt.operators.compiling.blocks import PAGE
-from cqels_opt.operators.compiling.compile import Compiler
-from cqels_opt.operators.compiling.profile import meaning
-from cqels_opt.operators.planning.mode import PlanMode
-from cqels_opt.operators.planning.workshop import Workshop
-from cqels_opt.operators.program import Program
-from cqels_opt.operators.running.driver import Driver, DriverOptions
-from cqels_opt.operators.running.interfaces import Sink, TraceLog
-from cqels_opt.operators.running.local import LocalRunner, LocalSink
-from cqels_opt.operators.stages.ingest import ROW_SCHEMA
+from cqels_opt.operators.compiled_query import Program
+from cqels_opt.planner.background_jobs import Workshop
+from cqels_opt.planner.planner_options import PlanMode
 from cqels_opt.query.parser import parse
 from cqels_opt.rdf.static import Failures, StaticSource, read_all
+from cqels_opt.runtime.driver import Driver, DriverOptions
+from cqels_opt.runtime.ingest import ROW_SCHEMA
+from cqels_opt.runtime.interfaces import Sink, TraceLog
+from cqels_opt.runtime.local_runner import LocalRunner, LocalSink
+from cqels_opt.state.worker_cache import Recent
 from cqels_opt.trace.records import Delta, Operator, TraceRecord
 from cqels_opt.verify import Element
+from cqels_opt.windows.binding_slots import SlotFile
 from cqels_opt.windows.frontier import Frontier, Partition
 from cqels_opt.windows.intervals import FOREVER
 from cqels_opt.windows.replay import BatchSize, ReplayPlan, ReplaySource, cut
-from cqels_opt.windows.slots import SlotFile
 
 ADAPTIVE = PlanMode()
 

@@ -28,20 +28,20 @@ from rich.table import Table
 
 from cqels_opt.bench.circumstances import megabytes
 from cqels_opt.bench.screen import console
+from cqels_opt.compiler.compile import Compiler
+from cqels_opt.compiler.dialect_profile import meaning
 from cqels_opt.lod.build import build_store
-from cqels_opt.operators.compiling.compile import Compiler
-from cqels_opt.operators.compiling.profile import meaning
-from cqels_opt.operators.planning.workshop import in_thread
-from cqels_opt.operators.program import Program
-from cqels_opt.operators.running.driver import Driver, DriverOptions
-from cqels_opt.operators.running.interfaces import Evaluated
-from cqels_opt.operators.running.local import LocalRunner, LocalSink
-from cqels_opt.operators.running.merging import MergeTask
-from cqels_opt.operators.stages.evaluate import EvaluateTask
-from cqels_opt.operators.stages.ingest import ROW_SCHEMA, IngestReport, IngestTask
+from cqels_opt.operators.compiled_query import Program
+from cqels_opt.planner.background_jobs import in_thread
 from cqels_opt.query.parser import parse
+from cqels_opt.runtime.driver import Driver, DriverOptions
+from cqels_opt.runtime.evaluate import EvaluateTask
+from cqels_opt.runtime.ingest import ROW_SCHEMA, IngestReport, IngestTask
+from cqels_opt.runtime.interfaces import Evaluated
+from cqels_opt.runtime.local_runner import LocalRunner, LocalSink
+from cqels_opt.state.compaction import MergeTask
+from cqels_opt.windows.binding_slots import SlotFile
 from cqels_opt.windows.frontier import Frontier
-from cqels_opt.windows.slots import SlotFile
 
 SEED = 1
 RATE = 5_000  # elements a second

@@ -21,9 +21,9 @@ from cqels_opt.bench.apart import empty_folder
 from cqels_opt.bench.local import load
 from cqels_opt.bench.screen import console
 from cqels_opt.bench.social import PLACES_GRAPH, STREAM, social
-from cqels_opt.commands import in_session
+from cqels_opt.cli.commands import in_session
+from cqels_opt.cli.options import JOINS, Batch, RunOptions
 from cqels_opt.errors import RunError
-from cqels_opt.options import JOINS, Batch, RunOptions
 from cqels_opt.plans import operators, parse_plan
 from cqels_opt.plans.physical import Machine, Prices, Relation, physical
 from cqels_opt.plans.plan import relations

@@ -18,8 +18,8 @@ from rich.console import Console
 from cqels_opt.bench.apart import empty_folder
 from cqels_opt.bench.report import REPORT, World
 from cqels_opt.bench.screen import console, table
-from cqels_opt.commands import in_session
-from cqels_opt.options import Batch, RunOptions
+from cqels_opt.cli.commands import in_session
+from cqels_opt.cli.options import Batch, RunOptions
 from cqels_opt.spark.session import SparkSession, make_session
 from cqels_opt.trace.records import read_trace
 

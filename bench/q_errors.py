@@ -19,7 +19,7 @@ from cqels_opt.bench.local import check_same, joins_of, prepare, small_world
 from cqels_opt.bench.scenarios import QUERIES
 from cqels_opt.bench.screen import console
 from cqels_opt.bench.social import DRIFT, STEADY, STREAM, Phase
-from cqels_opt.operators.planning.mode import Estimates, PlanMode
+from cqels_opt.planner.planner_options import Estimates, PlanMode
 from cqels_opt.trace.records import TraceRecord
 from cqels_opt.windows.replay import BatchSize
 

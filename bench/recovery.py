@@ -20,9 +20,9 @@ from cqels_opt.bench import apart
 from cqels_opt.bench.scenarios import QUERIES
 from cqels_opt.bench.screen import console, table
 from cqels_opt.bench.social import PLACES_GRAPH, STREAM, social
-from cqels_opt.commands import in_session
+from cqels_opt.cli.commands import in_session
+from cqels_opt.cli.options import Batch, RunOptions
 from cqels_opt.errors import RunError
-from cqels_opt.options import Batch, RunOptions
 from cqels_opt.rdf.static import StaticSource
 from cqels_opt.spark.load import load
 from cqels_opt.spark.session import make_session

@@ -21,7 +21,7 @@ from rich.table import Table
 from cqels_opt.bench.local import check_same, load, prepare, rows_produced
 from cqels_opt.bench.screen import console
 from cqels_opt.bench.social import PLACES_GRAPH, START, STREAM, write_locations
-from cqels_opt.operators.planning.mode import PlanMode
+from cqels_opt.planner.planner_options import PlanMode
 from cqels_opt.plans import parse_plans
 from cqels_opt.rdf.static import StaticSource
 from cqels_opt.windows.replay import BatchSize

@@ -20,13 +20,13 @@ from rich.table import Table
 
 from cqels_opt.bench.local import load, prepare
 from cqels_opt.bench.screen import console
-from cqels_opt.commands import in_session
-from cqels_opt.operators import cache, content
-from cqels_opt.operators.running.driver import Driver
-from cqels_opt.options import Batch, RunOptions
+from cqels_opt.cli.commands import in_session
+from cqels_opt.cli.options import Batch, RunOptions
 from cqels_opt.rdf.static import StaticSource
+from cqels_opt.runtime.driver import Driver
 from cqels_opt.spark.session import SparkSession, make_session
 from cqels_opt.spark.sinks import FileSink
+from cqels_opt.state import window_state, worker_cache
 from cqels_opt.trace.records import TraceRecord
 from cqels_opt.trace.writer import TraceFile
 from cqels_opt.windows.replay import BatchSize
@@ -89,10 +89,10 @@ def containers(driver: Driver) -> Sample:
         "times": sum(len(line.times) for line in driver.arrivals.times.values()),
         "counts that wait": sum(len(waiting) for waiting in driver.arrivals.pending.values()),
         "files to be deleted": sum(len(paths) for _, paths in driver.doomed),
-        "window contents": len(content._CONTENTS.values),
-        "relations": len(cache._RELATIONS.values),
-        "join sizes": len(cache._JOIN_SIZES.values),
-        "pages of terms": len(cache._PAGES.values),
+        "window contents": len(window_state._CONTENTS.values),
+        "relations": len(worker_cache._RELATIONS.values),
+        "join sizes": len(worker_cache._JOIN_SIZES.values),
+        "pages of terms": len(worker_cache._PAGES.values),
     }
 
 

@@ -19,12 +19,12 @@ import numpy as np
 from cqels_opt.bench.local import Prepared, Ran, check_same, load, prepare
 from cqels_opt.bench.real_data import real_data
 from cqels_opt.bench.screen import console, table
+from cqels_opt.compiler.dialect_profile import meaning
 from cqels_opt.errors import InputError, RunError
-from cqels_opt.operators.compiling.profile import meaning
-from cqels_opt.operators.planning.mode import PlanMode
-from cqels_opt.operators.running.local import LocalSink
+from cqels_opt.planner.planner_options import PlanMode
 from cqels_opt.query.parser import parse
 from cqels_opt.rdf.static import StaticSource
+from cqels_opt.runtime.local_runner import LocalSink
 from cqels_opt.verify import Options, compare, evaluate, read_answers, read_inputs, report
 from cqels_opt.verify.evaluate import moments
 from cqels_opt.windows.replay import BatchSize

@@ -20,8 +20,8 @@ from rich.table import Table
 from cqels_opt.bench.local import Ran, check_same, load, prepare, rows_produced
 from cqels_opt.bench.screen import console
 from cqels_opt.bench.social import START, STREAM, write_locations
-from cqels_opt.operators.planning.machine import Calibration
-from cqels_opt.operators.planning.mode import PlanMode
+from cqels_opt.planner.calibration_store import Calibration
+from cqels_opt.planner.planner_options import PlanMode
 from cqels_opt.plans import Constants
 from cqels_opt.rdf.static import StaticSource
 from cqels_opt.windows.replay import BatchSize

@@ -23,9 +23,9 @@ from cqels_opt.bench.cluster import Cluster
 from cqels_opt.bench.report import REPORT
 from cqels_opt.bench.screen import console, table
 from cqels_opt.bench.social import STREAM
-from cqels_opt.commands import in_session
-from cqels_opt.operators.planning import machine
-from cqels_opt.options import Batch, RunOptions
+from cqels_opt.cli.commands import in_session
+from cqels_opt.cli.options import Batch, RunOptions
+from cqels_opt.planner import calibration_store
 from cqels_opt.spark.session import make_session
 from cqels_opt.trace.records import read_trace
 
@@ -62,7 +62,7 @@ def _estimated(query: str, results: Sequence[Mapping[str, Any]]) -> dict[str, An
         (r["parameters"]["elements a batch"], a / 1000, b / 1000) for r in mine for a, b in zip(r["milliseconds"], r["driver ms"])
     ]
     cost = cluster.fitted(*zip(*runs))
-    constants, many = machine.known().constants, Cluster()
+    constants, many = calibration_store.known().constants, Cluster()
     speeds = {size: size / cluster.seconds(cost, size, many, constants, shuffled=size) for size in LARGE}
     return {"query": query, "cost": asdict(cost), "nodes": many.nodes, "cores": many.cores, "elements_per_second": speeds}
 

@@ -17,13 +17,13 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import Any, TypeAlias
 
-from cqels_opt.asked import judged
 from cqels_opt.bench.local import Prepared, Ran, check_same, joins_of, load, prepare
 from cqels_opt.bench.screen import console, table
 from cqels_opt.bench.tunnel_data import CARDINALITIES, DRIFTS, SELECTIVITIES, Linked, Tunnel, linked_query, queries
+from cqels_opt.cli.options import RunOptions
+from cqels_opt.cli.query_requests import judged
 from cqels_opt.errors import RunError
-from cqels_opt.operators.planning.mode import PlanMode
-from cqels_opt.options import RunOptions
+from cqels_opt.planner.planner_options import PlanMode
 from cqels_opt.rdf.static import StaticSource
 from cqels_opt.trace.records import TraceRecord
 from cqels_opt.verify import read_inputs

@@ -13,9 +13,9 @@ from cqels_opt.errors import CqelsOptError, InputError, LimitError, QueryError, 
 if TYPE_CHECKING:
     from cqels_opt.adaptive_join import AdaptiveJoin, JoinRun
     from cqels_opt.engine import Adaptive, CompiledQuery, Engine, KafkaTopic, Messages
-    from cqels_opt.operators.running.limits import Limits
     from cqels_opt.query.extensions import register_function
     from cqels_opt.query.uncertainty import register_distribution
+    from cqels_opt.runtime.limits import Limits
     from cqels_opt.spark.drop_in import together
 
 __all__ = [

@@ -12,18 +12,18 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from cqels_opt.cli.options import parse_duration
 from cqels_opt.errors import CheckpointError, InputError, LimitError
-from cqels_opt.lod.places import state_folder
-from cqels_opt.operators.planning.machine import known
-from cqels_opt.operators.running.clock import Clock
-from cqels_opt.operators.running.limits import NO_LIMITS, Limits
-from cqels_opt.options import parse_duration
+from cqels_opt.lod.locations import state_folder
+from cqels_opt.planner.calibration_store import known
 from cqels_opt.plans import MODES, Plan, parse_plans
 from cqels_opt.plans.spark_cost import SparkCost
 from cqels_opt.relational.counting import Counted
-from cqels_opt.relational.kept import ROWS, Kept, identity_of, merged
 from cqels_opt.relational.planner import Counts, Format, JoinPlanner, frontier_of
+from cqels_opt.relational.retained_rows import ROWS, Kept, identity_of, merged
 from cqels_opt.relational.spec import JoinSpec, Relation, window_of
+from cqels_opt.runtime.limits import NO_LIMITS, Limits
+from cqels_opt.runtime.phase_timer import Clock
 from cqels_opt.spark.drop_in import Claim, DropIn, check_classic
 from cqels_opt.spark.join_inputs import key_types, met, static_counts, stream_counts, with_times
 from cqels_opt.spark.join_rows import Computed, Joined, Windows, read_rows, write_rows
@@ -34,7 +34,7 @@ from cqels_opt.spark.stream import DataFrame, SparkSession
 from cqels_opt.trace import display
 from cqels_opt.trace.records import Milliseconds, TraceRecord
 from cqels_opt.trace.writer import TraceFile
-from cqels_opt.windows.slots import SlotFile
+from cqels_opt.windows.binding_slots import SlotFile
 
 PathLike = str | Path
 Versions: TypeAlias = Callable[[int], DataFrame]

@@ -1,4 +1,4 @@
-"""Wiring: queries, data and Spark put together, for Python (:class:`Engine`) and for the command line (:mod:`cqels_opt.commands`).
+"""Wiring: queries, data and Spark put together, for Python (:class:`Engine`) and for the command line (:mod:`cqels_opt.cli.commands`).
 
 What things mean is decided in the rooms below; nothing here looks at a row.
 """
@@ -14,40 +14,40 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from cqels_opt.driving import check_streams, make_driver, rejects_of, streams_from_outside
+from cqels_opt.compiler.dialect_profile import Meaning
+from cqels_opt.compiler.multi_query_sharing import Member, alone
+from cqels_opt.compiler.registration import Programs, member_of, record_of
+from cqels_opt.compiler.static_subpatterns import BYTES_BUDGET
 from cqels_opt.errors import CheckpointError, InputError
-from cqels_opt.lod.places import state_folder
+from cqels_opt.lod.locations import state_folder
+from cqels_opt.lod.snapshots import store_of
 from cqels_opt.lod.store import Store
 from cqels_opt.lod.update import UpdateReport, update
-from cqels_opt.lod.versions import store_of
-from cqels_opt.operators.compiling.profile import Meaning
-from cqels_opt.operators.compiling.registration import Programs, member_of, record_of
-from cqels_opt.operators.compiling.sharing import Member, alone
-from cqels_opt.operators.compiling.subresults import BYTES_BUDGET
-from cqels_opt.operators.forms import answer_variables
-from cqels_opt.operators.planning.explained import Format, explained
-from cqels_opt.operators.program import Program
-from cqels_opt.operators.running.answer_folder import FolderSink
-from cqels_opt.operators.running.commit import key_of
-from cqels_opt.operators.running.driver import DriverOptions
-from cqels_opt.operators.running.interfaces import Sink
-from cqels_opt.operators.running.limits import NO_LIMITS, Limits
-from cqels_opt.operators.running.population import Population
-from cqels_opt.operators.stages.output import column_names
-from cqels_opt.plan_modes import plan_mode
+from cqels_opt.operators.compiled_query import Program
+from cqels_opt.operators.query_forms import answer_variables
+from cqels_opt.operators.stream_output import column_names
+from cqels_opt.planner.explain import Format, explained
+from cqels_opt.planner.plan_modes import plan_mode
 from cqels_opt.query.algebra import Operator, Query
 from cqels_opt.query.printing import to_text
 from cqels_opt.rdf.ids import IdScheme
 from cqels_opt.rdf.payloads import Payload
+from cqels_opt.runtime.answer_folder import FolderSink
+from cqels_opt.runtime.driver import DriverOptions
+from cqels_opt.runtime.interfaces import Sink
+from cqels_opt.runtime.limits import NO_LIMITS, Limits
+from cqels_opt.runtime.query_catalog import Population
 from cqels_opt.spark import prepare
 from cqels_opt.spark.drop_in import Claim, DropIn, check_classic
 from cqels_opt.spark.kafka import KafkaSink
+from cqels_opt.spark.kafka_topic import KafkaTopic
 from cqels_opt.spark.messages import Messages, message_stream, reading_of
 from cqels_opt.spark.mixed import MixedRunner, machine_of
+from cqels_opt.spark.run_factory import check_streams, make_driver, rejects_of, streams_from_outside
 from cqels_opt.spark.sinks import BatchFunction, FunctionSink
 from cqels_opt.spark.sources import Incoming, Source, of_messages
 from cqels_opt.spark.stream import DataFrame, SparkSession, StreamRun, row_stream
-from cqels_opt.topics import KafkaTopic
+from cqels_opt.state.commit_log import key_of
 from cqels_opt.trace import display
 from cqels_opt.windows.frontier import Frontier
 from cqels_opt.windows.instants import Policy

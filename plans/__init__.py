@@ -5,12 +5,11 @@ occurrence whose new rows are joined with the content of all others) :meth:`Opti
 under the :class:`Statistics` of now.
 """
 
-from cqels_opt.plans.choose import MODES, NEAR_TIE, Choice, Optimizer
+from cqels_opt.plans.base_estimates import Assumptions
 from cqels_opt.plans.cost import Constants, CostModel, Operator, PaperCost, SecondsCost
 from cqels_opt.plans.delta import occurrence_order
 from cqels_opt.plans.explain import deltas, dot, q_error, text
-from cqels_opt.plans.leaves import Assumptions
-from cqels_opt.plans.pacing import Pace
+from cqels_opt.plans.optimizer import MODES, NEAR_TIE, Choice, Optimizer
 from cqels_opt.plans.plan import (
     Cut,
     Join,
@@ -24,13 +23,14 @@ from cqels_opt.plans.plan import (
     filters,
     operators,
 )
+from cqels_opt.plans.plan_changes import Reason
+from cqels_opt.plans.plan_extraction import Ranked
 from cqels_opt.plans.plan_text import parse_plan, parse_planned, parse_plans, plans_text
 from cqels_opt.plans.query_graph import Filter, GraphError, JoinEdge, JoinKind, QueryGraph, Relation
-from cqels_opt.plans.ranking import Ranked
-from cqels_opt.plans.reasons import Reason
+from cqels_opt.plans.reoptimization_budget import Pace
+from cqels_opt.plans.sampling import Walk, Walked
 from cqels_opt.plans.statistics import KnownStatistics, StatisticKey, Statistics
-from cqels_opt.plans.validity import Hinge
-from cqels_opt.plans.walks import Walk, Walked
+from cqels_opt.plans.validity_ranges import Hinge
 
 __all__ = [
     "MODES",

@@ -21,7 +21,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from cqels_opt.plans.leaves import Leaves
+from cqels_opt.plans.base_estimates import Leaves
 from cqels_opt.plans.query_graph import QueryGraph
 from cqels_opt.plans.relation_set import RelationSet, members, of_all, size
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from cqels_opt.plans.choose import Choice
 from cqels_opt.plans.cost import CostModel
+from cqels_opt.plans.optimizer import Choice
 from cqels_opt.plans.plan import Plan, Scan, right_side
-from cqels_opt.plans.ranking import Ranked
-from cqels_opt.plans.validity import Hinge
+from cqels_opt.plans.plan_extraction import Ranked
+from cqels_opt.plans.validity_ranges import Hinge
 
 Description: TypeAlias = "dict[str, Any]"
 Observed: TypeAlias = Mapping[str, Sequence[float | None]]

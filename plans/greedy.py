@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from cqels_opt.plans.cardinality import Estimator
-from cqels_opt.plans.enumerate import Pair
+from cqels_opt.plans.dpccp import Pair
 from cqels_opt.plans.part_rows import PartRows, PartShape
 
 

@@ -14,10 +14,10 @@ from copy import copy
 import numpy as np
 from numpy.typing import NDArray
 
-from cqels_opt.plans.alternatives import Floats, Ints, Level, Shape, build
 from cqels_opt.plans.cardinality import Estimator, StateTable
 from cqels_opt.plans.cost import CostModel, Operator
-from cqels_opt.plans.enumerate import Pair
+from cqels_opt.plans.dpccp import Pair
+from cqels_opt.plans.memo_layout import Floats, Ints, Level, Shape, build
 from cqels_opt.plans.relation_set import RelationSet, members
 from cqels_opt.plans.statistics import Key, Statistics
 

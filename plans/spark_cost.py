@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from cqels_opt.plans.choose import Choice
 from cqels_opt.plans.cost import Constants, JoinShape, Operator, Rows
+from cqels_opt.plans.optimizer import Choice
 from cqels_opt.plans.physical import By, JoinConstants
 from cqels_opt.plans.plan import Join, Plan, Probe, Scan
 

@@ -3,13 +3,13 @@
 Pure Python and numpy; no Spark, no files, no clock. The optimizer reads them through :class:`StatisticsView` (CQELS report, §5).
 """
 
-from cqels_opt.stats.bounded import BoundedCounts
-from cqels_opt.stats.counts import Fanout, Tally, ValueCounts, tally
+from cqels_opt.stats.block_statistics import BlockStatistics, StatisticsView
 from cqels_opt.stats.feedback import Observations
+from cqels_opt.stats.frequencies import Fanout, Tally, ValueCounts, tally
+from cqels_opt.stats.frequency_sketch import BoundedCounts
 from cqels_opt.stats.frozen import FrozenStatistics
-from cqels_opt.stats.overlap import Spans, overlap_share, overlapping_pairs, spans
-from cqels_opt.stats.pairs import StaticPair, WindowPair
-from cqels_opt.stats.registry import BlockStatistics, StatisticsView
+from cqels_opt.stats.interval_overlap import Spans, overlap_share, overlapping_pairs, spans
+from cqels_opt.stats.join_statistics import StaticPair, WindowPair
 from cqels_opt.stats.relations import Key, Moved, Occurrence, StaticRelation
 from cqels_opt.stats.slots import SlotCounts, slot_counts, slot_parts
 from cqels_opt.stats.state import load, load_slot, save, save_slot, summary

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, TypeAlias
 
-from cqels_opt.stats.counts import Fanout
-from cqels_opt.stats.held import Intervals
+from cqels_opt.stats.frequencies import Fanout
+from cqels_opt.stats.slot_statistics import Intervals
 
 Kind: TypeAlias = Literal["cardinality", "distinct", "join_size", "selectivity"]
 

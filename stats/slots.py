@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cqels_opt.stats.counts import EMPTY, Ints, Tally, tally
+from cqels_opt.stats.frequencies import EMPTY, Ints, Tally, tally
 
 
 @dataclass(frozen=True, slots=True)

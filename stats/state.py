@@ -11,14 +11,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias, cast
 
-from cqels_opt.stats.bounded import ALL, BoundedCounts, Kept
-from cqels_opt.stats.counts import Tally, ValueCounts
+from cqels_opt.stats.block_statistics import BlockStatistics
 from cqels_opt.stats.feedback import Ratio
-from cqels_opt.stats.held import Held
-from cqels_opt.stats.overlap import spans
+from cqels_opt.stats.frequencies import Tally, ValueCounts
+from cqels_opt.stats.frequency_sketch import ALL, BoundedCounts, Kept
+from cqels_opt.stats.interval_overlap import spans
 from cqels_opt.stats.packing import Tree, pack, unpack
-from cqels_opt.stats.registry import BlockStatistics
 from cqels_opt.stats.relations import Key
+from cqels_opt.stats.slot_statistics import Held
 from cqels_opt.stats.slots import SlotCounts
 from cqels_opt.stats.window import BOTH, WindowStatistics
 

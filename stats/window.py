@@ -19,10 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sortedcontainers import SortedKeyList
 
-from cqels_opt.stats.bounded import HIGHEST_LEVEL, BoundedCounts, Kept, heaviest, risen
-from cqels_opt.stats.counts import Ints, Tally
-from cqels_opt.stats.held import Held, Intervals, hold, merged
-from cqels_opt.stats.overlap import Spans, spans
+from cqels_opt.stats.frequencies import Ints, Tally
+from cqels_opt.stats.frequency_sketch import HIGHEST_LEVEL, BoundedCounts, Kept, heaviest, risen
+from cqels_opt.stats.interval_overlap import Spans, spans
+from cqels_opt.stats.slot_statistics import Held, Intervals, hold, merged
 from cqels_opt.stats.slots import SlotCounts
 
 Content: TypeAlias = Literal["old", "delta"]

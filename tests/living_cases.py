@@ -12,17 +12,17 @@ import pytest
 from local_run import Cut, Registered, Triple, force_plans, register
 from random_cases import Case, Maker
 
+from cqels_opt.compiler.dialect_profile import Meaning
+from cqels_opt.compiler.multi_query_sharing import Member
+from cqels_opt.compiler.registration import Programs
+from cqels_opt.lod.snapshots import version_at
 from cqels_opt.lod.update import update
-from cqels_opt.lod.versions import version_at
-from cqels_opt.operators.compiling.profile import Meaning
-from cqels_opt.operators.compiling.registration import Programs
-from cqels_opt.operators.compiling.sharing import Member
-from cqels_opt.operators.running.commit import Commit
-from cqels_opt.operators.running.driver import Driver
-from cqels_opt.operators.running.local import LocalRunner, LocalSink
-from cqels_opt.operators.running.population import Population
 from cqels_opt.rdf.quads import Quad
 from cqels_opt.rdf.static import StaticSource
+from cqels_opt.runtime.driver import Driver
+from cqels_opt.runtime.local_runner import LocalRunner, LocalSink
+from cqels_opt.runtime.query_catalog import Population
+from cqels_opt.state.commit_log import Commit
 from cqels_opt.verify import Refreshed, Verdict, judge
 
 LIMITLESS = 1 << 40

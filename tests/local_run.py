@@ -16,34 +16,34 @@ from typing import Any, Literal
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from cqels_opt.compiler.block_builder import PAGE
+from cqels_opt.compiler.compile import Compiler
 from cqels_opt.lod.build import build_store
-from cqels_opt.operators.compiling.blocks import PAGE
-from cqels_opt.operators.compiling.compile import Compiler
-from cqels_opt.operators.planning.block_planner import BlockPlanner
-from cqels_opt.operators.planning.decision import Decision
-from cqels_opt.operators.planning.mode import PlanMode
-from cqels_opt.operators.planning.workshop import Start, at_once
-from cqels_opt.operators.program import Program
-from cqels_opt.operators.running.commit import ANONYMOUS, Identity
-from cqels_opt.operators.running.driver import Driver, DriverOptions
-from cqels_opt.operators.running.local import LocalRunner, LocalSink
-from cqels_opt.operators.stages.ingest import ROW_SCHEMA
-from cqels_opt.operators.step import Step
-from cqels_opt.operators.terms import TermTable
+from cqels_opt.operators.compiled_query import Program
+from cqels_opt.operators.evaluation_step import Step
+from cqels_opt.operators.term_table import TermTable
+from cqels_opt.planner.background_jobs import Start, at_once
+from cqels_opt.planner.block_planner import BlockPlanner
+from cqels_opt.planner.delta_plan import Decision
+from cqels_opt.planner.planner_options import PlanMode
 from cqels_opt.plans import Cut as Threshold
 from cqels_opt.plans import Plan, QueryGraph, Scan, Split, parse_plans
-from cqels_opt.plans.designs import neighbours
 from cqels_opt.plans.plan import join_plans, relation_set
+from cqels_opt.plans.view_selection import neighbours
 from cqels_opt.query.algebra import Query
 from cqels_opt.query.parser import parse
+from cqels_opt.runtime.driver import Driver, DriverOptions
+from cqels_opt.runtime.ingest import ROW_SCHEMA
+from cqels_opt.runtime.local_runner import LocalRunner, LocalSink
+from cqels_opt.state.commit_log import ANONYMOUS, Identity
+from cqels_opt.state.compaction_policy import Tiers
 from cqels_opt.trace.records import TraceRecord
 from cqels_opt.verify import Answers, Element, Inputs, Options, Verdict, drop_late, judge, read_answers
+from cqels_opt.windows.binding_slots import SlotFile
 from cqels_opt.windows.frontier import Frontier, Partition
 from cqels_opt.windows.instants import Policy, Report
 from cqels_opt.windows.intervals import FOREVER
 from cqels_opt.windows.replay import BatchSize, ReplayPlan, ReplaySource, cut
-from cqels_opt.windows.slots import SlotFile
-from cqels_opt.windows.tiers import Tiers
 
 Triple = tuple[str, str, str]
 

@@ -21,13 +21,13 @@ import pyarrow as pa
 from local_run import Cut, Outcome, Registered, force_plans
 from pyspark import cloudpickle
 
-from cqels_opt.operators.block import BlockStep
-from cqels_opt.operators.program import Block
-from cqels_opt.operators.running.interfaces import Evaluated
-from cqels_opt.operators.running.local import LocalRunner, LocalSink
-from cqels_opt.operators.stages.evaluate import EvaluateTask
+from cqels_opt.operators.compiled_query import Block
+from cqels_opt.operators.delta_join import BlockStep
 from cqels_opt.plans import Join, Plan, Scan, Split, operators, parse_planned
 from cqels_opt.plans.physical import By
+from cqels_opt.runtime.evaluate import EvaluateTask
+from cqels_opt.runtime.interfaces import Evaluated
+from cqels_opt.runtime.local_runner import LocalRunner, LocalSink
 from cqels_opt.spark import fixed_order, mixed, relations
 from cqels_opt.trace.records import TraceRecord
 

@@ -13,14 +13,14 @@ import pytest
 from local_run import Cut, Registered, Settings, World, force_plans, register
 from random_cases import MIXED, NUMBERS, PEOPLE, PLACES, Case, Maker, make
 
-from cqels_opt.operators.compiling.profile import Meaning
-from cqels_opt.operators.compiling.registration import Programs
-from cqels_opt.operators.compiling.sharing import Member
-from cqels_opt.operators.running import population
-from cqels_opt.operators.running.driver import Driver
-from cqels_opt.operators.running.local import LocalRunner, LocalSink
-from cqels_opt.operators.running.population import Population
+from cqels_opt.compiler.dialect_profile import Meaning
+from cqels_opt.compiler.multi_query_sharing import Member
+from cqels_opt.compiler.registration import Programs
 from cqels_opt.query.outlines import Outline, filled, outline
+from cqels_opt.runtime import query_catalog
+from cqels_opt.runtime.driver import Driver
+from cqels_opt.runtime.local_runner import LocalRunner, LocalSink
+from cqels_opt.runtime.query_catalog import Population
 
 POOLS = (PEOPLE, PLACES, NUMBERS, MIXED)
 LIMITLESS = 1 << 40
@@ -67,7 +67,7 @@ class Run:
     """A run of several queries without Spark, whose queries may come and go; ``seen`` says at which frontier."""
 
     def __init__(self, some: Alike, started: Sequence[str], how: Cut, folder: Path, patch: pytest.MonkeyPatch) -> None:
-        patch.setattr(population, "member_of", lambda record: some.member(record["id"]))  # texts of random cases say not all
+        patch.setattr(query_catalog, "member_of", lambda record: some.member(record["id"]))  # texts of random cases say not all
         self.some, self.how, self.folder, self.started = some, how, folder, list(started)
         self.source = register(some.members[0].query, some.case.world, folder / "source", some.settings)
         self.programs = Programs(folder / "source" / "store", folder / "queries")

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from cqels_opt.asked import asked_for, warn_of_absent_graphs
+from cqels_opt.cli.options import RunOptions
+from cqels_opt.cli.query_requests import asked_for, warn_of_absent_graphs
 from cqels_opt.errors import QueryError
 from cqels_opt.lod.build import build_store
-from cqels_opt.options import RunOptions
 from cqels_opt.query.algebra import Query
 
 EX = "http://ex.org/"

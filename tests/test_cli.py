@@ -12,14 +12,11 @@ from typing import Any
 
 import pytest
 
-from cqels_opt import cli
-from cqels_opt.arguments import make_parser
-from cqels_opt.cli import main
-from cqels_opt.errors import DataError, InputError, QueryError, RunError
-from cqels_opt.from_arguments import explain_options, run_options
-from cqels_opt.java import Java
-from cqels_opt.lod.build import build_store
-from cqels_opt.options import (
+from cqels_opt.cli import main as main_module
+from cqels_opt.cli.arguments import make_parser
+from cqels_opt.cli.java import Java
+from cqels_opt.cli.main import main
+from cqels_opt.cli.options import (
     TIME_PREDICATE,
     Batch,
     BenchOptions,
@@ -29,7 +26,10 @@ from cqels_opt.options import (
     LoadOptions,
     RunOptions,
 )
-from cqels_opt.outcomes import LoadReport, Summary, VerifyReport
+from cqels_opt.cli.options_from_arguments import explain_options, run_options
+from cqels_opt.cli.run_results import LoadReport, Summary, VerifyReport
+from cqels_opt.errors import DataError, InputError, QueryError, RunError
+from cqels_opt.lod.build import build_store
 from cqels_opt.trace.page import trace_page
 from cqels_opt.trace.records import read_trace
 from cqels_opt.windows.instants import Policy
@@ -44,7 +44,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (tmp_path / file).write_text("")
     (tmp_path / "live").mkdir()
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(cli, "find_java", lambda: Java(Path("java"), 17))
+    monkeypatch.setattr(main_module, "find_java", lambda: Java(Path("java"), 17))
     return tmp_path
 
 
@@ -190,7 +190,7 @@ SUMMARY = Summary(batches=12, elements=60_000, answers=1, late=2, rejected=1, sw
 
 @pytest.mark.usefixtures("folder")
 def test_run_prints_its_summary_to_standard_error(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    calls = stand_in(monkeypatch, "cqels_opt.commands", run=lambda _: SUMMARY)
+    calls = stand_in(monkeypatch, "cqels_opt.cli.commands", run=lambda _: SUMMARY)
     assert main(["run", "q.rq", "--drain"]) == 0
     assert calls == [RunOptions(query=Path("q.rq"), drain=True)]
     printed = capsys.readouterr()
@@ -208,7 +208,7 @@ def test_a_stopped_run_says_so() -> None:
 
 @pytest.mark.usefixtures("folder")
 def test_explain(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    calls = stand_in(monkeypatch, "cqels_opt.commands", explain=lambda _: "delta w: w » a[?x]")
+    calls = stand_in(monkeypatch, "cqels_opt.cli.commands", explain=lambda _: "delta w: w » a[?x]")
     assert main(["explain", "q.rq", "--format", "json", "--all"]) == 0
     assert calls == [ExplainOptions(RunOptions(query=Path("q.rq")), "json", all=True)]
     assert capsys.readouterr().out == "delta w: w » a[?x]\n"
@@ -229,14 +229,16 @@ def test_explain(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[
 def test_verify(
     report: VerifyReport, code: int, lines: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    stand_in(monkeypatch, "cqels_opt.commands", verify=lambda _: report)
+    stand_in(monkeypatch, "cqels_opt.cli.commands", verify=lambda _: report)
     assert main(["verify", "q.rq"]) == code
     assert capsys.readouterr().out.splitlines() == lines
 
 
 @pytest.mark.usefixtures("folder")
 def test_load(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    calls = stand_in(monkeypatch, "cqels_opt.commands", load=lambda _: LoadReport(Path("st"), 1_000_000, rejected=1, seconds=2.0))
+    calls = stand_in(
+        monkeypatch, "cqels_opt.cli.commands", load=lambda _: LoadReport(Path("st"), 1_000_000, rejected=1, seconds=2.0)
+    )
     assert main(["load", "a.nt", "--graph", "http://g", "a.nt", "--store", "st", "--on-error", "skip"]) == 0
     assert calls == [LoadOptions(Path("st"), (Path("a.nt"),), (("http://g", Path("a.nt")),), "skip")]
     assert capsys.readouterr().err == "1,000,000 triples in st (1 line rejected), 2.0 s\n"
@@ -257,7 +259,7 @@ def test_a_store_is_updated(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
 
 @pytest.mark.usefixtures("folder")
 def test_demo_and_bench(monkeypatch: pytest.MonkeyPatch) -> None:
-    demos = stand_in(monkeypatch, "cqels_opt.demo", demo=lambda _: None)
+    demos = stand_in(monkeypatch, "cqels_opt.cli.demo", demo=lambda _: None)
     for words in (["demo"], ["demo", "--days", "7"], ["demo", "--all", "--out", "d"]):
         assert main(words) == 0
     assert demos == [DemoOptions(), DemoOptions(days=7), DemoOptions(days=None, out=Path("d"))]
@@ -269,7 +271,7 @@ def test_demo_and_bench(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("folder")
 def test_calibrate(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    calls = stand_in(monkeypatch, "cqels_opt.commands", calibrate=lambda _: "constants: measured")
+    calls = stand_in(monkeypatch, "cqels_opt.cli.commands", calibrate=lambda _: "constants: measured")
     for words in ([], ["--show"], ["--no-spark"], ["--master", "local[1]"]):
         assert main(["calibrate", *words]) == 0
     assert calls == [
@@ -322,14 +324,14 @@ def failing(error: BaseException) -> Callable[[Any], Any]:
 def test_errors_and_their_exit_codes(
     error: BaseException, code: int, printed: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    stand_in(monkeypatch, "cqels_opt.commands", run=failing(error))
+    stand_in(monkeypatch, "cqels_opt.cli.commands", run=failing(error))
     assert main(["run", "q.rq"]) == code
     assert capsys.readouterr().err.splitlines() == printed
 
 
 @pytest.mark.usefixtures("folder")
 def test_the_stack_trace_only_with_debug(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    stand_in(monkeypatch, "cqels_opt.commands", run=failing(RunError("broken")))
+    stand_in(monkeypatch, "cqels_opt.cli.commands", run=failing(RunError("broken")))
     assert main(["run", "q.rq"]) == 3
     assert "Traceback" not in capsys.readouterr().err
     assert main(["run", "q.rq", "--debug"]) == 3
@@ -341,8 +343,8 @@ def test_without_java_there_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys:
     def none() -> Java:
         raise InputError("Spark needs Java")
 
-    monkeypatch.setattr(cli, "find_java", none)
-    calls = stand_in(monkeypatch, "cqels_opt.commands", run=lambda _: SUMMARY)
+    monkeypatch.setattr(main_module, "find_java", none)
+    calls = stand_in(monkeypatch, "cqels_opt.cli.commands", run=lambda _: SUMMARY)
     assert main(["run", "q.rq"]) == 2
     assert (capsys.readouterr().err, calls) == ("Spark needs Java\n", [])
 
@@ -360,7 +362,7 @@ def test_help(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_help_imports_nothing_heavy() -> None:
     program = (
-        "import sys, contextlib, io\nfrom cqels_opt.cli import main\n"
+        "import sys, contextlib, io\nfrom cqels_opt.cli.main import main\n"
         "with contextlib.suppress(SystemExit), contextlib.redirect_stdout(io.StringIO()):\n    main(['run', '--help'])\n"
         "print([name for name in ('pyspark', 'numpy', 'pandas', 'pyarrow', 'rdflib', 'lark', 'networkx') if name in sys.modules])"
     )
@@ -372,7 +374,7 @@ def test_a_reader_that_leaves_is_no_failure() -> None:
     reader, writer = os.pipe()
     os.close(reader)
     with os.fdopen(writer, "wb") as pipe:
-        command = [sys.executable, "-m", "cqels_opt.cli", "trace", str(TRACE)]
+        command = [sys.executable, "-m", "cqels_opt.cli.main", "trace", str(TRACE)]
         done = subprocess.run(command, stdout=pipe, stderr=subprocess.PIPE, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cqels_opt.cli import main
+from cqels_opt.cli.main import main
 
 STREAM = ["--stream", "http://s", "s.ndjson"]
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from cqels_opt import java
+from cqels_opt.cli import java
+from cqels_opt.cli.java import Java, find_java, main, major_version
 from cqels_opt.errors import InputError
-from cqels_opt.java import Java, find_java, main, major_version
 
 
 def launcher(folder: Path, banner: str) -> Path:

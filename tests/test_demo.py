@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 import pytest
 from rich.console import Console
 
-from cqels_opt import demo
-from cqels_opt.arguments import make_parser
 from cqels_opt.bench.flights import lift
-from cqels_opt.from_arguments import run_options
-from cqels_opt.options import Batch
+from cqels_opt.cli import demo
+from cqels_opt.cli.arguments import make_parser
+from cqels_opt.cli.options import Batch
+from cqels_opt.cli.options_from_arguments import run_options
 from cqels_opt.trace.records import read_trace
 
 if TYPE_CHECKING:

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from local_run import Cut, World, register
 
-from cqels_opt.operators.planning.explained import explained, explained_now
-from cqels_opt.operators.planning.machine import Calibration, keep
-from cqels_opt.operators.program import Program
-from cqels_opt.plan_modes import plan_mode
+from cqels_opt.operators.compiled_query import Program
+from cqels_opt.planner.calibration_store import Calibration, keep
+from cqels_opt.planner.explain import explained, explained_now
+from cqels_opt.planner.plan_modes import plan_mode
 from cqels_opt.plans import Constants
 from cqels_opt.verify import Element
 

@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from cqels_opt import cli
+from cqels_opt.cli import main
 from cqels_opt.errors import FileError, RunError
-from cqels_opt.file_errors import ADVICE, file_error, naming
-from cqels_opt.operators.running.commit import durable_write
-from cqels_opt.operators.running.hold import hold
-from cqels_opt.operators.running.owner import Owner, claim_file
+from cqels_opt.runtime.output_owner import Owner, claim_file
+from cqels_opt.state.checkpoint_lock import hold
+from cqels_opt.state.commit_log import durable_write
+from cqels_opt.storage.file_errors import ADVICE, file_error, naming
 from cqels_opt.trace.writer import TraceFile
 
 NO_SPACE = "No space left on device: free some space, or name another place"
@@ -126,7 +126,7 @@ def test_a_file_that_may_not_become_larger(what: str, tmp_path: Path) -> None:
 
 
 def complaint(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
-    assert cli.main(words) == 2
+    assert main.main(words) == 2
     (line,) = capsys.readouterr().err.splitlines()
     return line
 
@@ -137,7 +137,7 @@ def test_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsy
     def fail(_: object) -> int:
         raise OSError(errno.EROFS, "Read-only file system", "/state/commits")
 
-    monkeypatch.setitem(cli._COMMANDS, "store", fail)
+    monkeypatch.setitem(main._COMMANDS, "store", fail)
     said = complaint(["store", "info", str(tmp_path)], capsys)
     assert said == "/state/commits: Read-only file system: make it writable, or name another place"
 
@@ -162,8 +162,8 @@ def test_a_folder_that_another_user_may_not_write_to(tmp_path: Path) -> None:
     code = f"""
 import os
 from pathlib import Path
-from cqels_opt.file_errors import file_error
-from cqels_opt.operators.running.commit import CommitLog
+from cqels_opt.storage.file_errors import file_error
+from cqels_opt.state.commit_log import CommitLog
 if os.geteuid() == 0:
     os.setuid(65534)
 try:

@@ -14,12 +14,12 @@ import pytest
 from local_run import write_stream
 
 from cqels_opt.bench.local import Prepared
+from cqels_opt.compiler.compile import Compiler
+from cqels_opt.compiler.dialect_profile import PROFILES, meaning
 from cqels_opt.lod.build import build_store
-from cqels_opt.operators.compiling.compile import Compiler
-from cqels_opt.operators.compiling.profile import PROFILES, meaning
-from cqels_opt.operators.running.local import LocalSink
 from cqels_opt.query.dialects import DIALECTS, recognise
 from cqels_opt.query.parser import parse
+from cqels_opt.runtime.local_runner import LocalSink
 from cqels_opt.verify import Element, Inputs, Options, judge, read_answers
 from cqels_opt.windows.replay import BatchSize, ReplaySource, cut
 

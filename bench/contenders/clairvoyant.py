@@ -12,10 +12,10 @@ from pathlib import Path
 from cqels_opt.bench.contenders import Contender, Done, Task, UnsupportedError
 from cqels_opt.bench.contenders.engine import prepared, steps
 from cqels_opt.bench.drift import measure
-from cqels_opt.operators.planning.mode import PlanMode
-from cqels_opt.operators.planning.planner import Planner
-from cqels_opt.operators.running.driver import Driver
+from cqels_opt.planner.planner_options import PlanMode
+from cqels_opt.planner.query_planner import Planner
 from cqels_opt.plans.plan_text import parse_plan
+from cqels_opt.runtime.driver import Driver
 
 MOST = 10
 """Relations of a block beyond which measuring every connected set takes too long."""

@@ -11,11 +11,11 @@ from pathlib import Path
 from cqels_opt.bench.answers import answers_of_lines
 from cqels_opt.bench.contenders import Contender, Done, Run, Task
 from cqels_opt.bench.local import Prepared, compiled
-from cqels_opt.operators.planning.mode import PlanMode
-from cqels_opt.operators.running.driver import Driver
-from cqels_opt.operators.running.local import LocalSink
-from cqels_opt.plans.designs import Design, design_of
+from cqels_opt.planner.planner_options import PlanMode
 from cqels_opt.plans.relation_set import RelationSet
+from cqels_opt.plans.view_selection import Design, design_of
+from cqels_opt.runtime.driver import Driver
+from cqels_opt.runtime.local_runner import LocalSink
 from cqels_opt.trace.records import TraceRecord
 
 SHARE = ("statistics", "optimize")

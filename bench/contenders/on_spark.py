@@ -47,8 +47,8 @@ def _put(milliseconds: Sequence[float], answers: Iterable[Answer], parts: Sequen
 
 def engine(task: Task, folder: Path, plan: str) -> Iterator[Done | None]:
     """The engine with one of its plan modes."""
-    from cqels_opt.commands import in_session
-    from cqels_opt.options import Batch, RunOptions
+    from cqels_opt.cli.commands import in_session
+    from cqels_opt.cli.options import Batch, RunOptions
     from cqels_opt.trace.records import read_trace
 
     spark = _session(task, folder)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from cqels_opt.bench.contenders import Answer, Contender, Done, Task, UnsupportedError, elements
-from cqels_opt.operators.compiling.profile import meaning
+from cqels_opt.compiler.dialect_profile import meaning
 from cqels_opt.query.parser import parse
 from cqels_opt.verify import Inputs, Options, read_inputs, stepwise
 from cqels_opt.verify.literals import literal_parts

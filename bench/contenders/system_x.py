@@ -23,9 +23,9 @@ from cqels_opt.bench.black_boxes.over_time import answers, new_rows, stepped
 from cqels_opt.bench.black_boxes.relation import Cached, Table, Terms, bindings
 from cqels_opt.bench.black_boxes.split import Parts, StaticPart, StreamPattern, split
 from cqels_opt.bench.contenders import Contender, Done, Task, UnsupportedError, elements
+from cqels_opt.compiler.dialect_profile import meaning
 from cqels_opt.errors import InputError
-from cqels_opt.operators.compiling.profile import meaning
-from cqels_opt.operators.join import Indexed
+from cqels_opt.operators.interval_join import Indexed
 from cqels_opt.operators.rows import Ints, Rows, concat, empty
 from cqels_opt.query.algebra import Query, Variable
 from cqels_opt.query.parser import parse

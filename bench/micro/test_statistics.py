@@ -18,8 +18,8 @@ from pytest_benchmark.fixture import BenchmarkFixture
 
 from cqels_opt.lod.relation import Relation
 from cqels_opt.stats import BlockStatistics, Occurrence, SlotCounts, StaticRelation, slot_counts, slot_parts
-from cqels_opt.stats.bounded import mixed
-from cqels_opt.stats.counts import Ints
+from cqels_opt.stats.frequencies import Ints
+from cqels_opt.stats.frequency_sketch import mixed
 
 RATE, SECONDS = 5_000, 30
 PEOPLE, PLACES, PAIRS = 100_000, 2_000, 1_000_000

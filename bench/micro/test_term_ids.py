@@ -12,10 +12,10 @@ import pyarrow as pa
 from pytest_benchmark.fixture import BenchmarkFixture
 
 from cqels_opt.lod.build import build_store
-from cqels_opt.operators.stages.ingest import ROW_SCHEMA, IngestTask, ingest
-from cqels_opt.operators.terms import write_page
+from cqels_opt.operators.term_table import write_page
 from cqels_opt.rdf.ids import encode, encode_one
-from cqels_opt.windows.slots import Shape
+from cqels_opt.runtime.ingest import ROW_SCHEMA, IngestTask, ingest
+from cqels_opt.windows.binding_slots import Shape
 
 ROWS, KNOWN, PAGES = 5_000, 200_000, 8
 AT, NAME = "<http://ex.org/at>", "<http://ex.org/name>"

@@ -19,13 +19,13 @@ from urllib.parse import urljoin
 from cqels_opt.bench.local import Prepared
 from cqels_opt.bench.w3c.manifest import W3CTest
 from cqels_opt.bench.w3c.results import Result, Solution, difference, read_quads, read_result
+from cqels_opt.compiler.compile import Compiler
 from cqels_opt.errors import CqelsOptError, QueryError
 from cqels_opt.lod.build import build_store
-from cqels_opt.operators.compiling.compile import Compiler
-from cqels_opt.operators.running.local import LocalSink
 from cqels_opt.query.algebra import DefaultGraph, Distinct, InWindow, OrderBy, Project, Query, Slice, Variable, Window
 from cqels_opt.query.parser import parse
 from cqels_opt.rdf.terms import XSD_STRING, TermError, literal, triple
+from cqels_opt.runtime.local_runner import LocalSink
 from cqels_opt.windows.instants import Policy, Report
 from cqels_opt.windows.replay import BatchSize, ReplaySource, cut
 

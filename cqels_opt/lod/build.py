@@ -1,7 +1,7 @@
 """Writing a store: from quads of canonical terms to partitions and dictionary.
 
 The pieces (:func:`encode_quads`, :func:`write_partitions`, :func:`~cqels_opt.lod.dictionary.write_part`,
-:func:`~cqels_opt.lod.target.finish`) are what executors and driver call when a store is loaded in parallel; :func:`build_store` does
+:func:`~cqels_opt.lod.atomic_publish.finish`) are what executors and driver call when a store is loaded in parallel; :func:`build_store` does
 it all in one process.
 """
 
@@ -16,11 +16,11 @@ from typing import TypeVar
 import numpy as np
 import pyarrow as pa
 
+from cqels_opt.lod.atomic_publish import finish, load_place, scheme_for
 from cqels_opt.lod.dictionary import DICTIONARY, PartEntry, write_part
 from cqels_opt.lod.order import Ids, run_starts, sorted_order
 from cqels_opt.lod.relation import Relation
 from cqels_opt.lod.store import DEFAULT_GRAPH, GRAPHS, PartitionEntry, Store, array_bytes, graph_name
-from cqels_opt.lod.target import finish, load_place, scheme_for
 from cqels_opt.lod.triple_terms import TERMS_GRAPH, parts_of_terms
 from cqels_opt.rdf.ids import CollisionError, IdScheme, chosen, encode, encode_one
 from cqels_opt.rdf.quads import Quad, Quads

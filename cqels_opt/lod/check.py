@@ -19,8 +19,8 @@ from cqels_opt.lod.relation import FORMAT as RELATION_FORMAT
 from cqels_opt.lod.relation import HEADER as RELATION_HEADER
 from cqels_opt.lod.relation import VERSION as RELATION_VERSION
 from cqels_opt.lod.relation import Relation
+from cqels_opt.lod.snapshots import number_of
 from cqels_opt.lod.store import DEFAULT_GRAPH, GRAPHS, Store
-from cqels_opt.lod.versions import number_of
 from cqels_opt.rdf.ids import encode
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cqels_opt.lod.order import Ids, is_sorted, run_starts, stable_order
-from cqels_opt.stats.counts import dot
+from cqels_opt.stats.frequencies import dot
 
 #: A single column is good enough for a composite index while a row's key has on average at most this many rows to verify.
 VERIFY_LIMIT: Final = 4.0

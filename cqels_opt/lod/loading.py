@@ -24,9 +24,9 @@ import pyarrow as pa
 from cqels_opt.lod.build import EncodedQuads, by_partition, encode_quads, encode_static, write_all, write_partitions
 from cqels_opt.lod.dictionary import DICTIONARY, PartEntry, distinct_terms, write_part
 from cqels_opt.lod.index import mix
+from cqels_opt.lod.object_store_cache import upload
 from cqels_opt.lod.order import Ids
 from cqels_opt.lod.partition import PartitionWriter
-from cqels_opt.lod.remote import upload
 from cqels_opt.lod.store import PartitionEntry, array_bytes
 from cqels_opt.rdf.ids import KIND_IRI, KIND_LITERAL, KIND_SHIFT, IdScheme
 from cqels_opt.rdf.static import Failure, Failures, Piece, graph_term, read

@@ -6,7 +6,7 @@ a saved :class:`Relation` of ``s`` and ``o`` indexed both ways. Everything is me
 triples.
 
 ``store.json`` is what a load replaces, in one step, when its data are complete. A store may also lie in an object store
-(:mod:`cqels_opt.lod.remote`); its files then come to a folder of this machine, and are mapped there.
+(:mod:`cqels_opt.lod.object_store_cache`); its files then come to a folder of this machine, and are mapped there.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from cqels_opt.errors import StoreError
-from cqels_opt.lod import remote
+from cqels_opt.lod import object_store_cache
 from cqels_opt.lod.dictionary import DICTIONARY, Dictionary, PartEntry
 from cqels_opt.lod.files import FORMAT, HEADER, VERSION, file_sizes, read_header
+from cqels_opt.lod.locations import is_uri
 from cqels_opt.lod.order import Ids
-from cqels_opt.lod.places import is_uri
 from cqels_opt.lod.relation import FORMAT as RELATION_FORMAT
 from cqels_opt.lod.relation import HEADER as RELATION_HEADER
 from cqels_opt.lod.relation import VERSION as RELATION_VERSION
@@ -86,12 +86,12 @@ def graph_name(graph: int) -> str:
 class Store:
     """An open store. :meth:`open` maps it; :meth:`match` answers triple patterns.
 
-    ``counted``: it has the triples, and so their exact counts; else it is no more than a description (:mod:`cqels_opt.lod.described`).
+    ``counted``: it has the triples, and so their exact counts; else it is no more than a description (:mod:`cqels_opt.lod.void_store`).
     """
 
     counted = True
 
-    def __init__(self, path: Path, header: Mapping[str, Any], source: remote.RemoteStore | None = None) -> None:
+    def __init__(self, path: Path, header: Mapping[str, Any], source: object_store_cache.RemoteStore | None = None) -> None:
         self.path = path
         #: The ids of terms: all that is joined with this store has them from the same scheme.
         self.scheme = IdScheme.from_header(header)
@@ -117,7 +117,7 @@ class Store:
         Its data are read when they are used.
         """
         if is_uri(place):
-            source = remote.RemoteStore.at(str(place))
+            source = object_store_cache.RemoteStore.at(str(place))
             return cls._opened(source.folder, read_header(source.header_file(), FORMAT, VERSION), source)
         path = Path(place)
         if not path.is_dir():
@@ -134,10 +134,10 @@ class Store:
                 # a load has replaced the store meanwhile, and taken its data away: the new one is there now
 
     @classmethod
-    def _opened(cls, path: Path, header: Mapping[str, Any], source: remote.RemoteStore | None = None) -> Store:
+    def _opened(cls, path: Path, header: Mapping[str, Any], source: object_store_cache.RemoteStore | None = None) -> Store:
         kind = cls
         if "described" in header:
-            from cqels_opt.lod.described import Described
+            from cqels_opt.lod.void_store import Described
 
             kind = Described
         try:

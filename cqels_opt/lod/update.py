@@ -19,16 +19,16 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from cqels_opt.errors import DataError, StoreError
+from cqels_opt.lod.atomic_publish import Origin, as_recorded, finish, load_place
 from cqels_opt.lod.build import EncodedQuads, by_partition, encode_quads, encode_static, without_collisions
 from cqels_opt.lod.dictionary import DICTIONARY, Dictionary, PartEntry, distinct_terms, write_part
 from cqels_opt.lod.files import FORMAT, HEADER, VERSION, read_header
+from cqels_opt.lod.locations import is_uri, shown
 from cqels_opt.lod.order import Ids, run_starts, sorted_order
 from cqels_opt.lod.partition import MERGED, PartitionWriter
-from cqels_opt.lod.places import is_uri, shown
 from cqels_opt.lod.relation import Relation
+from cqels_opt.lod.snapshots import UPDATES, alone, number_of, version_at
 from cqels_opt.lod.store import PartitionEntry, Store, array_bytes
-from cqels_opt.lod.target import Origin, as_recorded, finish, load_place
-from cqels_opt.lod.versions import UPDATES, alone, number_of, version_at
 from cqels_opt.rdf.ids import CollisionError, IdScheme, chosen
 from cqels_opt.rdf.static import Failures, StaticSource, graph_term, pieces, read
 from cqels_opt.storage.checksum import BLOCKS

@@ -1,1 +1,1 @@
-"""Physical operators over slots and indexes, Arrow and numpy in and out, and a runner of whole micro-batches that needs no Spark."""
+"""Physical operators over rows with validity intervals: joins, filters, aggregates, construct, output."""

@@ -15,14 +15,14 @@ import numpy as np
 
 from cqels_opt.lod.multiplicities import by_group
 from cqels_opt.operators.aggregate import counts, running, segments_of, sum_terms
+from cqels_opt.operators.algebra_operators import Scope, applied, evaluate
+from cqels_opt.operators.compiled_query import GroupNode
 from cqels_opt.operators.expressions import values
-from cqels_opt.operators.keys import Keys
-from cqels_opt.operators.program import GroupNode
-from cqels_opt.operators.results import Segment
 from cqels_opt.operators.rows import Ints, Rows, concat, group_ids
-from cqels_opt.operators.terms import TermTable
-from cqels_opt.operators.tree import Scope, applied, evaluate
+from cqels_opt.operators.semijoin_filter import Keys
+from cqels_opt.operators.term_table import TermTable
 from cqels_opt.rdf.ids import kinds, numeric_parts
+from cqels_opt.state.result_store import Segment
 from cqels_opt.windows.intervals import BEFORE_TIME, FOREVER
 
 DIGITS = 9  # of the fraction of a decimal; one with more is another member

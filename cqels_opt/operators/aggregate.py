@@ -1,6 +1,6 @@
 """GROUP BY over rows with intervals: for each group a step function, a new value wherever a member begins or ends.
 
-Times are small numbers here, places in the list of instants of the step (see :mod:`cqels_opt.operators.tree`). COUNT, SUM and AVG
+Times are small numbers here, places in the list of instants of the step (see :mod:`cqels_opt.operators.algebra_operators`). COUNT, SUM and AVG
 are running sums over the members that enter and leave; MIN, MAX and SAMPLE go by the rank of the terms; both by whole columns.
 """
 
@@ -15,9 +15,9 @@ import numpy as np
 
 from cqels_opt.lod.multiplicities import by_group, summed
 from cqels_opt.operators.expressions import values
-from cqels_opt.operators.join import disjoint, visible
+from cqels_opt.operators.interval_join import disjoint, visible
 from cqels_opt.operators.rows import Ints, Rows, group_ids
-from cqels_opt.operators.terms import TermTable
+from cqels_opt.operators.term_table import TermTable
 from cqels_opt.query.aggregates import Total, aggregate
 from cqels_opt.query.algebra import Aggregate
 from cqels_opt.query.values import order_key

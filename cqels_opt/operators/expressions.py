@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cqels_opt.operators.rows import HIDDEN, Ints, Rows, group_ids, is_nameable
-from cqels_opt.operators.terms import TermTable
+from cqels_opt.operators.term_table import TermTable
 from cqels_opt.query.algebra import Call, Constant, Expression, Variable
 from cqels_opt.query.columns import Column, Floats, Items, Numbers, Places, Repeated
 from cqels_opt.query.evaluate import compile_condition, compile_expression

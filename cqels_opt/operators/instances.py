@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from cqels_opt.operators.cache import Recent, Stamp, stamp_of
 from cqels_opt.operators.rows import Ints
 from cqels_opt.rdf.ids import integer_ids
-from cqels_opt.windows.columns import read_table, write_table
+from cqels_opt.state.worker_cache import Recent, Stamp, stamp_of
+from cqels_opt.storage.columns import read_table, write_table
 
 NAMES = "instances.arrow"
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from cqels_opt.stats import SlotCounts, tally
-from cqels_opt.stats.counts import EMPTY, Ints
+from cqels_opt.stats.frequencies import EMPTY, Ints
 
 MOST_ROWS = 1 << 20
 """Of a relation in a task: between this and half of it, keys of all rows or of every n-th are counted."""

@@ -1,6 +1,6 @@
 """How many rows of a static relation have each join key: all keys within a budget, beyond it the heavy ones and a sample of the rest.
 
-The sample is that of ``stats/bounded.py``: keys whose hash is below a bound, with exact counts, so that two relations hold the same keys
+The sample is that of ``stats/frequency_sketch.py``: keys whose hash is below a bound, with exact counts, so that two relations hold the same keys
 of what they have in common, and estimates are Horvitz and Thompson's. Here Spark counts, so keys are hashes and come with the sample
 taken already; what is not held has no rows, on average rightly.
 """
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from cqels_opt.stats import Tally
-from cqels_opt.stats.counts import Ints
+from cqels_opt.stats.frequencies import Ints
 
 BUDGET = 1 << 18
 """Keys of a relation and variable that the driver holds."""

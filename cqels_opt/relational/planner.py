@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from cqels_opt.operators.planning.views import BeforeElements
+from cqels_opt.planner.statistics_adapters import BeforeElements
 from cqels_opt.plans import Choice, Optimizer, Plan, Statistics, occurrence_order
 from cqels_opt.plans import explain as explaining
 from cqels_opt.plans.physical import By
@@ -19,8 +19,8 @@ from cqels_opt.relational.counting import Counted
 from cqels_opt.relational.fanouts import KeyCounts
 from cqels_opt.relational.spec import JoinSpec, Relation
 from cqels_opt.stats import BlockStatistics, Occurrence, StaticRelation, load, save, summary
-from cqels_opt.stats.counts import Ints
-from cqels_opt.stats.held import Intervals
+from cqels_opt.stats.frequencies import Ints
+from cqels_opt.stats.slot_statistics import Intervals
 from cqels_opt.trace.records import Delta, Moved, Operator, RunnerUp
 from cqels_opt.windows.intervals import BEFORE_TIME
 

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import broadcast
 
-from cqels_opt.operators.planning.calibrate import Experiment, Timer, Work, fitted, least_seconds
-from cqels_opt.operators.planning.machine import SPARK_NAMES
+from cqels_opt.planner.calibration import Experiment, Timer, Work, fitted, least_seconds
+from cqels_opt.planner.calibration_store import SPARK_NAMES
 from cqels_opt.spark.runner import Batches
 
 ROWS = (100_000, 1_000_000)  # shuffled or broadcast; few rows would drown in what a job takes anyway

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as parquet
 
-from cqels_opt.operators.stages.ingest import ROW_SCHEMA
+from cqels_opt.runtime.ingest import ROW_SCHEMA
 from cqels_opt.storage import checksum, disk
 
 SHARE = 50_000  # rows that a task reads at least, while there are tasks to share them

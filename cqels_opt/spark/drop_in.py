@@ -13,7 +13,7 @@ from weakref import WeakValueDictionary
 from pyspark.sql import DataFrame, SparkSession
 
 from cqels_opt.errors import CheckpointError, InputError, LimitError
-from cqels_opt.operators.running.limits import Limits
+from cqels_opt.runtime.limits import Limits
 from cqels_opt.storage import disk, documents
 
 FAILED = "failed.json"

@@ -15,9 +15,9 @@ from pyspark.sql import DataFrame
 
 from cqels_opt.errors import DataError, RunError
 from cqels_opt.operators.rows import Ints
-from cqels_opt.operators.stages.ingest import ROW_SCHEMA, FileRead, IngestTask, Rejected, RejectSpool
 from cqels_opt.rdf.streams import read_stream
 from cqels_opt.rdf.tabular import Reject
+from cqels_opt.runtime.ingest import ROW_SCHEMA, FileRead, IngestTask, Rejected, RejectSpool
 from cqels_opt.windows.admission import Admission, Admitted
 from cqels_opt.windows.intervals import BEFORE_TIME
 

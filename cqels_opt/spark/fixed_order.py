@@ -13,7 +13,7 @@ from typing import TypeAlias
 from pyspark.sql import functions as f
 
 from cqels_opt.lod.multiplicities import product_in_sql
-from cqels_opt.operators.program import BlockFilter
+from cqels_opt.operators.compiled_query import BlockFilter
 from cqels_opt.plans import Join, Plan, Probe, Scan, Split
 from cqels_opt.plans.physical import By
 from cqels_opt.plans.plan import relations as names
@@ -41,7 +41,7 @@ class FixedOrder:
         return self.side(plan)
 
     def side(self, plan: Plan) -> Side:
-        """The rows of a plan. Operators are numbered in the order in which they run, as in operators/block.py."""
+        """The rows of a plan. Operators are numbered in the order in which they run, as in operators/delta_join.py."""
         if isinstance(plan, Scan):
             return self._put_out(self._relation(plan.relation), frozenset())
         left = self.side(plan.input)

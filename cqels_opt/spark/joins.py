@@ -17,11 +17,11 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from cqels_opt.errors import CqelsOptError
-from cqels_opt.operators.block import Observed
+from cqels_opt.operators.delta_join import Observed
 from cqels_opt.operators.rows import empty
-from cqels_opt.operators.running.interfaces import Evaluated
-from cqels_opt.operators.stages.evaluate import EvaluateReport, EvaluateTask, Fresh, finish, finish_parts, keep
 from cqels_opt.plans import parse_planned
+from cqels_opt.runtime.evaluate import EvaluateReport, EvaluateTask, Fresh, finish, finish_parts, keep
+from cqels_opt.runtime.interfaces import Evaluated
 from cqels_opt.spark.fixed_order import FixedOrder
 from cqels_opt.spark.relations import Layout, Relations, Side, by_block, layouts, width
 from cqels_opt.spark.runner import REPORT, Batches, SparkRunner, answering, finishing

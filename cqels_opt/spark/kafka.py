@@ -17,11 +17,11 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from cqels_opt.errors import InputError, RunError
-from cqels_opt.operators.program import TRIPLE, Program
-from cqels_opt.operators.running.answer_messages import AnswerFile, answer_messages
-from cqels_opt.operators.stages.evaluate import FinishReport, Format
+from cqels_opt.operators.compiled_query import TRIPLE, Program
+from cqels_opt.runtime.answer_messages import AnswerFile, answer_messages
+from cqels_opt.runtime.evaluate import FinishReport, Format
+from cqels_opt.spark.kafka_topic import ANSWERS, KafkaTopic
 from cqels_opt.spark.messages import Messages
-from cqels_opt.topics import ANSWERS, KafkaTopic
 
 CONNECTOR = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{spark_version}"
 """What a session's ``spark.jars.packages`` (``--packages``) names for Kafka."""

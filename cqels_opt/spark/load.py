@@ -25,7 +25,8 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from cqels_opt.errors import CqelsOptError, RunError, StoreError
-from cqels_opt.lod import remote
+from cqels_opt.lod import object_store_cache
+from cqels_opt.lod.atomic_publish import as_recorded, finish, load_place, scheme_for
 from cqels_opt.lod.build import without_collisions
 from cqels_opt.lod.files import HEADER
 from cqels_opt.lod.loading import (
@@ -39,9 +40,8 @@ from cqels_opt.lod.loading import (
     spill_pieces,
     upload_files,
 )
-from cqels_opt.lod.places import cache_folder, is_uri
+from cqels_opt.lod.locations import cache_folder, is_uri
 from cqels_opt.lod.store import Store
-from cqels_opt.lod.target import as_recorded, finish, load_place, scheme_for
 from cqels_opt.rdf.ids import PUBLIC, CollisionError, IdScheme
 from cqels_opt.rdf.static import Piece, StaticSource, pieces, source_size
 
@@ -88,7 +88,7 @@ def load(
     """
     if not is_uri(target):
         return _load(spark, sources, Path(target), scheme or scheme_for(Path(target)), on_error, progress, durable)
-    remote.check_remote_target(str(target))
+    object_store_cache.check_remote_target(str(target))
     tell = progress or (lambda done, of: None)
     size = sum(source_size(source) for source in sources)
     key = scheme or _scheme_at(str(target))
@@ -99,13 +99,13 @@ def load(
         store = Store.open(folder)
         tasks = _uploads(store, str(target), spark.sparkContext.defaultParallelism)
         _run(spark, "load: upload", tasks, lambda done, of: tell(size * 9 // 10 + size * done // (10 * of), size))
-        remote.publish(store.path / HEADER, str(target), store.fingerprint)
+        object_store_cache.publish(store.path / HEADER, str(target), store.fingerprint)
     tell(size, size)
     return replace(report, path=target)
 
 
 def _scheme_at(uri: str) -> IdScheme:
-    """The ids of a store that is loaded into an object store, see :func:`~cqels_opt.lod.target.scheme_for`."""
+    """The ids of a store that is loaded into an object store, see :func:`~cqels_opt.lod.atomic_publish.scheme_for`."""
     with suppress(StoreError):
         if (key := Store.open(uri).scheme.key) != PUBLIC.key:
             return IdScheme(key)

@@ -14,14 +14,14 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
-from cqels_opt.operators.block import BlockStep
-from cqels_opt.operators.program import Block
+from cqels_opt.operators.compiled_query import Block
+from cqels_opt.operators.delta_join import BlockStep
 from cqels_opt.operators.rows import RANK, Rows
-from cqels_opt.operators.running.interfaces import Evaluated
-from cqels_opt.operators.stages.evaluate import EvaluateTask
 from cqels_opt.plans import Join, Plan, Scan, Split
 from cqels_opt.plans.physical import SPARKS, By, Machine, size
 from cqels_opt.plans.plan import relations as names
+from cqels_opt.runtime.evaluate import EvaluateTask
+from cqels_opt.runtime.interfaces import Evaluated
 from cqels_opt.spark.fixed_order import FixedOrder
 from cqels_opt.spark.joins import JoinRunner
 from cqels_opt.spark.partitioned import PartitionedOrder

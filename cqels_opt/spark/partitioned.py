@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from cqels_opt.operators.block import indexed_sides
+from cqels_opt.operators.delta_join import indexed_sides
 from cqels_opt.operators.rows import RANK, Rows
 from cqels_opt.plans import Plan, Probe
 from cqels_opt.rdf.ids import INLINE, KIND_SHIFT

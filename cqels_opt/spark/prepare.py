@@ -10,13 +10,13 @@ from typing import Literal
 
 from pyspark.sql import SparkSession
 
+from cqels_opt.compiler.registration import Do
 from cqels_opt.errors import CheckpointError, InputError, StoreError
-from cqels_opt.lod import remote
-from cqels_opt.lod.places import is_uri, place_of
+from cqels_opt.lod import object_store_cache
+from cqels_opt.lod.locations import is_uri, place_of
+from cqels_opt.lod.snapshots import content_of, hold, version_at
 from cqels_opt.lod.store import Store
-from cqels_opt.lod.versions import content_of, hold, version_at
-from cqels_opt.operators.compiling.registration import Do
-from cqels_opt.operators.program import Program
+from cqels_opt.operators.compiled_query import Program
 from cqels_opt.rdf.ids import IdScheme
 from cqels_opt.rdf.static import StaticSource
 from cqels_opt.spark.load import load
@@ -75,7 +75,7 @@ def by_an_executor(spark: SparkSession) -> Do:
 def opened(place: str | os.PathLike[str]) -> Path | str:
     """A store that is there already, as a program names it: by the folder of its newest version, or by its URI and what lies there now."""
     found = place_of(place) if isinstance(place, str) else Path(place)
-    return remote.pinned(found) if isinstance(found, str) else version_at(Store.open(found.absolute()).path).place
+    return object_store_cache.pinned(found) if isinstance(found, str) else version_at(Store.open(found.absolute()).path).place
 
 
 def read_by(reader: Path, store: str | os.PathLike[str]) -> Path | str:

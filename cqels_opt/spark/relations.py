@@ -16,15 +16,15 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from cqels_opt.lod.multiplicities import checked
-from cqels_opt.operators.content import content
+from cqels_opt.operators.compiled_query import Block, BlockFilter, Occurrence
+from cqels_opt.operators.evaluation_step import Step
 from cqels_opt.operators.expressions import truth
-from cqels_opt.operators.program import Block, BlockFilter, Occurrence
 from cqels_opt.operators.rows import RANK, Ints, Rows
-from cqels_opt.operators.stages.evaluate import EvaluateTask, ranked
-from cqels_opt.operators.step import Step
+from cqels_opt.runtime.evaluate import EvaluateTask, ranked
 from cqels_opt.spark.scan import Batches as Batches
 from cqels_opt.spark.scan import scanned
 from cqels_opt.spark.tables import Tables
+from cqels_opt.state.window_state import content
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class Relations:
         self._made: dict[tuple[str, str], Side] = {}
 
     def get(self, name: str, source: str, with_new: bool) -> Side:
-        """What a relation is in a delta source's term: its delta, a window's content (see operators/block.py), or all of it."""
+        """What a relation is in a delta source's term: its delta, a window's content (see operators/delta_join.py), or all of it."""
         kind = "static" if name in self.statics else "delta" if name == source else "all" if with_new else "old"
         if (name, kind) not in self._made:
             self._made[name, kind] = self._static(name) if kind == "static" else self._window(name, kind)

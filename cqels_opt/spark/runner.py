@@ -17,11 +17,10 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from cqels_opt.errors import CqelsOptError, RunError
-from cqels_opt.operators.running.interfaces import Evaluated
-from cqels_opt.operators.running.local import whole
-from cqels_opt.operators.running.merging import MergeTask, merge
-from cqels_opt.operators.stages.evaluate import EvaluateReport, EvaluateTask, evaluate, finish, finish_parts
-from cqels_opt.operators.stages.ingest import ROW_SCHEMA, FileRead, IngestReport, IngestTask, ingest
+from cqels_opt.runtime.evaluate import EvaluateReport, EvaluateTask, evaluate, finish, finish_parts
+from cqels_opt.runtime.ingest import ROW_SCHEMA, FileRead, IngestReport, IngestTask, ingest
+from cqels_opt.runtime.interfaces import Evaluated
+from cqels_opt.runtime.local_runner import whole
 from cqels_opt.spark.chunks import Piece, read, shares
 from cqels_opt.spark.files import FileBatch, NumberedBatch, OrderedBatch, in_order, in_places, read_files
 from cqels_opt.spark.messages import MessageBatch, check_topics, read_messages, topics_of
@@ -37,9 +36,10 @@ from cqels_opt.spark.tasks import (
     task_number,
     two_stages,
 )
+from cqels_opt.state.compaction import MergeTask, merge
 from cqels_opt.storage import disk
 from cqels_opt.windows.admission import Admitted
-from cqels_opt.windows.slots import SlotFile
+from cqels_opt.windows.binding_slots import SlotFile
 
 Batches = Iterator[pa.RecordBatch]
 REPORT = "report binary"

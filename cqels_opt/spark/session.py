@@ -15,7 +15,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from cqels_opt.errors import RunError
-from cqels_opt.lod.places import CACHE_VARIABLE
+from cqels_opt.lod.locations import CACHE_VARIABLE
 from cqels_opt.spark.scratch import process_folder
 
 __all__ = ["IN_A_BATCH", "SparkSession", "make_session", "on_one_machine", "settings", "shuffle_partitions"]

@@ -17,16 +17,16 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from cqels_opt.errors import RunError
-from cqels_opt.file_errors import naming
-from cqels_opt.operators.forms import TRUTH
-from cqels_opt.operators.program import Program
-from cqels_opt.operators.running.owner import Owner, claim_file
-from cqels_opt.operators.stages.evaluate import FinishReport, Format
-from cqels_opt.operators.stages.output import column_names
+from cqels_opt.operators.compiled_query import Program
+from cqels_opt.operators.query_forms import TRUTH
+from cqels_opt.operators.stream_output import column_names
+from cqels_opt.runtime.evaluate import FinishReport, Format
+from cqels_opt.runtime.output_owner import Owner, claim_file
 from cqels_opt.storage import checksum, disk
 from cqels_opt.storage.checksum import Hasher
+from cqels_opt.storage.columns import read_table
+from cqels_opt.storage.file_errors import naming
 from cqels_opt.trace.writer import cut_back
-from cqels_opt.windows.columns import read_table
 
 BatchFunction = Callable[[DataFrame, int], object]
 

@@ -12,9 +12,9 @@ from pyspark.sql import functions as f
 from cqels_opt.errors import InputError
 from cqels_opt.rdf.payloads import Payload, payload_of
 from cqels_opt.spark.kafka import topic_stream
+from cqels_opt.spark.kafka_topic import KafkaTopic
 from cqels_opt.spark.messages import Messages
 from cqels_opt.spark.stream import as_rows
-from cqels_opt.topics import KafkaTopic
 
 Source: TypeAlias = DataFrame | Messages | KafkaTopic
 

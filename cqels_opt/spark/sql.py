@@ -17,10 +17,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.functions import pandas_udf
 
 from cqels_opt.lod.multiplicities import product_in_sql
+from cqels_opt.operators.compiled_query import Block, BlockFilter
 from cqels_opt.operators.expressions import truth
-from cqels_opt.operators.program import Block, BlockFilter
 from cqels_opt.operators.rows import Rows
-from cqels_opt.operators.stages.evaluate import EvaluateTask
+from cqels_opt.runtime.evaluate import EvaluateTask
 from cqels_opt.spark.relations import Layout, Relations, width
 from cqels_opt.spark.tables import Tables
 

@@ -14,12 +14,11 @@ from pyspark.sql import functions as f
 from pyspark.sql import types as t
 from pyspark.sql.streaming.query import StreamingQuery
 
+from cqels_opt.compiler.multi_query_sharing import Member
 from cqels_opt.errors import CqelsOptError, InputError, RunError
-from cqels_opt.file_errors import file_error
-from cqels_opt.operators.compiling.sharing import Member
-from cqels_opt.operators.planning.explained import Format, explained_now
-from cqels_opt.operators.running.driver import Driver
-from cqels_opt.operators.running.population import Population
+from cqels_opt.planner.explain import Format, explained_now
+from cqels_opt.runtime.driver import Driver
+from cqels_opt.runtime.query_catalog import Population
 from cqels_opt.spark.drop_in import at_most
 from cqels_opt.spark.files import NO_ORDER, FileBatch, NumberedBatch, OrderedBatch, Reading
 from cqels_opt.spark.messages import MessageBatch, MessageReading, first_place
@@ -28,6 +27,7 @@ from cqels_opt.spark.runner import SparkRunner
 from cqels_opt.spark.scratch import process_folder
 from cqels_opt.spark.session import IN_A_BATCH, settings
 from cqels_opt.stats import summary
+from cqels_opt.storage.file_errors import file_error
 from cqels_opt.trace import display
 from cqels_opt.trace.records import TraceRecord
 

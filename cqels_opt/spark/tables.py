@@ -15,13 +15,13 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 
 from cqels_opt.lod.store import StaticPattern
-from cqels_opt.operators import cache
-from cqels_opt.operators.block import scan_static
-from cqels_opt.operators.program import Static
+from cqels_opt.operators.compiled_query import Static
+from cqels_opt.operators.delta_join import scan_static
 from cqels_opt.operators.rows import Ints
-from cqels_opt.operators.stages.evaluate import EvaluateTask
+from cqels_opt.runtime.evaluate import EvaluateTask
 from cqels_opt.spark.paths import in_sql, to_read, to_write
 from cqels_opt.spark.scan import scanned
+from cqels_opt.state import worker_cache
 
 ROWS = 500_000  # a file
 
@@ -62,7 +62,7 @@ class Tables:
         return self._made[key]
 
     def _table(self, spark: SparkSession, static: Static, store: str, folder: Path) -> Table:
-        counted = cache.relation(store, static.at).n is not None or not static.variables
+        counted = worker_cache.relation(store, static.at).n is not None or not static.variables
         columns = (*(f"c{i}" for i in range(len(static.variables))), *(["n"] if counted else []))
 
         def read() -> Sequence[Ints]:

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from cqels_opt.errors import CheckpointError
-from cqels_opt.file_errors import naming
 from cqels_opt.storage import checksum, disk
 from cqels_opt.storage.checksum import Hasher
+from cqels_opt.storage.file_errors import naming
 from cqels_opt.trace.records import TraceRecord
 
 

@@ -151,7 +151,7 @@ def drained(windows: Sequence[Window], report: Report, times: Mapping[str, Times
 def retained_from(windows: Sequence[Window], report: Report, stream: str, reported: int) -> int | None:
     """Elements of a stream with a time below this can be forgotten after instant ``reported``; None: all must stay.
 
-    Found by bisection on the ends, which never fall as t rises. For ``last`` windows see :mod:`cqels_opt.windows.slots`.
+    Found by bisection on the ends, which never fall as t rises. For ``last`` windows see :mod:`cqels_opt.windows.binding_slots`.
     """
     bound = int(FOREVER)
     for window in windows:

@@ -19,8 +19,8 @@ from cqels_opt.bench.contenders import Contender, Done, Task, UnsupportedError, 
 from cqels_opt.bench.declared import read
 from cqels_opt.bench.html import page
 from cqels_opt.bench.measure import Ran, by_itself, check, in_turns
+from cqels_opt.cli.options import BenchOptions
 from cqels_opt.errors import CqelsOptError, InputError, RunError
-from cqels_opt.options import BenchOptions
 from cqels_opt.verify import Element
 from cqels_opt.windows.replay import BatchSize
 

@@ -12,8 +12,8 @@ from cqels_opt.bench import drift
 from cqels_opt.bench.local import Prepared, load, prepare, rows_produced
 from cqels_opt.bench.scenarios import QUERIES
 from cqels_opt.bench.social import DRIFT, PLACES_GRAPH, STREAM, social
-from cqels_opt.operators.planning.mode import PlanMode
-from cqels_opt.operators.planning.planner import Planner
+from cqels_opt.planner.planner_options import PlanMode
+from cqels_opt.planner.query_planner import Planner
 from cqels_opt.plans import Plan, QueryGraph, Relation, Scan
 from cqels_opt.plans.plan import join_plans, relation_set
 from cqels_opt.plans.relation_set import RelationSet

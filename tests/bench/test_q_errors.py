@@ -11,7 +11,7 @@ from cqels_opt.bench.local import check_same, load, prepare
 from cqels_opt.bench.scenarios import QUERIES
 from cqels_opt.bench.social import DRIFT, PLACES_GRAPH, STREAM, social
 from cqels_opt.errors import RunError
-from cqels_opt.operators.planning.mode import PlanMode
+from cqels_opt.planner.planner_options import PlanMode
 from cqels_opt.rdf.static import StaticSource
 from cqels_opt.trace.records import Delta, Milliseconds, Operator, TraceRecord
 from cqels_opt.windows.replay import BatchSize

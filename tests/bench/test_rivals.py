@@ -19,7 +19,7 @@ from cqels_opt.bench.rivals.jobs import PLANNER, Job, settings_kept
 from cqels_opt.bench.rivals.tables import TRIPLES, VIEWS
 from cqels_opt.bench.scenarios import QUERIES
 from cqels_opt.bench.social import STEADY, STREAM
-from cqels_opt.operators.planning.mode import PlanMode
+from cqels_opt.planner.planner_options import PlanMode
 from cqels_opt.spark.stream import chunk_stream
 from cqels_opt.windows.replay import BatchSize
 

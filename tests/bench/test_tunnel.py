@@ -15,10 +15,10 @@ from cqels_opt.bench import tunnel
 from cqels_opt.bench.local import check_same
 from cqels_opt.bench.tunnel import CONTENDERS, COST, PLACED, Measured, World, measured
 from cqels_opt.bench.tunnel_data import CARDINALITIES, DRIFTS, Linked, Tunnel, linked_query, queries
-from cqels_opt.operators import calls
-from cqels_opt.operators.costs import MeasuredCosts
-from cqels_opt.operators.planning.machine import Calibration
-from cqels_opt.operators.planning.mode import PlanMode
+from cqels_opt.operators import udf_cache
+from cqels_opt.operators.filter_costs import MeasuredCosts
+from cqels_opt.planner.calibration_store import Calibration
+from cqels_opt.planner.planner_options import PlanMode
 from cqels_opt.plans import Constants
 from cqels_opt.trace.records import TraceRecord
 
@@ -31,8 +31,8 @@ CALLS = {"Q1": 2, "Q2": 2, "Q3": 3}  # within each other, of an evaluation
 def nothing_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither costs nor whether look-ups pay: both hang on the clock."""
     monkeypatch.setattr(MeasuredCosts, "observe", lambda *_: False)
-    monkeypatch.setattr(calls, "_HABITS", {})
-    monkeypatch.setattr(calls.Habit, "judge", lambda self: None)
+    monkeypatch.setattr(udf_cache, "_HABITS", {})
+    monkeypatch.setattr(udf_cache.Habit, "judge", lambda self: None)
 
 
 def at_or_below(runs: list[Measured], each: float, slack: float = 1.02, others: Collection[str] = CONTENDERS) -> None:

@@ -22,12 +22,12 @@ from pyspark import RDD, TaskContext
 from pyspark.sql import DataFrame
 
 from cqels_opt.bench.social import PLACES_GRAPH
-from cqels_opt.driving import make_driver
 from cqels_opt.engine import Engine, population_of
-from cqels_opt.operators.running.driver import DriverOptions
-from cqels_opt.operators.running.interfaces import Evaluated
-from cqels_opt.operators.stages.evaluate import EvaluateTask
-from cqels_opt.operators.stages.ingest import IngestReport, IngestTask
+from cqels_opt.runtime.driver import DriverOptions
+from cqels_opt.runtime.evaluate import EvaluateTask
+from cqels_opt.runtime.ingest import IngestReport, IngestTask
+from cqels_opt.runtime.interfaces import Evaluated
+from cqels_opt.spark.run_factory import make_driver
 from cqels_opt.spark.runner import SparkRunner
 from cqels_opt.spark.session import SETTINGS, SparkSession, make_session
 from cqels_opt.spark.sinks import FileSink

@@ -10,9 +10,9 @@ import pytest
 
 from cqels_opt.bench.local import Prepared, compiled, load
 from cqels_opt.errors import DataError, QueryError
-from cqels_opt.operators.running.local import LocalSink
 from cqels_opt.query.parser import parse
 from cqels_opt.rdf.streams import OnError
+from cqels_opt.runtime.local_runner import LocalSink
 from cqels_opt.windows.replay import BatchSize, ReplaySource, cut
 
 EX = "http://ex.org/"

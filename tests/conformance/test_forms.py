@@ -14,8 +14,8 @@ import pyarrow.dataset as pa_dataset
 import pytest
 from local_run import Cut, Settings, World, register
 
-from cqels_opt.operators.running.answer_folder import FolderSink
 from cqels_opt.query.parser import parse
+from cqels_opt.runtime.answer_folder import FolderSink
 from cqels_opt.verify import Element
 
 from .conftest import EX

@@ -16,9 +16,9 @@ from merged_cases import MergedMaker
 from random_cases import make
 
 from cqels_opt.errors import QueryError
-from cqels_opt.operators import content as contents
-from cqels_opt.operators.running.local import LocalSink
 from cqels_opt.query.parser import parse
+from cqels_opt.runtime.local_runner import LocalSink
+from cqels_opt.state import window_state as contents
 from cqels_opt.verify import Element
 
 from .conftest import EX, STREAM, short

@@ -22,7 +22,7 @@ from shrinking import shrunk
 from whole_cases import KINDS, Formed
 
 from cqels_opt.errors import QueryError, RunError
-from cqels_opt.operators import coalesce
+from cqels_opt.operators import eager_aggregation
 from cqels_opt.verify import Answers, compare, report
 
 CASES = int(os.environ.get("CQELS_OPT_CASES", "14"))
@@ -56,8 +56,8 @@ def wrong(case: Case, seed: int, whole: bool = False, joins: bool = False, shown
             return reason
         in_order = query.settings.operator == "rstream" and any(m.startswith("ORDER") for m in case.modifiers)
         with pytest.MonkeyPatch.context() as patch:  # rows that have become equal are one from two on
-            patch.setattr(coalesce, "FEW", 1)
-            patch.setattr(coalesce, "PAYS", 1.0)
+            patch.setattr(eager_aggregation, "FEW", 1)
+            patch.setattr(eager_aggregation, "PAYS", 1.0)
             again = query.run(how := other(seed))
         if again.answers != once.answers:
             return f"{how}: lacks {once.answers - again.answers}, has {again.answers - once.answers}"

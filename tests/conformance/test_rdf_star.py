@@ -13,11 +13,11 @@ import pytest
 from local_run import Cut, Settings, Triple, World, register
 
 from cqels_opt.bench.local import load, prepare
+from cqels_opt.compiler.dialect_profile import meaning
 from cqels_opt.errors import QueryError
-from cqels_opt.operators.compiling.profile import meaning
-from cqels_opt.operators.running.local import LocalSink
 from cqels_opt.query.parser import parse
 from cqels_opt.rdf.static import StaticSource
+from cqels_opt.runtime.local_runner import LocalSink
 from cqels_opt.verify import Element, Options, judge, read_answers, read_inputs
 from cqels_opt.windows.replay import BatchSize
 

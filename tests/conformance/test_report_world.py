@@ -17,11 +17,11 @@ from local_run import Cut, Registered, World, register
 
 from cqels_opt.bench.shared_data import shared_world
 from cqels_opt.bench.social import DRIFT, PLACES_GRAPH, STREAM, social
-from cqels_opt.commands import in_session
-from cqels_opt.operators.running.driver import Driver
-from cqels_opt.operators.running.local import LocalSink
-from cqels_opt.options import Batch, RunOptions
+from cqels_opt.cli.commands import in_session
+from cqels_opt.cli.options import Batch, RunOptions
 from cqels_opt.query.parser import parse
+from cqels_opt.runtime.driver import Driver
+from cqels_opt.runtime.local_runner import LocalSink
 from cqels_opt.trace.records import TraceRecord
 from cqels_opt.verify import Options, judge, read_answers, read_inputs
 

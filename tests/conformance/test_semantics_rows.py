@@ -9,7 +9,7 @@ from typing import Literal
 import pytest
 from local_run import Cut, Settings, World, register
 
-from cqels_opt.operators.compiling.profile import meaning, with_bounds
+from cqels_opt.compiler.dialect_profile import meaning, with_bounds
 from cqels_opt.query.algebra import Query
 from cqels_opt.query.parser import parse
 from cqels_opt.verify import Element

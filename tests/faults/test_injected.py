@@ -21,10 +21,10 @@ from local_run import Cut, Registered, register
 from random_cases import make
 
 from cqels_opt.errors import CqelsOptError
-from cqels_opt.operators import cache, content, results
-from cqels_opt.operators.running.answer_folder import FolderSink
-from cqels_opt.operators.running.driver import Driver
+from cqels_opt.runtime.answer_folder import FolderSink
+from cqels_opt.runtime.driver import Driver
 from cqels_opt.spark.sinks import FileSink
+from cqels_opt.state import result_store, window_state, worker_cache
 from cqels_opt.storage import checksum
 from cqels_opt.trace.writer import TraceFile
 
@@ -50,7 +50,7 @@ class Attempt:
 
     def start(self) -> Driver:
         """A new process over what the last one left."""
-        for held in (content._CONTENTS, results._HELD, cache._PAGES):
+        for held in (window_state._CONTENTS, result_store._HELD, worker_cache._PAGES):
             held.values.clear()
         checksum.VERIFIED.forget()
         self.merges.clear()

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from websockets.sync.server import ServerConnection, basic_auth, serve
 
-from cqels_opt.cli import main
+from cqels_opt.cli.main import main
 from cqels_opt.errors import InputError
 from cqels_opt.gateway import LiveFolder, Told, gateway, make_source
 from cqels_opt.gateway.sources import Put, Received

@@ -11,17 +11,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from local_run import World, register
 
-from cqels_opt.arguments import make_parser
-from cqels_opt.descriptions import explain, told
+from cqels_opt.cli.arguments import make_parser
+from cqels_opt.cli.options import ExplainOptions
+from cqels_opt.cli.options_from_arguments import explain_options
+from cqels_opt.cli.void_planning import explain, told
+from cqels_opt.compiler.compile import Compiler
 from cqels_opt.errors import InputError
-from cqels_opt.from_arguments import explain_options
 from cqels_opt.lod.build import build_store
-from cqels_opt.lod.described import describe, disagreement, in_store, of_store
 from cqels_opt.lod.store import StaticPattern, Store
-from cqels_opt.operators.compiling.compile import Compiler
-from cqels_opt.operators.planning.explained import explained
-from cqels_opt.options import ExplainOptions
-from cqels_opt.plan_modes import plan_mode
+from cqels_opt.lod.void_store import describe, disagreement, in_store, of_store
+from cqels_opt.planner.explain import explained
+from cqels_opt.planner.plan_modes import plan_mode
 from cqels_opt.rdf.ids import PUBLIC, encode_one
 from cqels_opt.rdf.void import Counts, Description, GraphCounts, turtle
 from cqels_opt.verify import Element

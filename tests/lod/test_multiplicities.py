@@ -15,14 +15,14 @@ from cqels_opt.lod.multiplicities import LIMIT, Ints, by_group, product, summed,
 from cqels_opt.lod.relation import Relation, compact, join, join_restrict, restrict
 from cqels_opt.operators.accumulators import added_up
 from cqels_opt.operators.aggregate import running, segments_of
-from cqels_opt.operators.join import Indexed
-from cqels_opt.operators.join import join as join_rows
+from cqels_opt.operators.interval_join import Indexed
+from cqels_opt.operators.interval_join import join as join_rows
 from cqels_opt.operators.rows import Rows
-from cqels_opt.operators.stages.output import Answers, answers
-from cqels_opt.operators.stages.standing import advanced
+from cqels_opt.operators.stream_output import Answers, answers
 from cqels_opt.query.algebra import Operator
-from cqels_opt.stats.counts import ValueCounts, dot
-from cqels_opt.stats.overlap import overlapping_pairs
+from cqels_opt.state.materialized_answers import advanced
+from cqels_opt.stats.frequencies import ValueCounts, dot
+from cqels_opt.stats.interval_overlap import overlapping_pairs
 
 near = st.one_of(
     st.integers(1, 9),

@@ -13,12 +13,12 @@ import pytest
 from pyarrow import fs
 
 from cqels_opt.errors import InputError, StoreError
-from cqels_opt.lod import places, remote
+from cqels_opt.lod import locations, object_store_cache
 from cqels_opt.lod.build import build_store
 from cqels_opt.lod.check import check, info
 from cqels_opt.lod.store import StaticPattern, Store
-from cqels_opt.operators import cache
 from cqels_opt.rdf.ids import PUBLIC, encode_one
+from cqels_opt.state import worker_cache
 
 OLD = [(f"<http://old/{i}>", "<http://p>", "<http://o>", None) for i in range(3)]
 NEW = [(f"<http://new/{i}>", f"<http://p/{i % 2}>", f'"text {i}"', None) for i in range(5)]
@@ -61,18 +61,18 @@ class Broken(io.BytesIO):
 def bucket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bucket:
     (tmp_path / "remote").mkdir()
     found = Bucket(tmp_path / "remote")
-    monkeypatch.setattr(remote, "filesystem", lambda uri: (found, uri.removeprefix("test://").rstrip("/")))
-    monkeypatch.setenv(places.CACHE_VARIABLE, str(tmp_path / "cache"))
+    monkeypatch.setattr(object_store_cache, "filesystem", lambda uri: (found, uri.removeprefix("test://").rstrip("/")))
+    monkeypatch.setenv(locations.CACHE_VARIABLE, str(tmp_path / "cache"))
     return found
 
 
 def put(folder: Path, quads: list[Any], uri: str = URI) -> Store:
     """Build a store and upload it, as a load does."""
     store = build_store(folder, quads)
-    remote.check_remote_target(uri)
+    object_store_cache.check_remote_target(uri)
     names = [file.relative_to(store.data).as_posix() for file in store.data.rglob("*") if file.is_file()]
-    remote.upload(store.data, names, uri, store.fingerprint)
-    remote.publish(folder / "store.json", uri, store.fingerprint)
+    object_store_cache.upload(store.data, names, uri, store.fingerprint)
+    object_store_cache.publish(folder / "store.json", uri, store.fingerprint)
     return store
 
 
@@ -103,16 +103,16 @@ def test_files_are_fetched_when_they_are_used_and_once(bucket: Bucket, tmp_path:
 
 def test_a_pinned_store_that_is_here_needs_no_server(bucket: Bucket, tmp_path: Path) -> None:
     put(tmp_path / "s", NEW)
-    place = remote.pinned(URI)
+    place = object_store_cache.pinned(URI)
     rows(Store.open(place))
     bucket.read.clear()
-    assert rows(Store.open(place)) == rows(cache.store(place))
+    assert rows(Store.open(place)) == rows(worker_cache.store(place))
     assert bucket.read == []
 
 
 def test_a_store_that_is_replaced_is_another_one(bucket: Bucket, tmp_path: Path) -> None:
     put(tmp_path / "old", OLD)
-    place = remote.pinned(URI)
+    place = object_store_cache.pinned(URI)
     used = Store.open(place)
     assert used.match(StaticPattern("s", encode_one("<http://p>", PUBLIC), "o")).rows == 3
     put(tmp_path / "new", NEW)
@@ -163,7 +163,7 @@ def test_what_is_missing_is_said(bucket: Bucket, tmp_path: Path) -> None:
 
 def test_many_at_once_fetch_a_file_once(bucket: Bucket, tmp_path: Path) -> None:
     put(tmp_path / "s", NEW)
-    place = remote.pinned(URI)
+    place = object_store_cache.pinned(URI)
     bucket.read.clear()
     together = threading.Barrier(8)
 
@@ -178,20 +178,20 @@ def test_many_at_once_fetch_a_file_once(bucket: Bucket, tmp_path: Path) -> None:
 
 
 def test_where_a_store_may_be_written(bucket: Bucket, tmp_path: Path) -> None:
-    remote.check_remote_target(URI)
+    object_store_cache.check_remote_target(URI)
     put(tmp_path / "s", NEW)
-    remote.check_remote_target(URI)
+    object_store_cache.check_remote_target(URI)
     with pytest.raises(StoreError, match="other files lie there"):
-        remote.check_remote_target("test://bucket/deep")
+        object_store_cache.check_remote_target("test://bucket/deep")
     with pytest.raises(StoreError, match="name a place in the bucket"):
-        remote.check_remote_target("test://bucket")
+        object_store_cache.check_remote_target("test://bucket")
 
 
 def test_an_upload_that_was_killed_leaves_the_old_store(bucket: Bucket, tmp_path: Path) -> None:
     """Its files stay for a day, for nobody can tell them from those of an upload that is under way."""
     put(tmp_path / "old", OLD)
     half = build_store(tmp_path / "half", NEW)
-    remote.upload(half.data, ["dictionary/0.text.npy"], URI, half.fingerprint)
+    object_store_cache.upload(half.data, ["dictionary/0.text.npy"], URI, half.fingerprint)
     assert Store.open(URI).triples == 3
     put(tmp_path / "third", OLD[:1])
     assert len(list((tmp_path / "remote").rglob("0.text.npy"))) == 2
@@ -223,10 +223,10 @@ def test_a_scheme_that_nobody_knows() -> None:
 
 
 def test_places() -> None:
-    assert places.is_uri("s3://bucket/x") and places.is_uri("gs://bucket/x")
-    assert not places.is_uri("folder/x") and not places.is_uri("/a/b") and not places.is_uri(Path("s3://bucket/x"))
-    assert places.shown("s3://key:secret@bucket/x?region=here") == "s3://bucket/x"
-    assert places.place_of("file:///mnt/a%20store") == Path("/mnt/a store")
-    assert places.place_of("s3://bucket/x") == "s3://bucket/x"
+    assert locations.is_uri("s3://bucket/x") and locations.is_uri("gs://bucket/x")
+    assert not locations.is_uri("folder/x") and not locations.is_uri("/a/b") and not locations.is_uri(Path("s3://bucket/x"))
+    assert locations.shown("s3://key:secret@bucket/x?region=here") == "s3://bucket/x"
+    assert locations.place_of("file:///mnt/a%20store") == Path("/mnt/a store")
+    assert locations.place_of("s3://bucket/x") == "s3://bucket/x"
     with pytest.raises(InputError, match=r"^--checkpoint: s3://bucket/x: the state of a run needs a folder"):
-        places.state_folder("s3://key:secret@bucket/x", "--checkpoint")
+        locations.state_folder("s3://key:secret@bucket/x", "--checkpoint")

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from cqels_opt.errors import StoreError
-from cqels_opt.lod import subresult
+from cqels_opt.lod import materialized_views
+from cqels_opt.lod.materialized_views import find, find_or_compute, open_subresult, save
 from cqels_opt.lod.relation import Relation
-from cqels_opt.lod.subresult import find, find_or_compute, open_subresult, save
 
 COAUTHOR = "?person1 <wrote> ?paper . ?person2 <wrote> ?paper -> ?person1 ?person2"
 ON = [("person1", "person2"), ("person2",)]
@@ -41,7 +41,7 @@ def test_another_store_pattern_or_index_is_another_sub_result(tmp_path: Path) ->
 
 def test_a_damaged_one_is_computed_again(tmp_path: Path) -> None:
     saved = save(tmp_path, "store 1", COAUTHOR, coauthors(), ON)
-    (saved.folder / subresult.RELATION / "c0.npy").unlink()
+    (saved.folder / materialized_views.RELATION / "c0.npy").unlink()
     with pytest.raises(StoreError, match="missing"):
         open_subresult(saved.folder)
     again, was_there = find_or_compute(tmp_path, "store 1", COAUTHOR, ON, coauthors)
@@ -59,7 +59,7 @@ def test_two_writers_at_once(tmp_path: Path) -> None:
 def test_a_relation_of_another_sub_result_is_noticed(tmp_path: Path) -> None:
     first = save(tmp_path, "store 1", COAUTHOR, coauthors(), ON)
     other = save(tmp_path, "store 1", "other", coauthors().take(np.array([0])), ON)
-    (first.folder / subresult.RELATION).rename(tmp_path / "away")
-    (other.folder / subresult.RELATION).rename(first.folder / subresult.RELATION)
+    (first.folder / materialized_views.RELATION).rename(tmp_path / "away")
+    (other.folder / materialized_views.RELATION).rename(first.folder / materialized_views.RELATION)
     with pytest.raises(StoreError, match="is not what"):
         open_subresult(first.folder)

@@ -9,10 +9,10 @@ import pytest
 from killed import died
 
 from cqels_opt.errors import StoreError
+from cqels_opt.lod.atomic_publish import clear, load_place
 from cqels_opt.lod.build import build_store
 from cqels_opt.lod.check import check
 from cqels_opt.lod.store import Store
-from cqels_opt.lod.target import clear, load_place
 
 OLD = [(f"<http://old/{i}>", "<http://p>", "<http://o>", None) for i in range(3)]
 NEW = [(f"<http://new/{i}>", "<http://q>", '"text"', None) for i in range(5)]

@@ -15,9 +15,9 @@ from cqels_opt.errors import DataError, StoreError
 from cqels_opt.lod import update as updating
 from cqels_opt.lod.build import build_store
 from cqels_opt.lod.check import check
+from cqels_opt.lod.snapshots import hold, version_at
 from cqels_opt.lod.store import StaticPattern, Store
 from cqels_opt.lod.update import update
-from cqels_opt.lod.versions import hold, version_at
 from cqels_opt.rdf.ids import PUBLIC, encode_one
 from cqels_opt.rdf.quads import Quad
 from cqels_opt.rdf.static import StaticSource

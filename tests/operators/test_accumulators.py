@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from cqels_opt.operators.accumulators import Accumulated, members
 from cqels_opt.operators.aggregate import grouped
-from cqels_opt.operators.keys import EVERY, Keys
-from cqels_opt.operators.program import BlockNode, GroupNode
-from cqels_opt.operators.pushdown import Schema
+from cqels_opt.operators.algebra_operators import Scope
+from cqels_opt.operators.compiled_query import BlockNode, GroupNode
+from cqels_opt.operators.key_pushdown import Schema
 from cqels_opt.operators.rows import Rows
-from cqels_opt.operators.terms import TermTable
-from cqels_opt.operators.tree import Scope
+from cqels_opt.operators.semijoin_filter import EVERY, Keys
+from cqels_opt.operators.term_table import TermTable
 from cqels_opt.query.algebra import Aggregate, Variable
 from cqels_opt.rdf.ids import PUBLIC
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from cqels_opt.operators.aggregate import earliest, grouped, ranks
 from cqels_opt.operators.rows import Rows
-from cqels_opt.operators.terms import TermTable
+from cqels_opt.operators.term_table import TermTable
 from cqels_opt.query.aggregates import aggregate
 from cqels_opt.query.algebra import Aggregate, Call, Constant, Variable
 from cqels_opt.query.values import sort_key

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from cqels_opt.lod.relation import Relation
-from cqels_opt.operators import cache
+from cqels_opt.state import worker_cache
 
 
 def test_a_relation_that_took_another_ones_place_is_opened_anew(tmp_path: Path) -> None:
@@ -14,4 +14,4 @@ def test_a_relation_that_took_another_ones_place_is_opened_anew(tmp_path: Path) 
     for values in ([1, 2], [3, 4, 5]):
         shutil.rmtree(folder, ignore_errors=True)
         Relation.build({"x": np.array(values, np.int64)}).save(folder)
-        assert cache.relation("", str(folder)).columns["x"].tolist() == values
+        assert worker_cache.relation("", str(folder)).columns["x"].tolist() == values

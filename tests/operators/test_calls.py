@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cqels_opt.operators import calls
-from cqels_opt.operators.calls import RESTS, TRIED, Calls, Habit
-from cqels_opt.operators.costs import Evaluated, MeasuredCosts
+from cqels_opt.operators import udf_cache
+from cqels_opt.operators.filter_costs import Evaluated, MeasuredCosts
+from cqels_opt.operators.udf_cache import RESTS, TRIED, Calls, Habit
 from cqels_opt.query.algebra import Call, Variable
 from cqels_opt.query.columns import Column, Items, Numbers
 
@@ -17,7 +17,7 @@ CALL = Call("<http://ex.org/f>", (Variable("x"),))
 @pytest.fixture(autouse=True)
 def habits(monkeypatch: pytest.MonkeyPatch) -> dict[Call, Habit]:
     fresh: dict[Call, Habit] = {}
-    monkeypatch.setattr(calls, "_HABITS", fresh)
+    monkeypatch.setattr(udf_cache, "_HABITS", fresh)
     return fresh
 
 

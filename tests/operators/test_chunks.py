@@ -16,14 +16,14 @@ from random_cases import EX, make
 from shared_cases import Run, alike
 
 from cqels_opt.errors import LimitError
-from cqels_opt.operators import accumulators, coalesce, memory
+from cqels_opt.operators import accumulators, eager_aggregation, memory
 from cqels_opt.operators.memory import at_most, check
 from cqels_opt.operators.rows import Rows, chunks, concat, gathered
-from cqels_opt.operators.running.interfaces import Evaluated
-from cqels_opt.operators.running.limits import Limits
-from cqels_opt.operators.spilled import apart
-from cqels_opt.operators.stages import evaluate as stage
-from cqels_opt.operators.stages.evaluate import EvaluateReport, EvaluateTask, FinishReport
+from cqels_opt.runtime import evaluate as stage
+from cqels_opt.runtime.evaluate import EvaluateReport, EvaluateTask, FinishReport
+from cqels_opt.runtime.interfaces import Evaluated
+from cqels_opt.runtime.limits import Limits
+from cqels_opt.state.spilled_results import apart
 from cqels_opt.verify import Element
 
 S = f"{EX}S"
@@ -53,8 +53,8 @@ def test_the_same_answers_in_chunks_of_two_rows(seed: int, tmp_path: Path, monke
     monkeypatch.setattr(CHUNK, 2)
     monkeypatch.setattr(accumulators, "FEW", 0)
     if seed % 4 == 0:
-        monkeypatch.setattr(coalesce, "FEW", 1)
-        monkeypatch.setattr(coalesce, "PAYS", 1.0)
+        monkeypatch.setattr(eager_aggregation, "FEW", 1)
+        monkeypatch.setattr(eager_aggregation, "PAYS", 1.0)
     assert query.run(how).answers == whole
     assert not list(tmp_path.rglob("*spilled*"))
 

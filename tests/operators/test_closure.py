@@ -11,14 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from local_run import Cut, World, register
 
-from cqels_opt.operators import program as p
-from cqels_opt.operators.closure import PathsTooManyError, closed, touched
-from cqels_opt.operators.compiling import blocks
-from cqels_opt.operators.keys import EVERY, Keys
-from cqels_opt.operators.planning.explained import explained
-from cqels_opt.operators.planning.mode import PlanMode
-from cqels_opt.operators.program import ClosureNode, Tree, ValuesNode
+from cqels_opt.compiler import block_builder
+from cqels_opt.operators import compiled_query as p
+from cqels_opt.operators.compiled_query import ClosureNode, Tree, ValuesNode
 from cqels_opt.operators.rows import Rows
+from cqels_opt.operators.semijoin_filter import EVERY, Keys
+from cqels_opt.operators.transitive_closure import PathsTooManyError, closed, touched
+from cqels_opt.planner.explain import explained
+from cqels_opt.planner.planner_options import PlanMode
 from cqels_opt.verify import Element
 
 from .rows_by_hand import HORIZON, Plain, plain_rows, rows_of, snapshots
@@ -139,7 +139,7 @@ def test_a_static_path_is_one_relation_of_a_plan_unless_it_has_too_many_pairs(
 ) -> None:
     whole = register(QUERY, world(), tmp_path / "1")
     assert [s.name for s in whole.program.blocks[0].statics] == ["path"]
-    monkeypatch.setattr(blocks, "PAIRS", 5)
+    monkeypatch.setattr(block_builder, "PAIRS", 5)
     asked = register(QUERY, world(), tmp_path / "2")
     assert isinstance(asked.program.tree, p.ProjectNode) and isinstance(asked.program.tree.input, p.FilterNode)
     assert explained([asked.program], PlanMode(), "text", 0).endswith("followed from what is asked for: PATH ?x ?y")

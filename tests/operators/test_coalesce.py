@@ -11,9 +11,9 @@ import pytest
 from local_run import Cut, World, register
 
 from cqels_opt.errors import RunError
-from cqels_opt.operators import coalesce
-from cqels_opt.operators.coalesce import coalesced
-from cqels_opt.operators.join import Indexed
+from cqels_opt.operators import eager_aggregation
+from cqels_opt.operators.eager_aggregation import coalesced
+from cqels_opt.operators.interval_join import Indexed
 from cqels_opt.operators.rows import RANK, Ints, Rows
 from cqels_opt.verify import Element
 
@@ -68,7 +68,7 @@ def test_a_product_of_windows_that_is_added_up(tmp_path: Path, monkeypatch: pyte
         f"{EX}U": stream("reads", [f'"{v}"^^<{XSD}decimal>' for v in readings]),
     }
     query = register(QUERY, World(streams, [], {}), tmp_path)
-    monkeypatch.setattr(coalesce, "_alike", seen := Seen())
+    monkeypatch.setattr(eager_aggregation, "_alike", seen := Seen())
     got = query.run(Cut("5000ms"))
     assert seen.before > 20 * seen.after
     assert len(got.answers) == 7
@@ -83,11 +83,11 @@ class Seen:
 
     def __init__(self) -> None:
         self.before = self.after = 0
-        self.plain = coalesce._alike
+        self.plain = eager_aggregation._alike
 
     def __call__(self, rows: Rows) -> tuple[Ints, Ints]:
         found = self.plain(rows)
-        if len(rows) > coalesce.FEW:
+        if len(rows) > eager_aggregation.FEW:
             self.before, self.after = self.before + len(rows), self.after + len(found[1])
         return found
 

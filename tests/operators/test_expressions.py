@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from cqels_opt.operators import expressions
 from cqels_opt.operators.expressions import needs_instant, truth, values
 from cqels_opt.operators.rows import Rows
-from cqels_opt.operators.terms import TermTable
+from cqels_opt.operators.term_table import TermTable
 from cqels_opt.query.algebra import Call, Constant, Expression, Variable
 from cqels_opt.query.evaluate import compile_condition
 from cqels_opt.query.functions import Context

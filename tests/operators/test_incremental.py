@@ -13,15 +13,15 @@ import pytest
 from local_run import Cut, Registered, Settings, World, register
 from random_cases import Case, Maker, Part, make
 
-from cqels_opt.operators import content, results
-from cqels_opt.operators.planning.explained import explained
-from cqels_opt.operators.planning.maintained import maintained
-from cqels_opt.operators.planning.mode import PlanMode
-from cqels_opt.operators.running.driver import Driver, DriverOptions
-from cqels_opt.operators.running.local import LocalRunner, LocalSink
-from cqels_opt.operators.stages.evaluate import EvaluateTask, finish_parts
-from cqels_opt.operators.stages.ingest import ROW_SCHEMA
-from cqels_opt.operators.step import Step
+from cqels_opt.operators.evaluation_step import Step
+from cqels_opt.planner.explain import explained
+from cqels_opt.planner.maintenance_report import maintained
+from cqels_opt.planner.planner_options import PlanMode
+from cqels_opt.runtime.driver import Driver, DriverOptions
+from cqels_opt.runtime.evaluate import EvaluateTask, finish_parts
+from cqels_opt.runtime.ingest import ROW_SCHEMA
+from cqels_opt.runtime.local_runner import LocalRunner, LocalSink
+from cqels_opt.state import result_store, window_state
 from cqels_opt.windows.frontier import Frontier
 
 EX = "http://ex.org/"
@@ -115,7 +115,7 @@ def test_small_files_are_merged(tmp_path: Path) -> None:
     assert sum(map(len, whole)) == 3 * 69  # the last batch waits for the frontier
     for segment, all_rows in zip(segments, whole):
         asked = all_rows.columns["x"][:: max(1, len(all_rows) // 3)]
-        keys = results.Keys.of(all_rows.take(np.isin(all_rows.columns["x"], asked)), ("x",))
+        keys = result_store.Keys.of(all_rows.take(np.isin(all_rows.columns["x"], asked)), ("x",))
         assert sorted(segment.of(keys, 0).columns["a"]) == sorted(keys.within(all_rows).columns["a"])
 
 
@@ -175,8 +175,8 @@ def test_standing_answers_and_their_terms_outlive_the_worker(tmp_path: Path) -> 
     sink = LocalSink()
 
     def anew() -> Driver:
-        content._CONTENTS.values.clear()
-        results._HELD.values.clear()
+        window_state._CONTENTS.values.clear()
+        result_store._HELD.values.clear()
         return Driver(tmp_path / "state", [query.program], LocalRunner(), sink, Frontier(query.program.streams), DriverOptions())
 
     read = []

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cqels_opt.lod.relation import Relation
-from cqels_opt.operators import join as joining
-from cqels_opt.operators.join import Indexed, as_rows, compatible_pairs, covered, disjoint, join
+from cqels_opt.operators import interval_join as joining
+from cqels_opt.operators.interval_join import Indexed, as_rows, compatible_pairs, covered, disjoint, join
 from cqels_opt.operators.rows import Rows, concat, empty, group_ids, is_nameable, mix
 from cqels_opt.windows.intervals import BEFORE_TIME, FOREVER
 

@@ -11,12 +11,12 @@ from local_run import Cut, force_plans, register
 from random_cases import make
 
 from cqels_opt.errors import QueryError
-from cqels_opt.operators.block import BlockStep
+from cqels_opt.operators.delta_join import BlockStep
 from cqels_opt.operators.rows import Rows
-from cqels_opt.operators.running import driver as driving
-from cqels_opt.operators.running.local import LocalRunner
-from cqels_opt.operators.stages.evaluate import EvaluateTask
 from cqels_opt.plans import Plan, Scan, Split, parse_planned
+from cqels_opt.runtime import driver as driving
+from cqels_opt.runtime.evaluate import EvaluateTask
+from cqels_opt.runtime.local_runner import LocalRunner
 
 
 def bag(parts: list[Rows], names: list[str]) -> Counter[tuple[int, ...]]:

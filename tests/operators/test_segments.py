@@ -14,21 +14,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cqels_opt.operators.content import Content
-from cqels_opt.operators.planning.workshop import Start, at_once
-from cqels_opt.operators.program import Block, Occurrence, Program, Static
+from cqels_opt.operators.compiled_query import Block, Occurrence, Program, Static
+from cqels_opt.operators.evaluation_step import Step
 from cqels_opt.operators.rows import Rows, concat, empty
-from cqels_opt.operators.running.merging import MergeTask, Merging, merge
-from cqels_opt.operators.runs import Run, relation_of
-from cqels_opt.operators.segments import Layout, layouts, read_segment, write_segment
-from cqels_opt.operators.step import Step
-from cqels_opt.operators.terms import Page, write_page
+from cqels_opt.operators.term_table import Page, write_page
+from cqels_opt.planner.background_jobs import Start, at_once
 from cqels_opt.query.algebra import Window
-from cqels_opt.windows.columns import write_columns
+from cqels_opt.state.compaction import MergeTask, Merging, merge
+from cqels_opt.state.compaction_policy import Tiers
+from cqels_opt.state.sorted_runs import Run, relation_of
+from cqels_opt.state.time_slices import Layout, layouts, read_segment, write_segment
+from cqels_opt.state.window_state import Content
+from cqels_opt.storage.columns import write_columns
+from cqels_opt.windows.binding_slots import Shape, SlotFile
 from cqels_opt.windows.instants import Policy, Report
 from cqels_opt.windows.intervals import validity
-from cqels_opt.windows.slots import Shape, SlotFile
-from cqels_opt.windows.tiers import Tiers
 
 S = "<http://ex.org/S>"
 WINDOWS = [

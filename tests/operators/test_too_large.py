@@ -8,10 +8,10 @@ import pytest
 from local_run import Cut, World, register
 from random_cases import EX
 
+from cqels_opt.compiler.compile import MOST_JOINS
 from cqels_opt.errors import QueryError
-from cqels_opt.operators.compiling.compile import MOST_JOINS
-from cqels_opt.operators.planning.explained import explained
-from cqels_opt.plan_modes import plan_mode
+from cqels_opt.planner.explain import explained
+from cqels_opt.planner.plan_modes import plan_mode
 from cqels_opt.query.parser import parse
 from cqels_opt.query.printing.queries import to_text
 from cqels_opt.verify import Element

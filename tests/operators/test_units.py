@@ -14,11 +14,11 @@ from random_cases import EX, FIXED, MOVING, NAMED, Maker, Nested, make, seeds_wi
 from random_cases import Group as Braces
 
 from cqels_opt.lod.relation import Relation
-from cqels_opt.operators.join import Indexed
-from cqels_opt.operators.program import Static
+from cqels_opt.operators.compiled_query import Static
+from cqels_opt.operators.interval_join import Indexed
+from cqels_opt.operators.outer_joins import with_unit
 from cqels_opt.operators.rows import Rows
-from cqels_opt.operators.terms import TermTable
-from cqels_opt.operators.units import with_unit
+from cqels_opt.operators.term_table import TermTable
 from cqels_opt.plans import check, parse_plans
 from cqels_opt.rdf.ids import PUBLIC
 from cqels_opt.verify import Element

@@ -9,7 +9,7 @@ from local_run import Cut, Registered, register
 from random_cases import EX, FIXED, MOVING, Maker, Nested, make
 from random_cases import Group as Braces
 
-from cqels_opt.operators.program import BlockNode, LeftJoinNode, MinusNode, Program, ProjectNode, Tree, children
+from cqels_opt.operators.compiled_query import BlockNode, LeftJoinNode, MinusNode, Program, ProjectNode, Tree, children
 from cqels_opt.query.parser import parse
 
 HEAD = (

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from itertools import combinations
 
-from cqels_opt.plans.conflicts import Leaf, Node, Operator, OperatorTree, carriers, joining, relations, visible
+from cqels_opt.plans.conflict_rules import Leaf, Node, Operator, OperatorTree, carriers, joining, relations, visible
 from cqels_opt.plans.query_graph import JoinKind
 from cqels_opt.plans.relation_set import RelationSet, members
 

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cqels_opt.plans import Assumptions, Filter, JoinKind, KnownStatistics, QueryGraph, StatisticKey
+from cqels_opt.plans.base_estimates import Leaves
 from cqels_opt.plans.cardinality import Estimator, anchor_ranks
-from cqels_opt.plans.leaves import Leaves
 
 from .graphs import q2, random_graph, random_statistics, relation, unit, with_units
 

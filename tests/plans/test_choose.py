@@ -20,7 +20,7 @@ from cqels_opt.plans import (
     occurrence_order,
     parse_plans,
 )
-from cqels_opt.plans.enumerate import Pair
+from cqels_opt.plans.dpccp import Pair
 from cqels_opt.plans.feedback import Feedback
 from cqels_opt.plans.greedy import GreedySearch
 from cqels_opt.plans.plan import pairs

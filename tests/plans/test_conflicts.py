@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cqels_opt.plans.conflicts import Leaf, Node, OperatorTree, hyperedges, legal, operators, relations
-from cqels_opt.plans.enumerate import hyper_pairs
+from cqels_opt.plans.conflict_rules import Leaf, Node, OperatorTree, hyperedges, legal, operators, relations
+from cqels_opt.plans.dpccp import hyper_pairs
 from cqels_opt.plans.query_graph import JoinKind
 from cqels_opt.plans.relation_set import RelationSet
 

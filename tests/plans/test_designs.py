@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cqels_opt.plans import KnownStatistics, Optimizer, QueryGraph, Relation, parse_plan
-from cqels_opt.plans.designs import MARGIN, PATIENCE, Design, Ledger, design_of, neighbours, suggested
-from cqels_opt.plans.ranking import cheapest_cost
+from cqels_opt.plans.plan_extraction import cheapest_cost
+from cqels_opt.plans.view_selection import MARGIN, PATIENCE, Design, Ledger, design_of, neighbours, suggested
 
 CHAIN = [0b0010, 0b0101, 0b1010, 0b0100]
 APART: Design = (1, 2, 4, 8)

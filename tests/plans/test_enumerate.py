@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from cqels_opt.bench.shapes import SHAPES, relation
 from cqels_opt.plans import GraphError, QueryGraph, Relation
-from cqels_opt.plans.enumerate import component_pairs, connected_pairs, join_pairs
-from cqels_opt.plans.hyper import HyperSearch
+from cqels_opt.plans.dpccp import component_pairs, connected_pairs, join_pairs
+from cqels_opt.plans.dphyp import HyperSearch
 from cqels_opt.plans.relation_set import members, subsets
 
 from .graphs import random_graph, unit

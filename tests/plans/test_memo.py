@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cqels_opt.bench.shapes import chain, star
-from cqels_opt.plans import KnownStatistics, Optimizer, QueryGraph, StatisticKey, ranking
+from cqels_opt.plans import KnownStatistics, Optimizer, QueryGraph, StatisticKey, plan_extraction
+from cqels_opt.plans.base_estimates import Leaves
 from cqels_opt.plans.cardinality import Estimator
 from cqels_opt.plans.cost import CostModel, PaperCost, SecondsCost
-from cqels_opt.plans.enumerate import join_pairs
-from cqels_opt.plans.leaves import Leaves
+from cqels_opt.plans.dpccp import join_pairs
 from cqels_opt.plans.memo import Memo
 
 from . import brute_force
@@ -56,12 +56,12 @@ def test_the_memo_finds_the_optimum_of_all_trees(rng: random.Random, model: str)
     source = any_source(rng, graph)
     memo = memo_of(graph, [source], PaperCost() if model == "paper" else SecondsCost(), {source: random_statistics(rng, graph)})
     oracle = brute_force.Oracle(graph, source, sizes_of(memo, source), model)
-    best = ranking.cheapest(memo, source)
+    best = plan_extraction.cheapest(memo, source)
     assert best.cost == pytest.approx(brute_force.cheapest(oracle), rel=1e-9)
-    assert ranking.cost_of(memo, source, best.plan) == pytest.approx(best.cost, rel=1e-9)
-    worst = ranking.dearest(memo, source)
+    assert plan_extraction.cost_of(memo, source, best.plan) == pytest.approx(best.cost, rel=1e-9)
+    worst = plan_extraction.dearest(memo, source)
     assert worst.cost == pytest.approx(brute_force.dearest(oracle), rel=1e-9)
-    assert ranking.cost_of(memo, source, worst.plan) == pytest.approx(worst.cost, rel=1e-9)
+    assert plan_extraction.cost_of(memo, source, worst.plan) == pytest.approx(worst.cost, rel=1e-9)
 
 
 @settings(max_examples=40, deadline=None)
@@ -74,14 +74,14 @@ def test_the_ranking_lists_every_tree_in_order(rng: random.Random) -> None:
     oracle = brute_force.Oracle(graph, source, sizes_of(memo, source), "default")
     everything = frozenset(r.name for r in graph.relations)
     expected = sorted(oracle.cost(tree) for tree in brute_force.trees(graph, everything, source))
-    found = list(ranking.ranked(memo, source))
+    found = list(plan_extraction.ranked(memo, source))
     assert [plan.cost for plan in found] == pytest.approx(expected, rel=1e-9)
     assert len({plan.plan for plan in found}) == len(found)
-    second = ranking.runner_up(memo, source)
+    second = plan_extraction.runner_up(memo, source)
     assert (second is None) == (len(found) == 1)
     if second is not None:
         assert second.cost == pytest.approx(found[1].cost, rel=1e-9)
-        assert second.plan != ranking.cheapest(memo, source).plan
+        assert second.plan != plan_extraction.cheapest(memo, source).plan
 
 
 def changed_statistics(rng: random.Random, graph: QueryGraph, old: KnownStatistics) -> tuple[KnownStatistics, list[StatisticKey]]:
@@ -133,7 +133,7 @@ def test_recosting_is_always_equal_to_a_full_enumeration(rng: random.Random, mod
         assert np.array_equal(memo.total, fresh.total)
         assert np.array_equal(memo.psi, fresh.psi)
         for source in sources:
-            assert ranking.cheapest(memo, source) == ranking.cheapest(fresh, source)
+            assert plan_extraction.cheapest(memo, source) == plan_extraction.cheapest(fresh, source)
 
 
 def chain_statistics(rows: float) -> KnownStatistics:
@@ -194,11 +194,11 @@ def test_figure_4_as_printed_keeps_a_stale_minimum_and_the_memo_does_not() -> No
 
     memo = memo_of(graph, ["r1"], PaperCost(), statistics(1.0, 500.0))
     printed = AsPrinted(memo)
-    before = ranking.cheapest(memo, "r1")
+    before = plan_extraction.cheapest(memo, "r1")
     assert str(before.plan) == "r1 » r0[?x1] » r2[?x2]"
     memo.update(statistics(2000.0, 500.0))  # the cheap first join becomes the dear one
     printed.update()
-    after = ranking.cheapest(memo, "r1")
+    after = plan_extraction.cheapest(memo, "r1")
     assert str(after.plan) == "r1 » r2[?x2] » r0[?x1]"
     root = memo.root("r1")
     assert printed.psi[root] == before.cost < after.cost

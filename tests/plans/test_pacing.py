@@ -2,7 +2,7 @@
 
 import pytest
 
-from cqels_opt.plans.pacing import PACE, Pace
+from cqels_opt.plans.reoptimization_budget import PACE, Pace
 
 
 @pytest.mark.parametrize(("cost", "every"), [(100.0, 1), (16.0, 1), (8.0, 2), (2.0, 8)])

@@ -9,9 +9,9 @@ import pytest
 
 from cqels_opt.bench.shapes import relation
 from cqels_opt.plans import Filter, KnownStatistics, Optimizer, QueryGraph
-from cqels_opt.plans.placing import LIFTED, operators_among
 from cqels_opt.plans.plan import relations
-from cqels_opt.plans.ranking import ranked
+from cqels_opt.plans.plan_extraction import ranked
+from cqels_opt.plans.predicate_placement import LIFTED, operators_among
 
 from .graphs import random_graph, random_statistics
 

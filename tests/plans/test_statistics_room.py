@@ -7,7 +7,7 @@ import inspect
 import pytest
 
 from cqels_opt.plans import KnownStatistics, Optimizer, StatisticKey, Statistics
-from cqels_opt.stats.registry import Key, StatisticsView
+from cqels_opt.stats.block_statistics import Key, StatisticsView
 
 from .test_choose import figure_3, figure_3_graph
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from cqels_opt.bench.shapes import clique
-from cqels_opt.plans import KnownStatistics, Optimizer, StatisticKey, validity
+from cqels_opt.plans import KnownStatistics, Optimizer, StatisticKey, validity_ranges
 
 from .graphs import q2, random_graph, random_statistics, uniform_statistics
 from .test_choose import figure_3, figure_3_graph
@@ -97,15 +97,15 @@ def test_what_a_plan_hinges_on_is_found_with_few_costings(monkeypatch: pytest.Mo
     optimizer = Optimizer(graph, sources)
     rows = [10.0, 1000.0, 20.0, 5000.0, 30.0, 7000.0, 40.0, 50.0]
     optimizer.choose(dict.fromkeys(sources, uniform_statistics(graph, rows, 0.001)))
-    searches: list[validity._Search] = []
-    opened = validity._Search.__init__
+    searches: list[validity_ranges._Search] = []
+    opened = validity_ranges._Search.__init__
 
-    def counted(search: validity._Search, *given: Any) -> None:
+    def counted(search: validity_ranges._Search, *given: Any) -> None:
         opened(search, *given)
         searches.append(search)
 
-    monkeypatch.setattr(validity._Search, "__init__", counted)
+    monkeypatch.setattr(validity_ranges._Search, "__init__", counted)
     assert optimizer.validity("r1")
     statistics = len(optimizer.leaves.read_now("r1"))
-    assert searches[0].costings <= 2 * statistics * 6 + 2 * validity.LIMIT * 12
+    assert searches[0].costings <= 2 * statistics * 6 + 2 * validity_ranges.LIMIT * 12
     assert len(searches[0].memo.total) < len(optimizer.memo.total) / len(sources) * 1.01

@@ -9,7 +9,7 @@ import pytest
 from cqels_opt.bench.shapes import relation
 from cqels_opt.plans import KnownStatistics, Optimizer, Plan, QueryGraph, Walked, parse_plan
 from cqels_opt.plans.plan import operators
-from cqels_opt.plans.walks import PRIOR, WALKS, Corrections
+from cqels_opt.plans.sampling import PRIOR, WALKS, Corrections
 
 GRAPH = QueryGraph([relation("s", "x y", True), relation("a", "x u"), relation("b", "y v"), relation("c", "u v")])
 STATISTICS = KnownStatistics(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from cqels_opt.operators.stages.output import json_term, json_terms
+from cqels_opt.operators.stream_output import json_term, json_terms
 from cqels_opt.plans import parse_plan
 from cqels_opt.query.algebra import Call, Constant
 from cqels_opt.query.evaluate import compile_expression

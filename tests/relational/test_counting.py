@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from cqels_opt.relational.counting import Layout, count, gathered
 from cqels_opt.relational.fanouts import KeyCounts, heavy_for, level_for
 from cqels_opt.stats import tally
-from cqels_opt.stats.bounded import mixed
+from cqels_opt.stats.frequency_sketch import mixed
 
 LAYOUT = Layout((("x",), ("x", "y")), ("a", "b"))
 ROW = st.tuples(

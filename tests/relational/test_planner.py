@@ -12,11 +12,11 @@ from cqels_opt.errors import CheckpointError
 from cqels_opt.plans.spark_cost import SparkCost
 from cqels_opt.relational.counting import Counted
 from cqels_opt.relational.fanouts import KeyCounts
-from cqels_opt.relational.kept import MERGED, Kept, identity_of, merged
 from cqels_opt.relational.planner import Counts, JoinPlanner, Observed, frontier_of
+from cqels_opt.relational.retained_rows import MERGED, Kept, identity_of, merged
 from cqels_opt.relational.spec import JoinSpec, Relation
 from cqels_opt.stats import slot_counts, tally
-from cqels_opt.windows.slots import SlotFile
+from cqels_opt.windows.binding_slots import SlotFile
 
 MODEL = SparkCost(slots=2, partitions=2)
 STAR = (

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 import pytest
 from spark.small_world import MAP, MET, STREAM, Files, write_query, write_world
 
-from cqels_opt.commands import in_session
+from cqels_opt.cli.commands import in_session
+from cqels_opt.cli.options import RunOptions, parse_batch
 from cqels_opt.errors import StoreError
 from cqels_opt.lod.check import check, info
-from cqels_opt.lod.places import cache_folder
-from cqels_opt.lod.remote import check_remote_target, pinned
+from cqels_opt.lod.locations import cache_folder
+from cqels_opt.lod.object_store_cache import check_remote_target, pinned
 from cqels_opt.lod.store import StaticPattern, Store
-from cqels_opt.options import RunOptions, parse_batch
 from cqels_opt.rdf.static import StaticSource
 from cqels_opt.spark.load import load
 

@@ -26,7 +26,7 @@ def make(archive: Path) -> None:
         options = (
             f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xlog:disable -XX:ArchiveClassesAtExit={half}"  # as tests/conftest.py
         )
-        command = [sys.executable, "-m", "cqels_opt.cli", *words]
+        command = [sys.executable, "-m", "cqels_opt.cli.main", *words]
         environment = {**os.environ, "SPARK_SUBMIT_OPTS": options}
         done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     if done.returncode or not half.exists():

@@ -26,11 +26,11 @@ class Finished:
 
 
 class Command:
-    """``python -m cqels_opt.cli WORDS`` in the background."""
+    """``python -m cqels_opt.cli.main WORDS`` in the background."""
 
     def __init__(self, words: Sequence[str], environment: Mapping[str, str] | None = None) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "cqels_opt.cli", *words],
+            [sys.executable, "-m", "cqels_opt.cli.main", *words],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from cqels_opt import commands
-from cqels_opt.cli import main
+from cqels_opt.cli import commands
+from cqels_opt.cli.main import main
 
 from .command import call
 from .small_world import EX, MAP, MET, STREAM, Files, rows, write_query, write_world

@@ -8,8 +8,8 @@ from dataclasses import asdict
 import pytest
 from pyspark.sql import SparkSession
 
-from cqels_opt.operators.planning.calibrate import Experiment
-from cqels_opt.operators.planning.machine import SPARK_NAMES
+from cqels_opt.planner.calibration import Experiment
+from cqels_opt.planner.calibration_store import SPARK_NAMES
 from cqels_opt.plans import Constants
 from cqels_opt.spark import calibrate
 

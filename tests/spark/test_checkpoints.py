@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from cqels_opt import commands
-from cqels_opt.cli import main
+from cqels_opt.cli import commands
+from cqels_opt.cli.main import main
 
 from .small_world import CROWDS, MET, Files, write_query, write_rows, write_world
 from .small_world import rows as some_rows

@@ -13,7 +13,7 @@ import pytest
 
 import cqels_opt as cq
 from cqels_opt.errors import CheckpointError, InputError, LimitError
-from cqels_opt.operators.running.limits import NO_LIMITS
+from cqels_opt.runtime.limits import NO_LIMITS
 from cqels_opt.spark.drop_in import Claim, DropIn, at_most, check_classic, together
 
 

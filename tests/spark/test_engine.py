@@ -17,8 +17,8 @@ from pyspark.errors import StreamingQueryException
 
 import cqels_opt as cq
 from cqels_opt.errors import CheckpointError, DataError, InputError, LimitError
-from cqels_opt.operators.stages.ingest import ROW_SCHEMA
 from cqels_opt.query.parser import parse
+from cqels_opt.runtime.ingest import ROW_SCHEMA
 from cqels_opt.spark.files import in_places
 from cqels_opt.spark.stream import StreamRun, numbered
 from cqels_opt.trace.records import read_trace

@@ -10,8 +10,8 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import cqels_opt as cq
-from cqels_opt import commands
-from cqels_opt.cli import main
+from cqels_opt.cli import commands
+from cqels_opt.cli.main import main
 from cqels_opt.spark.stream import folder_stream
 
 from .small_world import MET, write_query, write_world

@@ -7,7 +7,7 @@ import os
 from collections import Counter
 from pathlib import Path
 
-from cqels_opt.cli import main
+from cqels_opt.cli.main import main
 from cqels_opt.lod.build import build_store
 from cqels_opt.query.parser import parse
 from cqels_opt.trace.records import read_trace

@@ -14,8 +14,8 @@ from local_run import Cut, Outcome, Registered, Settings, World, force_designs, 
 from pyspark.sql import SparkSession
 from random_cases import make
 
-from cqels_opt.operators.running.local import LocalSink
-from cqels_opt.operators.stages.ingest import IngestReport, IngestTask, ingest
+from cqels_opt.runtime.ingest import IngestReport, IngestTask, ingest
+from cqels_opt.runtime.local_runner import LocalSink
 from cqels_opt.spark.joins import JoinRunner
 from cqels_opt.spark.runner import SparkRunner
 from cqels_opt.spark.stream import StreamRun, chunk_stream

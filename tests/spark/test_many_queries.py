@@ -13,10 +13,10 @@ import pyarrow.dataset as pa_dataset
 import pytest
 
 import cqels_opt as cq
-from cqels_opt.asked import judged
-from cqels_opt.commands import in_session
+from cqels_opt.cli.commands import in_session
+from cqels_opt.cli.options import Batch, RunOptions
+from cqels_opt.cli.query_requests import judged
 from cqels_opt.errors import InputError
-from cqels_opt.options import Batch, RunOptions
 from cqels_opt.query.parser import parse
 from cqels_opt.trace.records import read_trace
 from cqels_opt.verify import Options, evaluate

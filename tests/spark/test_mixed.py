@@ -12,12 +12,12 @@ import pytest
 from local_run import Cut, Outcome, Registered, force_plans, register
 from pyspark.sql import SparkSession
 
-from cqels_opt.operators.planning.block_planner import BlockPlanner
-from cqels_opt.operators.running.driver import Driver
-from cqels_opt.operators.running.local import LocalSink
-from cqels_opt.operators.stages.ingest import IngestReport, IngestTask, ingest
+from cqels_opt.planner.block_planner import BlockPlanner
 from cqels_opt.plans import Join, Plan, Scan, operators
 from cqels_opt.plans.physical import By, Machine
+from cqels_opt.runtime.driver import Driver
+from cqels_opt.runtime.ingest import IngestReport, IngestTask, ingest
+from cqels_opt.runtime.local_runner import LocalSink
 from cqels_opt.spark.mixed import MixedRunner, machine_of
 
 from .test_joins import BODIES, MERGED, PREFIXES, QUERIES, WINDOW, merged, people

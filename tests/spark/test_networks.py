@@ -11,10 +11,10 @@ import pyarrow.dataset as pa_dataset
 import pytest
 
 import cqels_opt as cq
-from cqels_opt.asked import judged
-from cqels_opt.commands import in_session
+from cqels_opt.cli.commands import in_session
+from cqels_opt.cli.options import Batch, RunOptions
+from cqels_opt.cli.query_requests import judged
 from cqels_opt.errors import InputError
-from cqels_opt.options import Batch, RunOptions
 from cqels_opt.trace.records import read_trace
 
 from .small_world import EX, MAP, STREAM, Files, rows, write_rows, write_world

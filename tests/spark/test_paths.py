@@ -19,9 +19,9 @@ import pytest
 from local_run import register, write_stream
 from random_cases import Case, make
 
-from cqels_opt.commands import in_session
+from cqels_opt.cli.commands import in_session
+from cqels_opt.cli.options import RunOptions, parse_batch, parse_report
 from cqels_opt.errors import QueryError
-from cqels_opt.options import RunOptions, parse_batch, parse_report
 from cqels_opt.verify import judge, read_answers
 
 if TYPE_CHECKING:

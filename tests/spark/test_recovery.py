@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from cqels_opt import commands
-from cqels_opt.cli import main
+from cqels_opt.cli import commands
+from cqels_opt.cli.main import main
 from cqels_opt.query.parser import parse
 from cqels_opt.spark.scratch import remove_dead
 from cqels_opt.verify import Options, judge, read_answers

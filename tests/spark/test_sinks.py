@@ -17,8 +17,8 @@ import pytest
 from local_run import Cut, World, register
 
 from cqels_opt.errors import CheckpointError
-from cqels_opt.operators.program import Program
-from cqels_opt.operators.stages.evaluate import FinishReport
+from cqels_opt.operators.compiled_query import Program
+from cqels_opt.runtime.evaluate import FinishReport
 from cqels_opt.spark.sinks import FileSink, StreamSink, in_order_of_time
 from cqels_opt.storage import checksum, disk
 from cqels_opt.trace.writer import TraceFile

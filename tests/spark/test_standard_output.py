@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cqels_opt.commands import in_session
-from cqels_opt.options import RunOptions
+from cqels_opt.cli.commands import in_session
+from cqels_opt.cli.options import RunOptions
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -15,8 +15,8 @@ from cqels_opt.bench.local import write_elements
 from cqels_opt.bench.w3c.manifest import ARCHIVE, W3CTest, read_tests, unpacked
 from cqels_opt.bench.w3c.results import difference, read_result
 from cqels_opt.bench.w3c.running import ELEMENTS, TICKS, WAYS, Way, check, data_of, ordered_by, result_of
-from cqels_opt.commands import in_session
-from cqels_opt.options import RunOptions
+from cqels_opt.cli.commands import in_session
+from cqels_opt.cli.options import RunOptions
 from cqels_opt.query.dialects import DIALECTS
 from cqels_opt.query.grammar import load
 from cqels_opt.query.parser import parse

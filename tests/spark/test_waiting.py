@@ -12,9 +12,9 @@ import pyarrow as pa
 import pytest
 
 from cqels_opt.errors import CheckpointError, RunError
-from cqels_opt.operators.running.files_read import FilesRead
-from cqels_opt.operators.stages.ingest import ROW_SCHEMA, IngestReport, IngestTask, RejectSpool
 from cqels_opt.rdf.ids import PUBLIC
+from cqels_opt.runtime.files_read import FilesRead
+from cqels_opt.runtime.ingest import ROW_SCHEMA, IngestReport, IngestTask, RejectSpool
 from cqels_opt.spark.files import Reading, in_places, read_files
 from cqels_opt.windows.admission import Admission
 

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cqels_opt.stats import BoundedCounts, ValueCounts, WindowPair, WindowStatistics, slot_counts, tally
-from cqels_opt.stats.bounded import ALL, LEAST_RISE, Kept, heaviest
-from cqels_opt.stats.counts import EMPTY, Ints
+from cqels_opt.stats.frequencies import EMPTY, Ints
+from cqels_opt.stats.frequency_sketch import ALL, LEAST_RISE, Kept, heaviest
 
 
 def half_minute(t: Ints) -> tuple[Ints, Ints]:

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cqels_opt.stats import overlap_share, overlapping_pairs, spans
-from cqels_opt.stats.overlap import MOST_CHUNK_PAIRS, overlapping
+from cqels_opt.stats.interval_overlap import MOST_CHUNK_PAIRS, overlapping
 
 ROWS = st.lists(st.tuples(st.integers(0, 30), st.integers(-2, 15), st.integers(0, 3)), max_size=12)
 Rows = list[tuple[int, int, int]]

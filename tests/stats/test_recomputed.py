@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 from cqels_opt.query.algebra import Window
 from cqels_opt.stats import BlockStatistics, Key, Occurrence, SlotCounts, StaticRelation, slot_parts
-from cqels_opt.stats.counts import Ints
-from cqels_opt.stats.held import Intervals
+from cqels_opt.stats.frequencies import Ints
+from cqels_opt.stats.slot_statistics import Intervals
 from cqels_opt.windows.intervals import FOREVER, validity
 
 NAMES = ("a", "b", "c")

@@ -23,7 +23,7 @@ from cqels_opt.stats import (
     slot_counts,
     slot_parts,
 )
-from cqels_opt.stats.counts import Ints
+from cqels_opt.stats.frequencies import Ints
 
 PLACES = {0: 1, 1: 3, 2: 0}
 Span = Callable[[int], tuple[int, int]]

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cqels_opt.stats import SlotCounts, WindowStatistics, slot_counts, slot_parts
-from cqels_opt.stats.counts import Ints
+from cqels_opt.stats.frequencies import Ints
 
 Intervals = Callable[[Ints], tuple[Ints, Ints]]
 

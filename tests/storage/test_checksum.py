@@ -11,8 +11,8 @@ import pytest
 from cqels_opt.errors import CheckpointError, StoreError
 from cqels_opt.lod.files import map_array, write_array
 from cqels_opt.storage import checksum, documents
+from cqels_opt.storage.columns import read_arrays, write_arrays
 from cqels_opt.storage.verified_array import VerifiedArray
-from cqels_opt.windows.columns import read_arrays, write_arrays
 
 
 @pytest.fixture

@@ -18,16 +18,17 @@ import numpy as np
 import pytest
 from local_run import Cut, Registered, World, register
 
-from cqels_opt.cli import main
+from cqels_opt.cli.main import main
 from cqels_opt.errors import CheckpointError, StoreError
 from cqels_opt.lod.build import build_store
 from cqels_opt.lod.check import check as check_store
 from cqels_opt.lod.store import StaticPattern, Store
-from cqels_opt.operators import cache, content, instances, results, segments
-from cqels_opt.operators.running.answer_folder import FolderSink
-from cqels_opt.operators.running.checkpoint_check import check as check_checkpoint
-from cqels_opt.operators.running.commit import NAME
+from cqels_opt.operators import instances
+from cqels_opt.runtime.answer_folder import FolderSink
+from cqels_opt.runtime.checkpoint_check import check as check_checkpoint
 from cqels_opt.spark.sinks import FileSink
+from cqels_opt.state import result_store, time_slices, window_state, worker_cache
+from cqels_opt.state.commit_log import NAME
 from cqels_opt.storage import checksum, documents
 from cqels_opt.trace.writer import TraceFile
 from cqels_opt.verify import Element
@@ -53,10 +54,16 @@ def size(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str
 def forget() -> None:
     """As a new process begins."""
     checksum.VERIFIED.forget()
-    kept: list[Any] = [cache._STORES, cache._RELATIONS, cache._PAGES, cache._JOIN_SIZES, cache._RESULTS]
-    for recent in [*kept, content._CONTENTS, instances._NAMES, results._HELD]:
+    kept: list[Any] = [
+        worker_cache._STORES,
+        worker_cache._RELATIONS,
+        worker_cache._PAGES,
+        worker_cache._JOIN_SIZES,
+        worker_cache._RESULTS,
+    ]
+    for recent in [*kept, window_state._CONTENTS, instances._NAMES, result_store._HELD]:
         recent.values.clear()
-    segments._SEGMENTS.clear()
+    time_slices._SEGMENTS.clear()
 
 
 # ------------------------------------------------------------------ damage
@@ -99,7 +106,7 @@ def damaged(rng: random.Random, files: list[Path]) -> tuple[str, bool]:
     how = rng.choice(DAMAGE)
     how(rng, path, [file for file in files if file.stat().st_size])
     forget()
-    return f"{how.__name__} {path}", any(file.read_bytes() != content for file, content in before.items())
+    return f"{how.__name__} {path}", any(file.read_bytes() != window_state for file, window_state in before.items())
 
 
 def files_of(folder: Path, without: Callable[[Path], bool] = lambda _: False) -> list[Path]:
@@ -172,10 +179,10 @@ def test_a_damaged_store(store: Path, size: str) -> None:
 
 def harmless(whole: dict[Path, bytes]) -> bool:
     """Whether what has changed is white space of a header, or hashes of blocks without which files are verified as a whole."""
-    changed = {path: content for path, content in whole.items() if path.read_bytes() != content}
+    changed = {path: window_state for path, window_state in whole.items() if path.read_bytes() != window_state}
     return all(
-        path.suffix == checksum.BLOCKS or (path.suffix == ".json" and json.loads(path.read_bytes()) == json.loads(content))
-        for path, content in changed.items()
+        path.suffix == checksum.BLOCKS or (path.suffix == ".json" and json.loads(path.read_bytes()) == json.loads(window_state))
+        for path, window_state in changed.items()
     )
 
 

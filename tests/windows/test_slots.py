@@ -9,9 +9,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cqels_opt.windows.columns import read_columns, write_columns
+from cqels_opt.storage.columns import read_columns, write_columns
+from cqels_opt.windows.binding_slots import Shape, SlotFile, rank_elements, read_span
 from cqels_opt.windows.intervals import FOREVER
-from cqels_opt.windows.slots import Shape, SlotFile, rank_elements, read_span
 
 
 def ints(*values: int) -> np.ndarray:

@@ -8,7 +8,7 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cqels_opt.windows.tiers import Tiers, like_sized
+from cqels_opt.state.compaction_policy import Tiers, like_sized
 
 
 def settled(sizes: list[int], cap: int) -> list[int]:

@@ -14,8 +14,8 @@ from random_cases import EX, FIXED, GRAPHS, MOVING, NAMED, VARIABLES, Case, Grou
 from shrinking import shrunk
 
 from cqels_opt.errors import QueryError, RunError
-from cqels_opt.operators import tree as operators_above
-from cqels_opt.operators.program import ExtendNode, Tree, children
+from cqels_opt.operators import algebra_operators as operators_above
+from cqels_opt.operators.compiled_query import ExtendNode, Tree, children
 from cqels_opt.operators.rows import Rows
 from cqels_opt.query.algebra import Expression
 from cqels_opt.verify import Element

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from local_run import Registered, Settings, Triple, World, register
 
-from cqels_opt.operators.cache import relation
-from cqels_opt.operators.planning.mode import PlanMode
-from cqels_opt.operators.planning.planner import Planner
-from cqels_opt.operators.program import Block, ExistsNode, Program, Tree, children
+from cqels_opt.operators.compiled_query import Block, ExistsNode, Program, Tree, children
+from cqels_opt.planner.planner_options import PlanMode
+from cqels_opt.planner.query_planner import Planner
+from cqels_opt.state.worker_cache import relation
 from cqels_opt.verify import Element
 
 QUERIES = Path(__file__).resolve().parents[3] / "bench" / "report_queries"

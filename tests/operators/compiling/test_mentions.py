@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from cqels_opt.operators.compiling.mentions import mentions
+from cqels_opt.compiler.variable_usage import mentions
 from cqels_opt.query import algebra as a
 from cqels_opt.query.parser import parse
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from local_run import Cut, World, register
 
-from cqels_opt.operators.compiling import blocks
+from cqels_opt.compiler import block_builder
 from cqels_opt.verify import Element
 
 EX = "http://ex.org/"
@@ -59,5 +59,5 @@ def test_beside_now(kind: str, place: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_beside_a_path_that_is_too_long_to_be_made_beforehand(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(blocks, "PAIRS", 2)
+    monkeypatch.setattr(block_builder, "PAIRS", 2)
     assert_as_defined(f"GRAPH ?s {{ ?z :at ?t }} {{ ?x :p ?v {KINDS[kind]} FILTER EXISTS {{ ?x :sub* ?y }} }}", tmp_path)

@@ -9,8 +9,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cqels_opt.compiler.static_subpatterns import Part, choose_parts, join_all, name_of
 from cqels_opt.lod.relation import Relation
-from cqels_opt.operators.compiling.subresults import Part, choose_parts, join_all, name_of
 from cqels_opt.query.algebra import Variable
 
 

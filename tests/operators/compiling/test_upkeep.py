@@ -10,16 +10,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cqels_opt.compiler import view_maintenance as kept
+from cqels_opt.compiler.compile import Compiler
+from cqels_opt.compiler.view_maintenance import Upkeep
 from cqels_opt.lod import changes
 from cqels_opt.lod.build import build_store
 from cqels_opt.lod.changes import applied, change_of_join, difference, projected
 from cqels_opt.lod.relation import Relation, join, restrict
+from cqels_opt.lod.snapshots import version_at
 from cqels_opt.lod.store import Store
 from cqels_opt.lod.update import update
-from cqels_opt.lod.versions import version_at
-from cqels_opt.operators.compiling import upkeep as kept
-from cqels_opt.operators.compiling.compile import Compiler
-from cqels_opt.operators.compiling.upkeep import Upkeep
 from cqels_opt.query.parser import parse
 from cqels_opt.rdf.static import StaticSource
 from cqels_opt.windows.instants import Policy, Report

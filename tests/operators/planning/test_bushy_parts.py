@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from local_run import Cut, Registered, Settings, World, register
 
-from cqels_opt.operators.block import BlockStep
-from cqels_opt.operators.planning.mode import PlanMode
-from cqels_opt.operators.program import BlockFilter
+from cqels_opt.operators.compiled_query import BlockFilter
+from cqels_opt.operators.delta_join import BlockStep
 from cqels_opt.operators.rows import Rows
+from cqels_opt.planner.planner_options import PlanMode
 from cqels_opt.plans import Join, Plan, Probe, Scan
 from cqels_opt.trace.records import TraceRecord
 from cqels_opt.verify import Element

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cqels_opt.operators.planning.calibrate import WINDOWS, Experiment, World, experiments, fitted, least_seconds, measure
-from cqels_opt.operators.planning.machine import SPARK_NAMES
+from cqels_opt.planner.calibration import WINDOWS, Experiment, World, experiments, fitted, least_seconds, measure
+from cqels_opt.planner.calibration_store import SPARK_NAMES
 from cqels_opt.plans import Constants
 
 

@@ -13,12 +13,12 @@ from local_run import Cut, Registered, Settings, force_designs, force_plans, reg
 from random_cases import make
 
 from cqels_opt.lod.store import Store
-from cqels_opt.operators import cache
-from cqels_opt.operators.planning import designs
-from cqels_opt.operators.program import Block
-from cqels_opt.operators.running.driver import Driver
-from cqels_opt.operators.running.local import LocalSink
-from cqels_opt.plans.designs import neighbours
+from cqels_opt.operators.compiled_query import Block
+from cqels_opt.planner import view_candidates
+from cqels_opt.plans.view_selection import neighbours
+from cqels_opt.runtime.driver import Driver
+from cqels_opt.runtime.local_runner import LocalSink
+from cqels_opt.state import worker_cache
 
 PATTERNS = ["?x :near ?m", "?m :near ?y", "?a :name ?n", "?a :knows ?b", "?b :knows ?c", "?c :name ?k", "?y :cap ?v", "?x ?p ?o"]
 
@@ -78,7 +78,7 @@ def test_random_queries_under_designs_by_lot(tmp_path: Path) -> None:
 # ------------------------------------------------------------------ what a sub-result is like before it is made
 def connected(block: Block) -> Iterator[int]:
     """Some groups of a block's parts, those that designs can have."""
-    adjacent = designs.adjacency(block)
+    adjacent = view_candidates.adjacency(block)
     seen = {tuple(1 << i for i in range(len(block.parts)))}
     front = list(seen)
     while front:
@@ -95,12 +95,12 @@ def test_few_keys_are_measured_exactly(seed: int, tmp_path: Path) -> None:
     store = Store.open(Path(query.program.store))
     for block in query.program.blocks:
         for group in connected(block) if block.parts else ():
-            told = designs.measure(block, store, group)
-            made = cache.relation(query.program.store, designs.make(tmp_path / "made", block, store, group).at)
+            told = view_candidates.measure(block, store, group)
+            made = worker_cache.relation(query.program.store, view_candidates.make(tmp_path / "made", block, store, group).at)
             assert (told.rows, told.total) == (made.rows, made.total)
             assert told.passed >= told.total
             assert all(told.distincts[v] >= made.distinct(v) for v in made.variables)
-            assert set(made.variables) == set(designs.kept_variables(block, group))
+            assert set(made.variables) == set(view_candidates.kept_variables(block, group))
 
 
 def test_many_keys_are_measured_by_a_sample(tmp_path: Path) -> None:
@@ -118,12 +118,12 @@ def test_many_keys_are_measured_by_a_sample(tmp_path: Path) -> None:
     )
     (block,) = query.program.blocks
     store = Store.open(Path(query.program.store))
-    told = designs.measure(block, store, 0b11)
-    made = cache.relation(query.program.store, designs.make(tmp_path / "made", block, store, 0b11).at)
+    told = view_candidates.measure(block, store, 0b11)
+    made = worker_cache.relation(query.program.store, view_candidates.make(tmp_path / "made", block, store, 0b11).at)
     assert made.rows > 100_000
     assert told.rows == pytest.approx(made.rows, rel=0.1)
     assert told.total == pytest.approx(made.total, rel=0.1)
-    assert told.bytes == pytest.approx(designs.as_made(made).bytes, rel=0.2)
+    assert told.bytes == pytest.approx(view_candidates.as_made(made).bytes, rel=0.2)
 
 
 # ------------------------------------------------------------------ names, files, what fixed plans see
@@ -137,9 +137,9 @@ def test_parts_have_names_of_their_own_and_the_compiled_design_keeps_its(tmp_pat
     (block,) = query.program.blocks
     assert [(s.name, s.of) for s in block.statics] == [("name_knows_knows", 0b111)]
     assert [(s.name, s.of) for s in block.parts] == [("knows#1", 1), ("knows#2", 2), ("name", 4)]  # numbered last
-    assert designs.relation_name(block, 0b011) == "knows#1+knows#2"
-    assert designs.kept_variables(block, 0b011) == ("a", "b")
-    assert designs.kept_variables(block, 0b111) == ("a", "b")
+    assert view_candidates.relation_name(block, 0b011) == "knows#1+knows#2"
+    assert view_candidates.kept_variables(block, 0b011) == ("a", "b")
+    assert view_candidates.kept_variables(block, 0b111) == ("a", "b")
     names = [static.name for design in block_designs(block) for static in design.statics]
     assert all(not set(name) & set(" :;»()[]?,") for name in names)
 
@@ -148,20 +148,22 @@ def block_designs(block: Block) -> Iterator[Block]:
     """The block with each two parts joined."""
     for one, other in combinations(range(len(block.parts)), 2):
         group = 1 << one | 1 << other
-        made = designs.Static(designs.relation_name(block, group), designs.kept_variables(block, group), "", 0, of=group)
-        yield designs.redesigned(block, [made, *(p for p in block.parts if not p.of & group)])
+        made = view_candidates.Static(
+            view_candidates.relation_name(block, group), view_candidates.kept_variables(block, group), "", 0, of=group
+        )
+        yield view_candidates.redesigned(block, [made, *(p for p in block.parts if not p.of & group)])
 
 
 def test_a_made_sub_result_is_found_again_and_a_damaged_one_is_not(tmp_path: Path) -> None:
     query = register(text(random.Random(1)), make(1).world, tmp_path)
     (block,) = query.program.blocks
     store, group = Store.open(Path(query.program.store)), next(connected(block))
-    assert designs.find_made(tmp_path / "made", block, store, group) is None
-    made = designs.make(tmp_path / "made", block, store, group)
-    assert designs.find_made(tmp_path / "made", block, store, group) == made
+    assert view_candidates.find_made(tmp_path / "made", block, store, group) is None
+    made = view_candidates.make(tmp_path / "made", block, store, group)
+    assert view_candidates.find_made(tmp_path / "made", block, store, group) == made
     for file in Path(made.at).glob("*.npy"):
         file.write_bytes(b"")
-    assert designs.find_made(tmp_path / "made", block, store, group) is None
+    assert view_candidates.find_made(tmp_path / "made", block, store, group) is None
 
 
 def held_rows(query: Registered, driver: Driver) -> dict[str, int]:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from cqels_opt.operators.planning import machine
-from cqels_opt.operators.planning.machine import SPARK_NAMES, Calibration, cache_file, keep, known, seconds_text
+from cqels_opt.planner import calibration_store
+from cqels_opt.planner.calibration_store import SPARK_NAMES, Calibration, cache_file, keep, known, seconds_text
 from cqels_opt.plans import Constants
 
 WHEN = "2013-02-07T12:00:00Z"
@@ -71,11 +71,11 @@ def test_a_file_that_is_no_record_counts_for_nothing(text: str, tmp_path: Path) 
 
 def test_constants_of_another_machine_or_version_count_for_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = keep({"probe": 1e-6}, WHEN, tmp_path / "c.json")
-    here = machine.fingerprint()
+    here = calibration_store.fingerprint()
     assert {"processor", "cores", "python", "numpy", "pyspark"} <= set(here)
     assert known(file).constants == replace(Constants(), probe=1e-6)
     for name in here:
-        monkeypatch.setattr(machine, "fingerprint", lambda name=name: {**here, name: "another"})
+        monkeypatch.setattr(calibration_store, "fingerprint", lambda name=name: {**here, name: "another"})
         assert known(file) == Calibration(why="stale")
 
 

@@ -12,16 +12,16 @@ from typing import Any
 import pytest
 from local_run import Cut, Registered, World, register
 
-from cqels_opt.operators.compiling.compile import Compiler
-from cqels_opt.operators.planning.design_report import described, text
-from cqels_opt.operators.planning.machine import Calibration
-from cqels_opt.operators.planning.mode import PlanMode
-from cqels_opt.operators.planning.planner import Planner
-from cqels_opt.operators.planning.workshop import THREAD, Workshop, in_thread
-from cqels_opt.operators.running.driver import Driver
-from cqels_opt.operators.running.local import LocalSink
+from cqels_opt.compiler.compile import Compiler
+from cqels_opt.planner.background_jobs import THREAD, Workshop, in_thread
+from cqels_opt.planner.calibration_store import Calibration
+from cqels_opt.planner.planner_options import PlanMode
+from cqels_opt.planner.query_planner import Planner
+from cqels_opt.planner.view_report import described, text
 from cqels_opt.plans import Constants
 from cqels_opt.query.parser import parse
+from cqels_opt.runtime.driver import Driver
+from cqels_opt.runtime.local_runner import LocalSink
 from cqels_opt.trace.records import SubResults, TraceRecord
 from cqels_opt.verify import Element
 

@@ -10,11 +10,11 @@ import pytest
 from local_run import World, register
 
 from cqels_opt.operators import expressions
-from cqels_opt.operators.planning.explained import explained
-from cqels_opt.operators.planning.mode import PlanMode
-from cqels_opt.operators.planning.row_by_row import row_by_row
 from cqels_opt.operators.rows import Rows
-from cqels_opt.operators.terms import TermTable
+from cqels_opt.operators.term_table import TermTable
+from cqels_opt.planner.explain import explained
+from cqels_opt.planner.planner_options import PlanMode
+from cqels_opt.planner.row_expressions import row_by_row
 from cqels_opt.query.algebra import Filter, Project
 from cqels_opt.query.parser import parse
 from cqels_opt.rdf.ids import PUBLIC

@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 from local_run import Cut, Registered, World, register
 
-from cqels_opt.operators.planning import splitting
-from cqels_opt.operators.planning.explained import explained_now
-from cqels_opt.operators.planning.mode import PlanMode
-from cqels_opt.operators.planning.planner import Planner
-from cqels_opt.operators.planning.splitting import cuts
-from cqels_opt.operators.running.local import LocalSink
+from cqels_opt.planner import skew_splitting
+from cqels_opt.planner.explain import explained_now
+from cqels_opt.planner.planner_options import PlanMode
+from cqels_opt.planner.query_planner import Planner
+from cqels_opt.planner.skew_splitting import cuts
 from cqels_opt.plans import Split, parse_plans
+from cqels_opt.runtime.local_runner import LocalSink
 from cqels_opt.trace.records import Delta, TraceRecord
 from cqels_opt.verify import Element
 
@@ -60,7 +60,7 @@ def run(query: Registered, mode: PlanMode) -> tuple[list[str], list[TraceRecord]
 
 
 def test_a_skewed_delta_is_split_where_that_pays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(splitting, "TAKES", 0.0)
+    monkeypatch.setattr(skew_splitting, "TAKES", 0.0)
     query = register(TEXT, crowd(1), tmp_path)
     answers, whole = run(query, PlanMode(split=False))
     again, parted = run(query, PlanMode(split=True))
@@ -79,7 +79,7 @@ def test_small_deltas_are_not_worth_it(tmp_path: Path) -> None:
 
 
 def test_the_estimates_of_both_parts_are_for_their_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(splitting, "TAKES", 0.0)
+    monkeypatch.setattr(skew_splitting, "TAKES", 0.0)
     _, records = run(register(TEXT, crowd(1), tmp_path), PlanMode())
     errors = [o.q_error for r in records for d in r.deltas if " | " in d.plan for o in d.operators if o.observed is not None]
     assert errors and np.max([e for e in errors if e is not None]) == pytest.approx(1)
@@ -103,7 +103,7 @@ def test_a_split_can_be_given(tmp_path: Path) -> None:
 
 
 def test_explain_shows_both_parts_with_their_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(splitting, "TAKES", 0.0)
+    monkeypatch.setattr(skew_splitting, "TAKES", 0.0)
     query = register(TEXT, crowd(1), tmp_path)
     driver = query.driver(Cut("120"))
     for number, rows in enumerate(query.chunks(Cut("120"))[:3]):
@@ -121,7 +121,7 @@ def unpriced(delta: Delta) -> Delta:
 
 
 def test_a_restart_goes_on_with_the_cuts_that_it_had(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(splitting, "TAKES", 0.0)
+    monkeypatch.setattr(skew_splitting, "TAKES", 0.0)
     query = register(TEXT, crowd(1), tmp_path)
     told: list[list[tuple[Delta, ...]]] = []
     for again in (False, True):

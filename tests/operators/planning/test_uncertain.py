@@ -13,13 +13,13 @@ from pyspark import cloudpickle
 
 from cqels_opt import register_function
 from cqels_opt.bench.tunnel_data import PREFIXES, Tunnel, queries, stream_iri
-from cqels_opt.operators import calls
-from cqels_opt.operators.planning.block_graph import graph_of
-from cqels_opt.operators.planning.mode import PlanMode
-from cqels_opt.operators.program import ExtendNode, children
-from cqels_opt.operators.running.driver import DriverOptions
+from cqels_opt.operators import udf_cache
+from cqels_opt.operators.compiled_query import ExtendNode, children
+from cqels_opt.planner.block_graph import graph_of
+from cqels_opt.planner.planner_options import PlanMode
 from cqels_opt.query import extensions
 from cqels_opt.query.parser import parse
+from cqels_opt.runtime.driver import DriverOptions
 from cqels_opt.verify import Element
 
 SETTINGS = Settings(operator="rstream", policies={"": "wc"}, duplicates="set")
@@ -184,8 +184,8 @@ def test_the_graph_knows_what_filters_cost_and_which_are_uncertain(tmp_path: Pat
 
 
 def test_the_trace_counts_calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(calls, "_HABITS", {})
-    monkeypatch.setattr(calls.Habit, "judge", lambda self: None)  # whether look-ups pay is a matter of time
+    monkeypatch.setattr(udf_cache, "_HABITS", {})
+    monkeypatch.setattr(udf_cache.Habit, "judge", lambda self: None)  # whether look-ups pay is a matter of time
     found = register(queries(0.3)["Q1a"], tunnel(), tmp_path, SETTINGS)
     _, records = answered(found, PlanMode(placing="early"))
     said = [call for record in records for call in record.calls]  # type: ignore[attr-defined]

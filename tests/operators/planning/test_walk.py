@@ -12,16 +12,16 @@ import pytest
 from local_run import Cut, Registered, World, force_plans, register
 from random_cases import SIX_RELATIONS, make, seeds_with_answers
 
-from cqels_opt.operators import cache
-from cqels_opt.operators.block import Observed
-from cqels_opt.operators.planning import planner
-from cqels_opt.operators.planning.block_planner import BlockPlanner
-from cqels_opt.operators.planning.mode import PlanMode
-from cqels_opt.operators.planning.walk import Walks
-from cqels_opt.operators.running.local import LocalSink
-from cqels_opt.operators.step import Step
-from cqels_opt.operators.terms import TermTable
+from cqels_opt.operators.delta_join import Observed
+from cqels_opt.operators.evaluation_step import Step
+from cqels_opt.operators.term_table import TermTable
+from cqels_opt.planner import query_planner
+from cqels_opt.planner.block_planner import BlockPlanner
+from cqels_opt.planner.join_sampling import Walks
+from cqels_opt.planner.planner_options import PlanMode
 from cqels_opt.plans import Walked, parse_plan, q_error
+from cqels_opt.runtime.local_runner import LocalSink
+from cqels_opt.state import worker_cache
 from cqels_opt.verify import Element
 
 EX = "http://ex.org/"
@@ -109,7 +109,7 @@ def walked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, in
     (block,) = driver.planners["q"].blocks.values()
 
     def walk_along(plan: str, sample: int, start: int) -> list[float]:
-        terms = cache.term_table(block.store, driver.programs[0].scheme, steps[2])
+        terms = worker_cache.term_table(block.store, driver.programs[0].scheme, steps[2])
         walks = Walks(block.block, block.store, replace(steps[2], batch=start), ("u", "n"), terms, sample)
         return [operator.rows * operator.scale for operator in walks("n", parse_plan(plan)) if operator is not None]
 
@@ -143,7 +143,7 @@ def test_the_first_plan_knows_what_pairs_cannot_tell(tmp_path: Path) -> None:
         query = register(PAIRS, skewed(4, 60, 1), tmp_path / estimates)
         driver = query.driver(Cut("100"), sink=LocalSink())
         mode = PlanMode(estimates=estimates, walk=0.0)  # type: ignore[arg-type]
-        driver.planners = {p.id: planner.Planner(p, mode) for p in driver.programs}
+        driver.planners = {p.id: query_planner.Planner(p, mode) for p in driver.programs}
         errors = []
         for number, rows in enumerate(query.chunks(Cut("100"))):
             for record in driver.batch(number, rows):

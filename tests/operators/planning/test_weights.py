@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from cqels_opt.operators.planning.calibrate import Experiment
-from cqels_opt.operators.planning.weights import CLASSES, WEIGHTS, experiments, measure, units, weight
+from cqels_opt.planner.calibration import Experiment
+from cqels_opt.planner.predicate_costs import CLASSES, WEIGHTS, experiments, measure, units, weight
 from cqels_opt.query.algebra import Bgp, Call, Exists, Expression, Filter
 from cqels_opt.query.functions import ARITIES
 from cqels_opt.query.parser import parse

@@ -11,7 +11,7 @@ from typing import Any
 
 from local_run import Cut, Registered, World, register
 
-from cqels_opt.operators.running.answer_folder import FolderSink
+from cqels_opt.runtime.answer_folder import FolderSink
 from cqels_opt.verify import Element
 
 EX = "http://ex.org/"

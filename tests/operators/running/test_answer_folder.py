@@ -20,8 +20,8 @@ import pytest
 from local_run import Cut, register
 from random_cases import make
 
-from cqels_opt.operators.running.answer_folder import FolderSink
-from cqels_opt.operators.running.owner import MARK
+from cqels_opt.runtime.answer_folder import FolderSink
+from cqels_opt.runtime.output_owner import MARK
 from cqels_opt.storage import disk
 
 from .folder_run import HOW, prepared, started

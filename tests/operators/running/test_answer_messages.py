@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cqels_opt.errors import CheckpointError
-from cqels_opt.operators.running.answer_messages import AnswerFile, answer_messages
 from cqels_opt.rdf.payloads import decode, payload_of
+from cqels_opt.runtime.answer_messages import AnswerFile, answer_messages
 from cqels_opt.storage import checksum
 
 LINES = st.lists(st.tuples(st.integers(0, 4), st.sampled_from("ab"), st.integers(0, 2)), max_size=12)

@@ -12,10 +12,10 @@ import pytest
 from local_run import Cut, Registered, Settings, World, register
 
 from cqels_opt.errors import CheckpointError
-from cqels_opt.operators.running.changed import patterns_of, windows_of
-from cqels_opt.operators.running.commit import Identity
-from cqels_opt.operators.running.driver import Driver
-from cqels_opt.operators.running.local import LocalRunner, LocalSink
+from cqels_opt.runtime.driver import Driver
+from cqels_opt.runtime.local_runner import LocalRunner, LocalSink
+from cqels_opt.runtime.query_migration import patterns_of, windows_of
+from cqels_opt.state.commit_log import Identity
 from cqels_opt.verify import Element
 
 EX = "http://ex.org/"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from cqels_opt.errors import CheckpointError
-from cqels_opt.operators.running.commit import KEEP, NAME, Commit, CommitLog, Identity
+from cqels_opt.state.commit_log import KEEP, NAME, Commit, CommitLog, Identity
 
 from .test_damage import Cut, started
 

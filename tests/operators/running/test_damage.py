@@ -10,7 +10,7 @@ import pytest
 from local_run import Cut, Registered, World, register
 
 from cqels_opt.errors import CheckpointError
-from cqels_opt.operators import content
+from cqels_opt.state import window_state
 from cqels_opt.storage import checksum
 from cqels_opt.trace.writer import TraceFile
 from cqels_opt.verify import Element
@@ -47,7 +47,7 @@ def test_a_file_of_the_state(kind: str, how: str, tmp_path: Path) -> None:
     assert files
     for path in files:
         SPOIL[how](path)
-    content._CONTENTS.values.clear()
+    window_state._CONTENTS.values.clear()
 
     def go_on() -> None:
         driver = query.driver(Cut("10"), state)

@@ -13,14 +13,14 @@ import pytest
 from local_run import Cut, Registered, Settings, World, register
 
 from cqels_opt.errors import DataError, RunError
-from cqels_opt.operators.planning.machine import Calibration
-from cqels_opt.operators.planning.mode import PlanMode
-from cqels_opt.operators.running.driver import Driver, DriverOptions, check_ended
-from cqels_opt.operators.running.interfaces import Evaluated
-from cqels_opt.operators.running.local import LocalRunner, LocalSink
-from cqels_opt.operators.stages.evaluate import EvaluateTask
-from cqels_opt.operators.stages.ingest import ROW_SCHEMA
+from cqels_opt.planner.calibration_store import Calibration
+from cqels_opt.planner.planner_options import PlanMode
 from cqels_opt.plans import Constants
+from cqels_opt.runtime.driver import Driver, DriverOptions, check_ended
+from cqels_opt.runtime.evaluate import EvaluateTask
+from cqels_opt.runtime.ingest import ROW_SCHEMA
+from cqels_opt.runtime.interfaces import Evaluated
+from cqels_opt.runtime.local_runner import LocalRunner, LocalSink
 from cqels_opt.verify import Element
 from cqels_opt.windows.frontier import Frontier
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from local_run import Cut
 
-from cqels_opt.operators.running.local import LocalSink
+from cqels_opt.runtime.local_runner import LocalSink
 from cqels_opt.storage import disk, documents
 from cqels_opt.trace.writer import TraceFile
 

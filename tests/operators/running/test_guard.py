@@ -16,12 +16,12 @@ from local_run import Cut
 from shared_cases import Alike, Run, alike
 
 from cqels_opt.errors import CheckpointError, LimitError
-from cqels_opt.operators.running.driver import Driver
-from cqels_opt.operators.running.guard import NOTES, Guard, Taken
-from cqels_opt.operators.running.limits import NO_LIMITS, Limits
-from cqels_opt.operators.stages.answer_files import rows_by_query, without_queries
+from cqels_opt.operators.answer_files import rows_by_query, without_queries
+from cqels_opt.runtime.driver import Driver
+from cqels_opt.runtime.limits import NO_LIMITS, Limits
+from cqels_opt.runtime.quotas import NOTES, Guard, Taken
 from cqels_opt.storage import checksum
-from cqels_opt.windows.columns import read_table, write_table
+from cqels_opt.storage.columns import read_table, write_table
 
 
 class Limited(Run):

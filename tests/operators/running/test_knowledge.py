@@ -12,9 +12,9 @@ import pytest
 from local_run import Cut, Registered, register
 from random_cases import make
 
-from cqels_opt.operators.running.local import LocalSink
+from cqels_opt.runtime.local_runner import LocalSink
+from cqels_opt.state.compaction_policy import Tiers
 from cqels_opt.trace.records import TraceRecord
-from cqels_opt.windows.tiers import Tiers
 
 
 def told(records: Sequence[TraceRecord]) -> list[dict[str, Any]]:

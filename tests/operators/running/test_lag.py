@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from local_run import Cut, Registered
 
-from cqels_opt.operators.running.driver import Driver
-from cqels_opt.operators.stages.ingest import IngestReport
+from cqels_opt.runtime.driver import Driver
+from cqels_opt.runtime.ingest import IngestReport
 from cqels_opt.trace.records import TraceRecord
 
 from .folder_run import HOW, prepared

@@ -13,11 +13,11 @@ from merged_cases import MergedMaker
 from random_cases import Maker
 from shared_cases import Run, alike
 
+from cqels_opt.compiler.registration import Programs, member_of, record_of
 from cqels_opt.errors import InputError
-from cqels_opt.operators.compiling.registration import Programs, member_of, record_of
-from cqels_opt.operators.running.driver import Driver
-from cqels_opt.operators.running.local import LocalRunner, LocalSink
-from cqels_opt.operators.running.population import Population
+from cqels_opt.runtime.driver import Driver
+from cqels_opt.runtime.local_runner import LocalRunner, LocalSink
+from cqels_opt.runtime.query_catalog import Population
 from cqels_opt.verify import Element
 
 

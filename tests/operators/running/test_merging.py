@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from local_run import Cut, Registered, World, register
 
-from cqels_opt.operators.running.local import LocalRunner, LocalSink
-from cqels_opt.operators.running.merging import MergeTask
+from cqels_opt.runtime.local_runner import LocalRunner, LocalSink
+from cqels_opt.state.compaction import MergeTask
+from cqels_opt.state.compaction_policy import Tiers
 from cqels_opt.verify import Element
-from cqels_opt.windows.slots import SlotFile
-from cqels_opt.windows.tiers import Tiers
+from cqels_opt.windows.binding_slots import SlotFile
 
 EX = "http://ex.org/"
 QUERY = """PREFIX : <http://ex.org/>

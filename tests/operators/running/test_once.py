@@ -9,8 +9,8 @@ from by_definition import answers_in_time
 from conformance.conftest import short
 from local_run import Cut, Settings, World, register
 
-from cqels_opt.operators.running.local import LocalSink
 from cqels_opt.query.printing import to_text
+from cqels_opt.runtime.local_runner import LocalSink
 from cqels_opt.verify import Element, compare
 
 EX = "http://ex.org/"

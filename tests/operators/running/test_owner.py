@@ -15,8 +15,8 @@ import pytest
 from local_run import Cut, Registered, World, register
 
 from cqels_opt.errors import InputError
-from cqels_opt.operators.running.answer_folder import FolderSink
-from cqels_opt.operators.running.owner import MARK, Owner, claim_file
+from cqels_opt.runtime.answer_folder import FolderSink
+from cqels_opt.runtime.output_owner import MARK, Owner, claim_file
 from cqels_opt.spark.sinks import FileSink
 from cqels_opt.trace.writer import TraceFile
 from cqels_opt.verify import Element
@@ -134,7 +134,7 @@ def test_an_output_that_is_empty_is_taken(start: Start, query: Registered, tmp_p
 SECOND = """
 import sys
 from pathlib import Path
-from cqels_opt.operators.running.owner import Owner, claim_file
+from cqels_opt.runtime.output_owner import Owner, claim_file
 try:
     claim_file(Path(sys.argv[1]), Owner("other", Path("nowhere")), 0)
 except Exception as error:

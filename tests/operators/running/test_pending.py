@@ -9,10 +9,10 @@ import pytest
 from local_run import World, register
 
 from cqels_opt.errors import EngineWarning
-from cqels_opt.operators.running.driver import Driver, DriverOptions
-from cqels_opt.operators.running.local import LocalRunner, LocalSink
-from cqels_opt.operators.running.pending import KIND
-from cqels_opt.operators.stages.ingest import ROW_SCHEMA
+from cqels_opt.runtime.driver import Driver, DriverOptions
+from cqels_opt.runtime.ingest import ROW_SCHEMA
+from cqels_opt.runtime.local_runner import LocalRunner, LocalSink
+from cqels_opt.state.pending_counts import KIND
 from cqels_opt.windows.frontier import Frontier
 
 EX = "http://ex.org/"

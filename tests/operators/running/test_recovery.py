@@ -19,17 +19,17 @@ from local_run import Cut, Registered, World, register
 from random_cases import make, seeds_with_answers
 
 from cqels_opt.errors import CheckpointError
-from cqels_opt.operators import content, results
-from cqels_opt.operators.program import Program
-from cqels_opt.operators.running.commit import ANONYMOUS, NAME, CommitLog, Identity
-from cqels_opt.operators.running.driver import Driver
-from cqels_opt.operators.running.interfaces import Evaluated
-from cqels_opt.operators.running.local import LocalRunner, LocalSink
-from cqels_opt.operators.stages.evaluate import EvaluateTask, FinishReport
-from cqels_opt.operators.stages.ingest import IngestReport, IngestTask
+from cqels_opt.operators.compiled_query import Program
+from cqels_opt.runtime.driver import Driver
+from cqels_opt.runtime.evaluate import EvaluateTask, FinishReport
+from cqels_opt.runtime.ingest import IngestReport, IngestTask
+from cqels_opt.runtime.interfaces import Evaluated
+from cqels_opt.runtime.local_runner import LocalRunner, LocalSink
+from cqels_opt.state import result_store, window_state
+from cqels_opt.state.commit_log import ANONYMOUS, NAME, CommitLog, Identity
+from cqels_opt.state.compaction_policy import Tiers
 from cqels_opt.trace.records import TraceRecord
 from cqels_opt.verify import Element
-from cqels_opt.windows.tiers import Tiers
 
 EX = "http://ex.org/"
 
@@ -126,8 +126,8 @@ def disturbed(query: Registered, how: Cut, folder: Path, rng: random.Random) -> 
 
     def start() -> Driver:
         if rng.random() < 0.5:  # the executors' processes may live on, with what they had in memory
-            content._CONTENTS.values.clear()
-            results._HELD.values.clear()
+            window_state._CONTENTS.values.clear()
+            result_store._HELD.values.clear()
         return query.driver(how, folder, MortalRunner(how.split, fate), sink, trace=trace)
 
     driver = start()

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from local_run import Cut, Settings, World, register
 
-from cqels_opt.operators.running.retention import Retention
+from cqels_opt.state.retention import Retention
 from cqels_opt.verify import Element
-from cqels_opt.windows.slots import SlotFile
+from cqels_opt.windows.binding_slots import SlotFile
 
 EX = "http://ex.org/"
 

@@ -9,8 +9,8 @@ import pytest
 from local_run import Cut, force_plans, random_plan, register
 from random_cases import SIX_RELATIONS, make, seeds_with_answers
 
-from cqels_opt.operators.running.local import LocalSink
 from cqels_opt.plans import check
+from cqels_opt.runtime.local_runner import LocalSink
 
 
 @pytest.mark.parametrize("seed", seeds_with_answers(8))

@@ -13,13 +13,13 @@ from local_run import Cut, Outcome, Settings, World, register
 from random_cases import PREFIXES, Case, Group, make
 from shared_cases import Run
 
-from cqels_opt.operators.compiling.profile import Meaning
-from cqels_opt.operators.compiling.sharing import Member
-from cqels_opt.operators.running.local import LocalSink
+from cqels_opt.compiler.dialect_profile import Meaning
+from cqels_opt.compiler.multi_query_sharing import Member
 from cqels_opt.query.parser import parse
 from cqels_opt.rdf.ids import PUBLIC, encode_one
+from cqels_opt.runtime.local_runner import LocalSink
+from cqels_opt.state.compaction_policy import Tiers
 from cqels_opt.verify import Element
-from cqels_opt.windows.tiers import Tiers
 
 A, B = "<http://a.org/zrcn1imlm5dc>", "<http://a.org/hb4mggqwr1rn>"
 C, D = "<http://a.org/c>", "<http://a.org/d>"

@@ -8,11 +8,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from cqels_opt.operators.running.merging import PagesTask, merge
-from cqels_opt.operators.stages.encoding import Texts
-from cqels_opt.operators.terms import Page, write_page
+from cqels_opt.operators.term_table import Page, write_page
 from cqels_opt.rdf.ids import CollisionError
-from cqels_opt.windows.slots import SlotFile
+from cqels_opt.runtime.term_encoding import Texts
+from cqels_opt.state.compaction import PagesTask, merge
+from cqels_opt.windows.binding_slots import SlotFile
 
 
 def held(*blocks: dict[int, str]) -> Texts:

@@ -8,11 +8,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from cqels_opt.operators.stages.ingest import ROW_SCHEMA, IngestReport, IngestTask, ingest
-from cqels_opt.operators.terms import Page
+from cqels_opt.operators.term_table import Page
 from cqels_opt.rdf.ids import PUBLIC, encode
-from cqels_opt.windows.columns import read_columns
-from cqels_opt.windows.slots import Shape
+from cqels_opt.runtime.ingest import ROW_SCHEMA, IngestReport, IngestTask, ingest
+from cqels_opt.storage.columns import read_columns
+from cqels_opt.windows.binding_slots import Shape
 
 S, T = "http://ex.org/S", "http://ex.org/T"
 AT, KNOWS = "<http://ex.org/at>", "<http://ex.org/knows>"
@@ -141,7 +141,7 @@ def test_a_block_of_rows_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     terms = [X, Y, "_:b", '"caf\\u00E9"', number, "no term"]
     rows = [row(terms[i % 3], AT, terms[i % 6], 1 + i // 3, i, stream=i % 2) for i in range(24)]
     expected = run(tmp_path, rows, EVERYTHING, OTHER)
-    monkeypatch.setattr("cqels_opt.operators.stages.encoding.BLOCK", block)
+    monkeypatch.setattr("cqels_opt.runtime.term_encoding.BLOCK", block)
     other = tmp_path / "other"
     (other / "slots").mkdir(parents=True)
     task = IngestTask(str(other), 3, (S, T), (EVERYTHING, OTHER), "", PUBLIC, -1, frozenset())

@@ -12,17 +12,17 @@ from typing import Any
 import pytest
 from local_run import Cut, Registered, Settings, World, register
 
+from cqels_opt.compiler.block_builder import PAGE
 from cqels_opt.errors import CheckpointError, InputError
-from cqels_opt.operators.compiling.blocks import PAGE
-from cqels_opt.operators.running.changed import patterns_of, windows_of
-from cqels_opt.operators.running.commit import Identity
-from cqels_opt.operators.running.driver import Driver, DriverOptions
-from cqels_opt.operators.running.local import LocalRunner, LocalSink
-from cqels_opt.operators.stages.network import network
+from cqels_opt.runtime.driver import Driver, DriverOptions
+from cqels_opt.runtime.local_runner import LocalRunner, LocalSink
+from cqels_opt.runtime.query_migration import patterns_of, windows_of
+from cqels_opt.runtime.query_network import network
+from cqels_opt.state.commit_log import Identity
 from cqels_opt.verify import Answers, Element, Inputs, compare, evaluate
 from cqels_opt.verify.forms import TRIPLE
+from cqels_opt.windows.binding_slots import SlotFile
 from cqels_opt.windows.intervals import FOREVER
-from cqels_opt.windows.slots import SlotFile
 
 EX = "http://ex.org/"
 FIRST = (

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from operators.rows_by_hand import HORIZON, Plain, plain_rows, rows_of, snapshots
 
-from cqels_opt.operators.stages.output import SIGN, Answers, answers, columns_of, json_lines, json_term, json_terms
-from cqels_opt.operators.terms import TermTable
-from cqels_opt.operators.tree import ORDER
+from cqels_opt.operators.algebra_operators import ORDER
+from cqels_opt.operators.stream_output import SIGN, Answers, answers, columns_of, json_lines, json_term, json_terms
+from cqels_opt.operators.term_table import TermTable
 from cqels_opt.query.algebra import Operator
 from cqels_opt.rdf.ids import PUBLIC
 from cqels_opt.rdf.terms import XSD_INTEGER, XSD_STRING, literal

@@ -7,8 +7,8 @@ import pickle
 import tracemalloc
 from pathlib import Path
 
-from cqels_opt.operators.running.rejects import Rejects
-from cqels_opt.operators.stages.rejected import MOST_HELD, SAMPLE, Rejected, RejectSpool
+from cqels_opt.runtime.dead_letters import Rejects
+from cqels_opt.runtime.rejected_elements import MOST_HELD, SAMPLE, Rejected, RejectSpool
 
 MANY = 30_000
 

@@ -1,0 +1,385 @@
+"""What the commands of the command line do: an engine, its inputs, a run, and an account of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from cqels_opt import verify as checking
+from cqels_opt.cli.options import CalibrateOptions, ExplainOptions, LoadOptions, RunOptions
+from cqels_opt.cli.query_requests import asked_for, judged, meant, warn_of_absent_graphs, warn_of_never_true
+from cqels_opt.cli.run_results import LoadReport, Summary, VerifyReport
+from cqels_opt.cli.void_planning import told
+from cqels_opt.cli.warnings_console import Notices, warn
+from cqels_opt.engine import CompiledQuery, Engine, population_of
+from cqels_opt.errors import InputError
+from cqels_opt.planner import calibration as operator_constants
+from cqels_opt.planner import calibration_store
+from cqels_opt.planner.explain import explained
+from cqels_opt.planner.plan_modes import plan_mode
+from cqels_opt.planner.planner_options import PlanMode
+from cqels_opt.rdf.void import read_description
+from cqels_opt.runtime.answer_folder import FolderSink
+from cqels_opt.runtime.driver import DriverOptions, check_ended
+from cqels_opt.runtime.files_read import FilesRead
+from cqels_opt.runtime.interfaces import Sink
+from cqels_opt.runtime.limits import Limits
+from cqels_opt.runtime.query_catalog import Population
+from cqels_opt.spark import calibrate as spark_constants
+from cqels_opt.spark import prepare
+from cqels_opt.spark.files import Reading
+from cqels_opt.spark.kafka import CONNECTOR, KafkaSink, topic_stream
+from cqels_opt.spark.load import load as load_store
+from cqels_opt.spark.messages import message_stream, reading_of
+from cqels_opt.spark.mixed import MixedRunner, machine_of
+from cqels_opt.spark.run_factory import check_streams, make_driver, rejects_of, streams_from_outside
+from cqels_opt.spark.runner import SparkRunner
+from cqels_opt.spark.scratch import scratch_folder
+from cqels_opt.spark.session import SparkSession, make_session
+from cqels_opt.spark.sinks import FileSink, StreamSink
+from cqels_opt.spark.stream import MOST_BYTES, StreamRun, chunk_stream, folder_stream
+from cqels_opt.spark.tasks import settle
+from cqels_opt.spark.waiting import wait
+from cqels_opt.trace.progress import Watcher, batches_progress, bytes_progress, watching
+from cqels_opt.trace.server import shown
+from cqels_opt.windows.frontier import Frontier, Partition
+from cqels_opt.windows.replay import DEFAULT_BATCH, BatchSize, ReplayPlan, ReplaySource, cut
+
+
+# ------------------------------------------------------------------ run
+def run(options: RunOptions, watch: Watcher | None = None) -> Summary:
+    """Runs a query over files to their end, or over folders or topics until it is stopped. ``watch`` is told each batch's records."""
+    wanted = options.packages or (CONNECTOR if options.topics or options.out_topic else "none")
+    kafka = None if wanted == "none" else wanted
+    title, earlier = ", ".join(path.name for path in options.queries), options.trace if options.checkpoint is not None else None
+    with (
+        _workplace(options.checkpoint) as folder,
+        shown(title, options.ui, earlier) as trace,
+        _session(options.master, folder, options.debug, kafka) as spark,
+    ):
+        return in_session(spark, options, folder, watching(watch, trace.add if trace else None)).summary
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """A run at its end: its summary, Spark's milliseconds of each batch as far as it still knows them, settings that mattered.
+
+    ``durations`` are those milliseconds by Spark's phases.
+    """
+
+    summary: Summary
+    milliseconds: tuple[float, ...]
+    durations: tuple[dict[str, float], ...]
+    settings: tuple[tuple[str, str], ...]
+
+
+def in_session(spark: SparkSession, options: RunOptions, folder: Path, watch: Watcher | None = None) -> Done:
+    """:func:`run` in a session that is there already, with its state in ``folder`` (absolute)."""
+    began = time.monotonic()
+    population = population_of(_registered(spark, options, folder), folder)
+    settle()
+    given: dict[str, object] = {iri.strip("<>"): place for iri, place in (*options.streams, *options.topics)}
+    needed = streams_from_outside(population)
+    check_streams(needed, given)
+    bare = [s.strip("<>") for s in needed]
+    one = len(population.started.members) == 1
+    for iri in given:
+        if iri not in bare:
+            warn(f"the query does not read stream <{iri}>" if one else f"no query reads stream <{iri}> from outside")
+    used = [(iri.strip("<>"), path) for iri, path in options.streams if iri.strip("<>") in bare]
+    if options.follow and not needed:
+        raise InputError("the query reads no stream, and is answered once: leave --follow out")
+    live = options.follow or any(path.is_dir() for _, path in used)
+    if options.topics:
+        handle, stopped = _follow_topics(spark, population, options, folder, watch)
+        return _done(handle, options, stopped, 0, began)
+    if live and not all(path.is_dir() for _, path in used):
+        raise InputError(
+            "a run follows folders or replays files, not both at once: give folders for all streams, or files for all"
+        )
+    handle, stopped, unread = (_follow if live else _replay)(spark, population, options, used, folder, watch)
+    return _done(handle, options, stopped, unread, began)
+
+
+def _done(handle: StreamRun, options: RunOptions, stopped: bool, unread: int, began: float) -> Done:
+    summary = _summary(handle, options, stopped, unread, time.monotonic() - began)
+    return Done(summary, handle.milliseconds(), handle.durations(), tuple(handle.runner.settings.items()))
+
+
+def _replay(
+    spark: SparkSession,
+    population: Population,
+    options: RunOptions,
+    streams: Sequence[tuple[str, Path]],
+    folder: Path,
+    watch: Watcher | None,
+) -> tuple[StreamRun, bool, int]:
+    if options.max_ahead is not None:
+        raise InputError("--max-ahead is for a live source; a replay has its files whole: correct the times in them")
+    needed = streams_from_outside(population)
+    names = {s.strip("<>"): s for s in needed}
+    sources = [ReplaySource(names[iri], tuple(p for i, p in streams if i == iri)) for iri in dict.fromkeys(i for i, _ in streams)]
+    ordered = sorted(sources, key=lambda source: needed.index(source.stream))
+    plan = cut(
+        ordered, folder / "replay", _batch_size(options), options.lateness, options.on_error or "fail", options.time_predicate
+    )
+    skip = options.on_error == "skip"
+    frontier = _finite(plan, options)
+    files = {p.partition: p.path for p in plan.partitions}
+    driver_options = DriverOptions(
+        drain=options.drain,
+        skip_bad=skip,
+        plan=_mode(options, spark),
+        sources=files,
+        rejects=rejects_of(options.trace, folder),
+        refused=plan.rejected_file,
+        waiting=lambda number, _: (plan.newest, len(plan.chunks) - number - 1),
+        continue_changed=options.continue_changed,
+        named=len(population.started.members) > 1,
+        limits=_limits(options),
+    )
+    runner = _runner(spark, options)
+    driver = make_driver(population, folder, runner, _sink(spark, options, population), frontier, driver_options, options.trace)
+    with batches_progress(len(plan.chunks), driver.state.batch + 1) as advance:
+        handle = StreamRun(driver, runner, watching(advance, watch))
+        handle.chunk = plan.path
+        if driver.streams:
+            stopped = wait(handle.start(chunk_stream(spark, plan.chunk_folder), folder / "spark", to_the_end=True))
+        else:
+            stopped = wait(handle.once())
+    if not stopped:
+        check_ended(driver)
+    return handle, stopped, plan.rejected
+
+
+def _follow(
+    spark: SparkSession,
+    population: Population,
+    options: RunOptions,
+    streams: Sequence[tuple[str, Path]],
+    folder: Path,
+    watch: Watcher | None,
+) -> tuple[StreamRun, bool, int]:
+    needed = streams_from_outside(population)
+    numbers = [(i, path) for iri, path in streams for i, s in enumerate(needed) if s.strip("<>") == iri]
+    files = FilesRead(numbers, folder)
+    handle = _live(spark, population, options, folder, watch, files)
+    driver = handle.driver
+
+    def reading() -> Reading:
+        seen = {n: p.last_offset + 1 for n, p in driver.frontier.partitions.items()}
+        return Reading(driver.frontier.admission(), seen, options.time_predicate)
+
+    handle.reading = reading
+    stopped = wait(handle.start(folder_stream(spark, numbers, options.batch_bytes or MOST_BYTES), folder / "spark"))
+    for sentence in files.changed():  # since the last batch
+        warn(sentence)
+    return handle, stopped, 0
+
+
+def _follow_topics(
+    spark: SparkSession, population: Population, options: RunOptions, folder: Path, watch: Watcher | None
+) -> tuple[StreamRun, bool]:
+    handle = _live(spark, population, options, folder, watch, None)
+    topics = {iri.strip("<>"): topic for iri, topic in options.topics}
+    streams = handle.driver.streams
+    messages = {iri: topic_stream(spark, topics[iri.strip("<>")]) for iri in streams}
+    handle.messages = reading_of([messages[iri].payload for iri in streams], handle.driver.frontier)
+    return handle, wait(handle.start(message_stream(messages, streams), folder / "spark"))
+
+
+def _live(
+    spark: SparkSession,
+    population: Population,
+    options: RunOptions,
+    folder: Path,
+    watch: Watcher | None,
+    files: FilesRead | None,
+) -> StreamRun:
+    """A run over sources that have no end; what they are is still to be said."""
+    for what, given in (("--drain", options.drain), ("--batch", options.batch is not None)):
+        if given:
+            raise InputError(f"{what} is for a replay of files; a live source has no end and is cut by Spark")
+    driver_options = DriverOptions(
+        skip_bad=options.on_error != "fail",
+        plan=_mode(options, spark),
+        rejects=rejects_of(options.trace, folder),
+        continue_changed=options.continue_changed,
+        named=len(population.started.members) > 1,
+        limits=_limits(options),
+        idle_timeout=options.idle_timeout,
+        waiting=None if files is None else lambda *_: (None, files.waiting),
+        files=files,
+    )
+    runner = _runner(spark, options)
+    frontier = Frontier(streams_from_outside(population), options.lateness, options.eager, max_ahead=options.max_ahead)
+    driver = make_driver(population, folder, runner, _sink(spark, options, population), frontier, driver_options, options.trace)
+    return StreamRun(driver, runner, watching(watch, Notices()))
+
+
+def _finite(plan: ReplayPlan, options: RunOptions) -> Frontier:
+    frontier = Frontier(plan.streams, options.lateness, options.eager, finite=True)
+    for p in plan.partitions:
+        frontier.partitions[p.partition] = Partition(
+            plan.streams[p.stream], first_known=p.first if p.elements else None, elements=p.elements
+        )
+    return frontier
+
+
+def _batch_size(options: RunOptions) -> BatchSize:
+    if options.batch is None:
+        return DEFAULT_BATCH
+    return BatchSize(count=options.batch.elements or 0, duration=options.batch.duration or 0)
+
+
+def _runner(spark: SparkSession, options: RunOptions) -> SparkRunner:
+    if options.plan == "spark" or options.joins == "spark":
+        from cqels_opt.spark.joins import JoinRunner
+
+        return JoinRunner(spark, by_spark=options.plan == "spark", debug=options.debug)
+    return MixedRunner(spark)
+
+
+def _mode(options: RunOptions, spark: SparkSession | None = None) -> PlanMode:
+    """The optimizer's mode; where Spark plans, ours is idle. Without a session nothing is known of the machine that joins."""
+    mode = plan_mode(options.plan, options.fixed, options.cost_model, options.constants, options.joins, options.filters)
+    return mode if spark is None else replace(mode, machine=machine_of(spark))
+
+
+def _sink(spark: SparkSession, options: RunOptions, population: Population) -> Sink:
+    if options.out_topic is not None:
+        return KafkaSink(spark, options.out_topic, population.programs())
+    if options.out is None or str(options.out) == "-":
+        return StreamSink()
+    if not options.out_folder:
+        return FileSink(options.out)
+    return FolderSink(options.out.absolute(), population.programs if len(population.started.members) > 1 else None)
+
+
+def _limits(options: RunOptions) -> Limits:
+    seconds = None if options.max_time is None else options.max_time / 1000
+    return Limits(options.max_rows, seconds, options.max_state, options.max_memory)
+
+
+def _summary(handle: StreamRun, options: RunOptions, stopped: bool, unread: int, seconds: float) -> Summary:
+    totals = handle.driver.state.totals
+    return Summary(
+        batches=totals.get("batches", 0),
+        elements=totals.get("elements", 0),
+        answers=totals.get("answers", 0),
+        late=totals.get("late", 0),
+        rejected=totals.get("rejected", 0) + unread,
+        switches=totals.get("switches", 0),
+        seconds=seconds,
+        trace=options.trace,
+        rejects=rejects if options.trace is not None and (rejects := rejects_of(options.trace, Path())).exists() else None,
+        stopped=stopped,
+    )
+
+
+# ------------------------------------------------------------------ explain, verify, load
+def explain(options: ExplainOptions) -> str:
+    """The plans of a query, with estimates, before it runs."""
+    with _workplace(None) as folder, _session(options.run.master, folder, options.run.debug) as spark:
+        queries = _registered(spark, options.run, folder)
+        if options.void is not None:
+            told(queries[0].engine.store, read_description(options.void), str(options.void))
+        programs = population_of(queries, folder).programs()
+        return explained(programs, _mode(options.run), options.format, 1000 if options.all else 3)
+
+
+def verify(options: RunOptions) -> VerifyReport:
+    """Runs a query, and compares every answer with an independent evaluation, instant by instant."""
+    if options.topics or options.out_topic is not None:
+        raise InputError("verify reads files from beginning to end: a topic of Kafka has no end; keep its messages in a file")
+    if options.follow or any(path.is_dir() for _, path in options.streams):
+        raise InputError("verify reads files from beginning to end: a live source (--follow, or a folder) has no end")
+    if options.out_folder:
+        raise InputError(f"--out {options.out}: verify reads answers as lines: name a file, or leave --out out")
+    with scratch_folder("verify") as scratch:
+        out = options.out if options.out is not None and str(options.out) != "-" else scratch / "answers.jsonl"
+        run(replace(options, out=out))
+        reading = checking.read_inputs(
+            options.streams,
+            options.static,
+            options.graphs,
+            lateness=options.lateness,
+            time_predicate=options.time_predicate,
+            on_error=options.on_error or "fail",
+        )
+        verdicts, got = judged(options, reading.inputs, out)
+    lines = [line for verdict in verdicts if not verdict.equal for line in verdict.text().splitlines()]
+    differences = sum(len(verdict.differences) for verdict in verdicts)
+    return VerifyReport(len({time for time, _, _ in got}), sum(got.values()), differences, tuple(lines))
+
+
+def calibrate(options: CalibrateOptions) -> str:
+    """Measures the constants of the cost model on this machine, and keeps them. Says which, and where they are kept."""
+    if not options.show:
+        found = operator_constants.measure()
+        if options.spark:
+            with _workplace(None) as folder, _session(options.master, folder, options.debug) as spark:
+                found |= spark_constants.measure(spark)
+        calibration_store.keep(found, datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"))
+    return f"{calibration_store.known().text()}\n  kept in {calibration_store.cache_file()}"
+
+
+def load(options: LoadOptions) -> LoadReport:
+    """Loads files into a store."""
+    began = time.monotonic()
+    with _workplace(None) as folder, _session(options.master, folder, options.debug) as spark:
+        sources = prepare.static_sources(options.paths, options.graphs)
+        with bytes_progress() as progress:
+            report = load_store(spark, sources, options.store, on_error=options.on_error, progress=progress)
+    told(options.store)
+    for reason in report.reasons:
+        warn(reason)
+    return LoadReport(options.store, report.triples, report.skipped, time.monotonic() - began)
+
+
+# ------------------------------------------------------------------ shared
+def _registered(spark: SparkSession, options: RunOptions, folder: Path) -> list[CompiledQuery]:
+    if options.store is not None and (options.static or options.graphs):
+        raise InputError(
+            "--store does not combine with --static and --graph yet: load those files into the store with cqels-opt load"
+        )
+    asked = asked_for(options)
+    engine = Engine(
+        spark,
+        static=options.static or None,
+        graphs=dict(options.graphs) or None,
+        store=options.store,
+        folder=folder / "registered",
+        on_error=options.on_error or "fail",
+    )
+    told(engine.store)
+    registered = [engine.register(query.text, **meant(query, options)) for query in asked]
+    warn_of_never_true(asked)
+    warn_of_absent_graphs(asked, engine.store)
+    return registered
+
+
+@contextmanager
+def _workplace(checkpoint: Path | None) -> Iterator[Path]:
+    """The checkpoint, or a folder for this run alone."""
+    if checkpoint is not None:
+        if checkpoint.exists() and not checkpoint.is_dir():
+            raise InputError(f"--checkpoint {checkpoint}: not a folder")
+        checkpoint.mkdir(parents=True, exist_ok=True)
+        yield checkpoint.absolute()
+        return
+    with scratch_folder() as folder:
+        yield folder
+
+
+@contextmanager
+def _session(master: str | None, folder: Path, debug: bool = False, packages: str | None = None) -> Iterator[SparkSession]:
+    spark = make_session(master, folder, quiet=not debug, packages=packages)
+    try:
+        yield spark
+    finally:
+        spark.stop()

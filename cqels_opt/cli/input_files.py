@@ -1,0 +1,80 @@
+"""Files, folders and stores that options name: they are there, or may be made. InputError names the option."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from cqels_opt.errors import InputError
+from cqels_opt.lod.locations import place_of, state_folder
+
+
+def named(text: str, what: str) -> Path:
+    """The path that an option names. Spark, and what runs write of it, have names of files in UTF-8."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise InputError(f"{what}: {os.fsencode(text)!r}: the name is not UTF-8: rename it") from error
+    return Path(text)
+
+
+def existing(text: str, what: str) -> Path:
+    """A file or folder that is there and may be read."""
+    path = named(text, what)
+    try:
+        path.stat()
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise InputError(f"{what}: {text}: {reason}") from error
+    return path
+
+
+def existing_file(text: str, what: str) -> Path:
+    """A file that is there; a folder is not one."""
+    path = existing(text, what)
+    if path.is_dir():
+        raise InputError(f"{what}: {text}: it is a folder; a file is expected")
+    return path
+
+
+def existing_folder(text: str, what: str) -> Path:
+    """A folder that is there."""
+    path = existing(text, what)
+    if not path.is_dir():
+        raise InputError(f"{what}: {text}: it is a file; a folder is expected")
+    return path
+
+
+def new_file(text: str, what: str) -> Path:
+    """A file that may be written: its folder is there."""
+    path = named(text, what)
+    if path.is_dir():
+        raise InputError(f"{what}: {text}: it is a folder; a file is expected")
+    if not path.parent.is_dir():
+        raise InputError(f"{what}: {text}: there is no folder {path.parent}")
+    return path
+
+
+def new_folder(text: str, what: str) -> Path:
+    """A folder that is there or may be made."""
+    path = named(text, what)
+    if path.exists() and not path.is_dir():
+        raise InputError(f"{what}: {text}: it is a file; a folder is expected")
+    return path
+
+
+def existing_store(text: str, what: str) -> Path | str:
+    """A store: a folder that is there, or a URI, which is looked at when the store is opened."""
+    place = place_of(text)
+    return place if isinstance(place, str) else existing_folder(str(place), what)
+
+
+def new_store(text: str, what: str) -> Path | str:
+    """Where a store may be written: a folder, or a URI."""
+    place = place_of(text)
+    return place if isinstance(place, str) else new_folder(str(place), what)
+
+
+def new_state(text: str, what: str) -> Path:
+    """A folder for the state of a run, that is there or may be made."""
+    return new_folder(str(state_folder(text, what)), what)

@@ -1,0 +1,256 @@
+"""The command line: ``cqels-opt COMMAND``. It reads options, calls the engine, prints outcomes, and chooses the exit code.
+
+0 done, 1 answers differ (`verify`), 2 the input is wrong, 3 the run failed. Everything heavy is imported by the command that
+needs it, so that ``--help`` and wrong usage answer at once.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+import threading
+import traceback
+from argparse import Namespace
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from cqels_opt.cli import arguments, options_from_arguments
+from cqels_opt.cli.input_files import existing_folder, existing_store
+from cqels_opt.cli.java import find_java
+from cqels_opt.errors import CqelsOptError, InputError, QueryError
+from cqels_opt.storage.file_errors import file_error
+
+DONE, DIFFERENT, WRONG_INPUT, FAILED = 0, 1, 2, 3
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Runs one command; the returned number is the exit code of the process."""
+    words = sys.argv[1:] if words is None else words
+    debug = "--debug" in words
+    if not debug:
+        logging.basicConfig(level=logging.CRITICAL)  # what libraries log about a failure, we say in one line
+    try:
+        options = arguments.make_parser().parse_args(words)
+        with _terminated_as_interrupted():
+            code = _COMMANDS[options.command](options)
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:  # the reader of the pipe has left: not our failure, and nothing more can be said to it
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return DONE
+    except KeyboardInterrupt:  # a run in hand is stopped by the engine; here there was none yet
+        _complain("stopped before anything was done", debug)
+        return FAILED
+    except InputError as error:
+        _complain(error.report() if isinstance(error, QueryError) else _one_line(str(error)), debug)
+        return WRONG_INPUT
+    except Exception as error:  # noqa: BLE001 - the last resort: whatever it is, the user gets one line
+        if (of_file := file_error(error)) is not None:
+            _complain(_one_line(str(of_file)), debug)
+            return WRONG_INPUT
+        if isinstance(error, CqelsOptError):
+            _complain(_one_line(str(error)), debug)
+            return FAILED
+        _complain(f"{type(error).__name__}: {_one_line(str(error))}{'' if debug else ' (--debug shows where)'}", debug)
+        return FAILED
+
+
+@contextmanager
+def _terminated_as_interrupted() -> Iterator[None]:
+    """SIGTERM is what Ctrl-C is, so that a service manager gets the same end: a summary, and nothing left behind."""
+    if threading.current_thread() is not threading.main_thread():  # signals are the main thread's
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _complain(message: str, debug: bool) -> None:
+    if debug:
+        traceback.print_exc()
+    print(message, file=sys.stderr)
+
+
+def _one_line(message: str) -> str:
+    """The first line that says something: Spark's messages go on with pages of its plan and stack."""
+    return next((line.strip() for line in message.splitlines() if line.strip()), "no reason given")
+
+
+# ------------------------------------------------------------------ the commands
+def _run(words: Namespace) -> int:
+    options = options_from_arguments.run_options(words)
+    find_java()
+    from cqels_opt.cli.commands import run
+
+    print(run(options), file=sys.stderr)
+    return DONE
+
+
+def _explain(words: Namespace) -> int:
+    options = options_from_arguments.explain_options(words)
+    if options.to is not None:
+        from cqels_opt.cli.query_requests import translated
+
+        print(translated(options), end="")
+        return DONE
+    if options.void is not None and not options.has_data:
+        from cqels_opt.cli.void_planning import explain as explain_described
+
+        print(explain_described(options))
+        return DONE
+    find_java()
+    from cqels_opt.cli.commands import explain
+
+    print(explain(options))
+    return DONE
+
+
+def _verify(words: Namespace) -> int:
+    options = options_from_arguments.run_options(words)
+    find_java()
+    from cqels_opt.cli.commands import verify
+
+    report = verify(options)
+    print(report)
+    return DONE if report.agrees else DIFFERENT
+
+
+def _load(words: Namespace) -> int:
+    if (changes := options_from_arguments.update_options(words)) is not None:
+        from cqels_opt.cli.store_update import update
+
+        print(update(changes), file=sys.stderr)
+        return DONE
+    options = options_from_arguments.load_options(words)
+    find_java()
+    from cqels_opt.cli.commands import load
+
+    print(load(options), file=sys.stderr)
+    return DONE
+
+
+def _store(words: Namespace) -> int:
+    folder = existing_store(words.store, "store")
+    if words.action == "void":
+        from cqels_opt.lod.store import Store
+        from cqels_opt.lod.void_store import of_store
+        from cqels_opt.rdf.void import turtle
+
+        print(turtle(of_store(Store.open(folder))), end="")
+        return DONE
+    from cqels_opt.lod.check import check, info
+
+    if words.action == "check":
+        if findings := check(folder):
+            print(*findings, sep="\n", file=sys.stderr)
+            return WRONG_INPUT
+        print(f"{folder}: whole")
+        return DONE
+    store = info(folder)
+    print(
+        f"{folder}: {store.triples:,} triples, {store.terms:,} terms, {len(store.graphs):,} named graphs, {store.bytes:,} bytes, "
+        f"version {store.number}, format {store.version}, fingerprint {store.fingerprint}"
+    )
+    for p in store.predicates:
+        print(
+            f"  {p.triples:>12,}  {p.predicate}{f'  in {p.graph}' if p.graph else ''}  ({p.subjects:,} subjects, {p.objects:,} objects)"
+        )
+    return DONE
+
+
+def _checkpoint(words: Namespace) -> int:
+    folder = existing_folder(words.checkpoint, "checkpoint")
+    from cqels_opt.runtime.checkpoint_check import check
+
+    out, trace = (Path(text) if text is not None else None for text in (words.out, words.trace))
+    if findings := check(folder, out, trace):
+        print(*findings, sep="\n", file=sys.stderr)
+        return WRONG_INPUT
+    print(f"{folder}: whole")
+    return DONE
+
+
+def _trace(words: Namespace) -> int:
+    from cqels_opt.trace import command
+
+    options = options_from_arguments.trace_options(words)
+    if options.html:
+        command.write_page(options.file, options.html)
+        print(f"page: {options.html}", file=sys.stderr)
+    elif options.follow:
+        command.follow_file(options.file, options.ui)
+    else:
+        sys.stdout.write(command.summary(options.file))  # by ourselves: rich ends the process where the reader of a pipe has left
+    return DONE
+
+
+def _bench(words: Namespace) -> int:
+    options = options_from_arguments.bench_options(words)
+    if not options.list and options.spark:
+        find_java()
+    from cqels_opt.bench.harness import bench
+
+    bench(options)
+    return DONE
+
+
+def _gateway(words: Namespace) -> int:
+    options = options_from_arguments.gateway_options(words)
+    from cqels_opt.gateway import LiveFolder, gateway, make_source
+    from cqels_opt.rdf.payloads import payload_of
+
+    folder = LiveFolder(options.folder, payload_of(options.payload, options.time_predicate), options.refused)
+    source = make_source(options.url, client=options.client, send=options.send)
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    told = gateway(source, folder, stop, options.every / 1000)
+    print(
+        f"gateway: {told.messages:,} messages, {told.elements:,} elements in {told.files:,} files, {told.refused:,} refused"
+        + (f" (kept in {folder.refused})" if told.refused else ""),
+        file=sys.stderr,
+    )
+    return DONE
+
+
+def _calibrate(words: Namespace) -> int:
+    options = options_from_arguments.calibrate_options(words)
+    if options.spark and not options.show:
+        find_java()
+    from cqels_opt.cli.commands import calibrate
+
+    print(calibrate(options))
+    return DONE
+
+
+def _demo(words: Namespace) -> int:
+    options = options_from_arguments.demo_options(words)
+    find_java()
+    from cqels_opt.cli.demo import demo
+
+    demo(options)
+    return DONE
+
+
+_COMMANDS: dict[str, Callable[[Namespace], int]] = {
+    "run": _run,
+    "explain": _explain,
+    "verify": _verify,
+    "load": _load,
+    "store": _store,
+    "checkpoint": _checkpoint,
+    "trace": _trace,
+    "gateway": _gateway,
+    "calibrate": _calibrate,
+    "bench": _bench,
+    "demo": _demo,
+}
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,313 @@
+"""What the commands are asked to do: frozen options, checked when they are made from the command line (`arguments.py`).
+
+Times and durations are whole milliseconds. Paths are as typed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+
+from cqels_opt.errors import InputError
+from cqels_opt.spark.kafka_topic import KafkaTopic
+
+if TYPE_CHECKING:
+    from cqels_opt.windows.instants import Policy
+
+OnError: TypeAlias = Literal["fail", "skip"]
+
+DIALECTS = ("auto", "cqels", "rspql", "csparql", "sparqlstream", "streaming-sparql")
+PROFILES = DIALECTS[1:]
+PLANS = ("adaptive", "first", "static", "worst", "spark")
+COST_MODELS = ("default", "paper")
+CONSTANTS = ("measured", "default")
+FILTERS = ("cost", "early", "late", "H1", "H2", "H3", "H4")
+JOINS = ("auto", "probe", "partitioned", "shuffle-hash", "sort-merge", "broadcast", "spark")
+TIME_PREDICATE = "http://www.w3.org/ns/prov#generatedAtTime"
+
+_IRI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[^\x00-\x20<>\"{}|^`\\]*")
+
+
+class Address(NamedTuple):
+    """Where a page is served."""
+
+    host: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """How much of a replay one micro-batch takes: a number of elements or a span of stream time; exactly one is given."""
+
+    elements: int | None = None
+    duration: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """A query, its inputs, and how it is run: what `run`, `explain` and `verify` have in common.
+
+    ``report`` and ``t0`` are by window name, ``""`` for all windows. None means that the profile, the dialect or the kind of
+    input decides. ``fixed`` is the plans' text of ``--plan fixed:…``, and then ``plan`` is ``"fixed"``. ``out`` None is
+    standard output; with ``out_folder`` it is a folder of Parquet files, a batch each; answers go to ``out_topic`` instead where there
+    is one. ``topics`` are streams beside ``streams``. ``more`` are further queries of the same run;
+    ``instances`` is the file of the constants of a query that is asked many times. ``base`` is what relative IRIs of the queries are
+    resolved against.
+    """
+
+    query: Path
+    streams: tuple[tuple[str, Path], ...] = ()
+    static: tuple[Path, ...] = ()
+    graphs: tuple[tuple[str, Path], ...] = ()
+    store: Path | str | None = None
+    dialect: str = "auto"
+    base: str | None = None
+    profile: str | None = None
+    report: Mapping[str, Policy] = field(default_factory=dict)
+    output_operator: Literal["istream", "dstream", "rstream"] | None = None
+    duplicates: Literal["set", "bag"] | None = None
+    bounds: Literal["open-closed", "closed-open"] | None = None
+    t0: Mapping[str, int] = field(default_factory=dict)
+    lateness: int = 0
+    idle_timeout: int | None = None
+    max_ahead: int | None = None
+    eager: bool = False
+    drain: bool = False
+    on_error: OnError | None = None
+    time_predicate: str = TIME_PREDICATE
+    plan: Literal["adaptive", "first", "static", "worst", "spark", "fixed"] = "adaptive"
+    fixed: str | None = None
+    joins: Literal["auto", "probe", "partitioned", "shuffle-hash", "sort-merge", "broadcast", "spark"] = "auto"
+    cost_model: Literal["default", "paper"] = "default"
+    constants: Literal["measured", "default"] = "measured"
+    filters: Literal["cost", "early", "late", "H1", "H2", "H3", "H4"] = "cost"
+    sub_result_bytes: int | None = None
+    batch: Batch | None = None
+    batch_bytes: int | None = None
+    checkpoint: Path | None = None
+    continue_changed: bool = False
+    trace: Path | None = None
+    out: Path | None = None
+    out_folder: bool = False
+    follow: bool = False
+    ui: Address | None = None
+    master: str | None = None
+    debug: bool = False
+    more: tuple[Path, ...] = ()
+    instances: Path | None = None
+    topics: tuple[tuple[str, KafkaTopic], ...] = ()
+    out_topic: KafkaTopic | None = None
+    packages: str | None = None
+    max_rows: int | None = None
+    max_time: int | None = None
+    max_state: int | None = None
+    max_memory: int | None = None
+
+    @property
+    def queries(self) -> tuple[Path, ...]:
+        """The files of all queries of the run."""
+        return (self.query, *self.more)
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainOptions:
+    """`explain`: the form of its output, whether all retained alternatives are shown, or in which dialect the query itself.
+
+    ``void`` is a description of the static data, which may not be there yet.
+    """
+
+    run: RunOptions
+    format: Literal["text", "json", "dot"] = "text"
+    all: bool = False
+    to: str | None = None
+    void: Path | None = None
+
+    @property
+    def has_data(self) -> bool:
+        """Whether static data are given, whose counts are exact."""
+        return bool(self.run.static or self.run.graphs or self.run.store)
+
+
+@dataclass(frozen=True, slots=True)
+class LoadOptions:
+    """`load`: files for the default graph and for named graphs, and the store that they go to."""
+
+    store: Path | str
+    paths: tuple[Path, ...] = ()
+    graphs: tuple[tuple[str, Path], ...] = ()
+    on_error: OnError = "fail"
+    master: str | None = None
+    debug: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateOptions:
+    """`load --update`: what comes, what goes, files whose triples come into named graphs, and the store."""
+
+    store: Path | str
+    add: tuple[Path, ...] = ()
+    remove: tuple[Path, ...] = ()
+    graphs: tuple[tuple[str, Path], ...] = ()
+    on_error: OnError = "fail"
+    debug: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class GatewayOptions:
+    """`gateway`: where messages come from, the live folder that they go to, how they are read, and every how many ms a file is written."""
+
+    url: str
+    folder: Path
+    payload: str = "json"
+    every: int = 1000
+    refused: Path | None = None
+    client: str = ""
+    send: str | None = None
+    time_predicate: str = TIME_PREDICATE
+    debug: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CalibrateOptions:
+    """`calibrate`: whether it only shows what is in use, and whether Spark is measured too, on which master."""
+
+    show: bool = False
+    spark: bool = True
+    master: str | None = None
+    debug: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TraceOptions:
+    """`trace`: the file, the page to be written, or whether it is followed as it grows, and where it is then served as a page."""
+
+    file: Path
+    html: Path | None = None
+    follow: bool = False
+    ui: Address | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BenchOptions:
+    """`bench`: scenarios by name or file, at small scale where ``quick``, files of contenders, and where figures and pages go.
+
+    Without ``spark`` the contenders that need it are left out. In ``keep`` each report is kept, and not made again.
+    """
+
+    scenarios: tuple[str, ...] = ()
+    list: bool = False
+    quick: bool = False
+    json: Path | None = None
+    html: Path | None = None
+    page: Path | None = None
+    contenders: tuple[Path, ...] = ()
+    spark: bool = True
+    keep: Path | None = None
+    debug: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DemoOptions:
+    """`demo`: how many days of 2013 (None: all of it), and the folder for answers, traces and pages."""
+
+    days: int | None = 3
+    out: Path = Path("demo-out")
+    debug: bool = False
+
+
+# ------------------------------------------------------------------ values as people type them; each raises InputError
+def parse_duration(text: str) -> int:
+    """Milliseconds of ``500ms``, ``2s``, ``1h30m`` and whatever else a query may say; ``0`` needs no unit."""
+    from cqels_opt.query.durations import milliseconds
+
+    try:
+        return 0 if text == "0" else milliseconds(text)
+    except ValueError as error:
+        raise InputError(str(error)) from error
+
+
+def parse_positive_duration(text: str) -> int:
+    """A duration that is longer than nothing."""
+    if (duration := parse_duration(text)) == 0:
+        raise InputError(f"{text!r} is too short: it must be longer than 0")
+    return duration
+
+
+def parse_batch(text: str) -> Batch:
+    """``100`` is a number of elements, ``500ms`` a span of stream time."""
+    if not text.isdecimal():
+        return Batch(duration=parse_positive_duration(text))
+    if int(text) == 0:
+        raise InputError("a micro-batch has at least 1 element")
+    return Batch(elements=int(text))
+
+
+def parse_bytes(text: str) -> int:
+    """Bytes: ``0``, ``500k``, ``64M`` or ``4G``, by powers of 1024."""
+    found = re.fullmatch(r"(\d+)([kMG]?)", text)
+    if found is None:
+        raise InputError(f"{text!r} is no size: write a number of bytes, or 500k, 64M, 4G")
+    return int(found[1]) << {"": 0, "k": 10, "M": 20, "G": 30}[found[2]]
+
+
+def parse_address(text: str) -> Address:
+    """``PORT`` on this machine alone (127.0.0.1), or ``HOST:PORT``; an IPv6 address in square brackets."""
+    host, colon, port = text.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]") if host.startswith("[") and host.endswith("]") else host
+    bare = not text.startswith("[") and ":" in host
+    if not re.fullmatch(r"\d{1,5}", port) or int(port) > 65535 or (colon and not host) or bare:
+        raise InputError(f"{text!r} is no address: write PORT, HOST:PORT or [IPV6]:PORT, with a port up to 65535")
+    return Address(host or "127.0.0.1", int(port))
+
+
+def parse_iri(text: str) -> str:
+    """An absolute IRI, with or without its angle brackets."""
+    iri = text[1:-1] if text.startswith("<") and text.endswith(">") else text
+    if not _IRI.fullmatch(iri):
+        raise InputError(f"{text!r} is no absolute IRI, like http://example.org/stream")
+    return iri
+
+
+def parse_t0(text: str) -> tuple[str, int]:
+    """``MS`` or ``NAME=MS``: the window's name (``""`` for all) and its origin."""
+    name, _, milliseconds = text.rpartition("=")
+    if not re.fullmatch(r"[+-]?\d+", milliseconds) or text.startswith("="):
+        raise InputError(f"{text!r} is no origin of time: write MS or NAME=MS, in whole milliseconds")
+    return _window_name(name), int(milliseconds)
+
+
+def parse_report(text: str) -> tuple[str, Policy]:
+    """``wc,nc`` or ``NAME=p:10s``: the window's name (``""`` for all) and its report policy."""
+    from cqels_opt.windows.instants import Policy
+
+    name, _, policies = text.rpartition("=")
+    if text.startswith("="):
+        raise InputError(f"{text!r} names no window: write NAME=POLICIES")
+    chosen, period = set(), 0
+    for policy in policies.split(","):
+        if policy.startswith("p:"):
+            period = parse_positive_duration(policy[2:])
+        elif policy in ("cc", "wc", "nc"):
+            chosen.add(policy)
+        else:
+            raise InputError(f"{policy!r} is no report policy: give some of cc, wc, nc and p:DUR, separated by commas")
+    if not period and not chosen - {"nc"}:
+        raise InputError(f"{text!r} has no instants: nc restricts others, so add cc, wc or p:DUR")
+    return _window_name(name), Policy("cc" in chosen, "wc" in chosen, "nc" in chosen, period)
+
+
+def parse_plan(text: str) -> tuple[str, str | None]:
+    """The plan policy, and the plans' text where it is ``fixed:PLANS``."""
+    policy, colon, plans = text.partition(":")
+    if policy == "fixed" and colon and plans.strip():
+        return "fixed", plans.strip()
+    if text in PLANS:
+        return text, None
+    raise InputError(f"{text!r} is no plan policy: choose from {', '.join(PLANS)}, or give fixed:PLANS")
+
+
+def _window_name(text: str) -> str:
+    return text.removeprefix("?")

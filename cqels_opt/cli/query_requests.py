@@ -1,0 +1,234 @@
+"""The queries that a command was asked to run, as the engine and as the independent evaluation take them."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+import shlex
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from cqels_opt import verify as checking
+from cqels_opt.cli.options import ExplainOptions, RunOptions
+from cqels_opt.cli.warnings_console import warn
+from cqels_opt.compiler.dialect_profile import meaning, with_bounds
+from cqels_opt.compiler.static_subpatterns import BYTES_BUDGET
+from cqels_opt.errors import InputError, first_of
+from cqels_opt.lod.store import Store
+from cqels_opt.query.algebra import GraphsMerged, NamedGraph, Query
+from cqels_opt.query.never_true import never_true
+from cqels_opt.query.printing import to_text
+from cqels_opt.query.printing.writing import found_in
+from cqels_opt.query.texts import Reader
+from cqels_opt.rdf.terms import escape
+from cqels_opt.verify import Element, Inputs
+from cqels_opt.verify import Options as Checked
+from cqels_opt.windows.instants import Policy
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A query, its name in a run of several, and what the options say of its windows."""
+
+    file: Path
+    text: str
+    query: Query
+    id: str | None
+    report: Mapping[str, Policy]
+    t0: Mapping[str, int]
+
+
+def asked_for(options: RunOptions) -> list[Asked]:
+    """The queries of the options. Several are named after their files; a window that an option names may be of any of them."""
+    texts = instances_of(options) if options.instances is not None else _files(options.queries)
+    if options.base is not None:
+        texts = [(path, f"BASE <{options.base}> {text}", name) for path, text, name in texts]
+    reader = Reader()
+    queries = [reader.read(text, options.dialect, str(path))[0] for path, text, _ in texts]
+    one = len(queries) == 1
+    windows = {window.name for query in queries for window in query.windows}
+    for option, given in (("--report", options.report), ("--t0", options.t0)):
+        if not one and (wrong := sorted(set(given) - windows - {""})):
+            raise InputError(f"{option} {wrong[0]}=…: no query has a window {wrong[0]}; there are {', '.join(sorted(windows))}")
+    found: list[Asked] = []
+    for (path, text, name), query in zip(texts, queries):
+        own = {"", *(window.name for window in query.windows)}
+        report = {name: policy for name, policy in options.report.items() if one or name in own}
+        t0 = {name: time for name, time in options.t0.items() if one or name in own}
+        found.append(Asked(path, text, query, name, report, t0))
+    return found
+
+
+def warn_of_never_true(queries: Iterable[Asked]) -> None:
+    """Says of conditions that can never be true, each once."""
+    for sentence in dict.fromkeys(sentence for asked in queries for sentence in never_true(asked.query)):
+        warn(sentence)
+
+
+def warn_of_absent_graphs(queries: Iterable[Asked], place: Path | str) -> None:
+    """Says which named graphs the queries read that the static data do not have, each once."""
+    store = Store.open(place)
+    there = list(filter(None, store.decode(store.named_graphs())))
+    for name in dict.fromkeys(name for asked in queries for name in _graphs_of(asked.query)):
+        if name not in there:
+            known = f"there is {first_of(there)}" if there else "there is no named graph"
+            option = f"--graph {shlex.quote(name[1:-1])} PATH"
+            warn(f"the static data have no graph {name}, in which the query looks for triples: load it with {option}; {known}")
+
+
+def _graphs_of(query: Query) -> Iterator[str]:
+    """The static graphs that a query names."""
+    for source in found_in(query.body, NamedGraph):
+        if isinstance(source.name, str):
+            yield source.name
+    for merged in found_in(query.body, GraphsMerged):
+        yield from merged.names
+    if query.dataset is not None:
+        yield from query.dataset.named
+
+
+def meant(query: Asked, options: RunOptions) -> dict[str, Any]:
+    """What the options say of a query, in the words of :func:`~cqels_opt.compiler.registration.record_of`."""
+    return {
+        "id": query.id,
+        "dialect": options.dialect,
+        "profile": options.profile,
+        "report": query.report,
+        "output_operator": options.output_operator,
+        "duplicates": options.duplicates,
+        "bounds": options.bounds,
+        "t0": query.t0,
+        "file": str(query.file),
+        "sub_result_bytes": BYTES_BUDGET if options.sub_result_bytes is None else options.sub_result_bytes,
+    }
+
+
+Texts: TypeAlias = "list[tuple[Path, str, str | None]]"
+"""The file of each query, its text, and its name where there are several."""
+
+
+def _files(paths: Sequence[Path]) -> Texts:
+    names = _names([path.stem for path in paths]) if len(paths) > 1 else [None]
+    return [(path, _text(path), name) for path, name in zip(paths, names)]
+
+
+def instances_of(options: RunOptions) -> Texts:
+    """One query for each row of a file: ``$NAME$`` in its text is the row's value of the column NAME. A column ``id`` names the queries."""
+    path, file = options.query, options.instances
+    assert file is not None
+    if options.more:
+        raise InputError("--instances is of one query: give its file alone")
+    text = _text(path)
+    rows = list(csv.reader(io.StringIO(_text(file))))
+    if len(rows) < 2:
+        raise InputError(f"{file}: it needs a line with the names of columns, and a line an instance")
+    heads = [head.strip() for head in rows[0]]
+    places = [place for place, head in enumerate(heads) if f"${head}$" in text]
+    if not places:
+        raise InputError(f"{path}: there is no ${'$, $'.join(heads)}$ in the text, which --instances {file} would fill in")
+    found: Texts = []
+    stems = [f"{path.stem}_{number}" for number in range(1, len(rows))]
+    for number, row in enumerate(rows[1:], 2):
+        if len(row) != len(heads):
+            raise InputError(f"{file}:{number}: {len(row)} values, but {len(heads)} columns")
+        own = text
+        for place in places:
+            own = own.replace(f"${heads[place]}$", escape(row[place]))
+        if "id" in heads:
+            stems[number - 2] = row[heads.index("id")]
+        found.append((path, own, None))
+    return [(path, own, name) for (path, own, _), name in zip(found, _names(stems))] if len(found) > 1 else found
+
+
+def translated(options: ExplainOptions) -> str:
+    """The queries of the options in the dialect that these name."""
+    return "\n".join(to_text(asked.query, options.to or asked.query.dialect) for asked in asked_for(options.run))
+
+
+def _names(stems: Sequence[str]) -> list[str]:
+    """Names for queries, none twice, that can be names of files."""
+    taken: dict[str, int] = {}
+    names: dict[str, None] = {}
+    for stem in (re.sub(r"[^\w.-]", "_", stem) or "_" for stem in stems):
+        name = stem
+        while name in names:
+            taken[stem] = taken.get(stem, 1) + 1
+            name = f"{stem}_{taken[stem]}"
+        names[name] = None
+    return list(names)
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8-sig")  # a byte order mark is no part of the text
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: not UTF-8 text (byte {error.start})") from error
+
+
+# ------------------------------------------------------------------ verify
+def judged(options: RunOptions, inputs: Inputs, out: Path) -> tuple[list[checking.Verdict], checking.Answers]:
+    """What the independent evaluation says of the answers in a file, query by query, and these answers.
+
+    The graphs that it finds for one query are the elements of the stream that others read.
+    """
+    waiting, streams = asked_for(options), dict(inputs.streams)
+    several = len(waiting) > 1
+    read = {window.stream.strip("<>") for asked in waiting for window in asked.query.windows}
+    until = max((e.t for iri, elements in streams.items() if iri in read for e in elements), default=None) if several else None
+    verdicts: list[checking.Verdict] = []
+    got: checking.Answers = Counter()
+    while waiting:
+        made = {_output(asked) for asked in waiting}
+        asked = next(a for a in waiting if not made & {window.stream.strip("<>") for window in a.query.windows})
+        waiting.remove(asked)
+        query = with_bounds(asked.query, options.bounds)
+        how = replace(_as_verified(asked, query, options), until=until)
+        known = Inputs(streams, inputs.default, inputs.graphs)
+        mine = checking.read_answers(out, asked.id)
+        verdicts.append(checking.judge(query, known, how, mine))
+        got.update(mine)
+        if (output := _output(asked)) in read:
+            streams[output] = graphs_as_elements(checking.evaluate(query, known, how))
+    return verdicts, got
+
+
+def _output(asked: Asked) -> str:
+    return (asked.query.output or "").strip("<>")
+
+
+def graphs_as_elements(answers: checking.Answers) -> list[Element]:
+    """The graphs that a query puts out, each an element with the time of its instant."""
+    found: dict[int, list[tuple[str, str, str]]] = {}
+    for time, _, row in answers:
+        cells = dict(row)
+        found.setdefault(time, []).append((cells[".s"], cells[".p"], cells[".o"]))
+    return [Element(time, tuple(triples)) for time, triples in sorted(found.items())]
+
+
+def _as_verified(asked: Asked, query: Query, options: RunOptions) -> Checked:
+    """The meaning of a query in the words of the independent evaluation."""
+    meant = meaning(query, options.profile, asked.report, options.output_operator, options.duplicates, asked.t0)
+    report = meant.report
+    return Checked(
+        policy=_words(report.default),
+        policies={name: _words(policy) for name, policy in report.by_window.items()},
+        operator=meant.operator,
+        duplicates=meant.duplicates,
+        t0=report.origin(""),
+        t0s={name: t0 for name, t0 in report.t0.items() if name},
+        drain=options.drain,
+    )
+
+
+def _words(policy: Policy) -> str:
+    words = {
+        "cc": policy.content_change,
+        "wc": policy.window_close,
+        "nc": policy.non_empty,
+        f"p:{policy.period}": policy.period > 0,
+    }
+    return ",".join(word for word, said in words.items() if said)

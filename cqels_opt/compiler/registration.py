@@ -1,0 +1,179 @@
+"""Queries from the records that register them, and their programs: each query's own, or one of several that differ in constants only."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from cqels_opt.compiler.block_builder import NOTHING_KNOWN, PAGE, KnownIds
+from cqels_opt.compiler.compile import Compiler
+from cqels_opt.compiler.dialect_profile import meaning, with_bounds
+from cqels_opt.compiler.multi_query_sharing import Member, Record, Unit
+from cqels_opt.compiler.static_subpatterns import BYTES_BUDGET
+from cqels_opt.compiler.view_maintenance import Upkeep
+from cqels_opt.operators.compiled_query import Instances, Program
+from cqels_opt.operators.instances import NAMES, write_names
+from cqels_opt.operators.term_table import Page
+from cqels_opt.query.algebra import Operator
+from cqels_opt.query.texts import Reader
+from cqels_opt.state import worker_cache
+from cqels_opt.storage import checksum, disk
+from cqels_opt.windows.binding_slots import SlotFile
+from cqels_opt.windows.instants import Policy
+from cqels_opt.windows.intervals import FOREVER
+
+VERSIONS = 3  # of a template's relations that stay: a batch may run again
+
+Do: TypeAlias = Callable[[Callable[[], Program]], Program]
+"""Has a program compiled: here, or by an executor."""
+
+
+_READER = Reader()
+
+
+def record_of(
+    text: str,
+    id: str,
+    dialect: str = "auto",
+    profile: str | None = None,
+    report: Mapping[str, Policy] | None = None,
+    output_operator: Operator | None = None,
+    duplicates: Literal["set", "bag"] | None = None,
+    bounds: Literal["open-closed", "closed-open"] | None = None,
+    t0: Mapping[str, int] | None = None,
+    file: str = "query",
+    sub_result_bytes: int = BYTES_BUDGET,
+) -> Record:
+    """What registers a query, as JSON: it is written to the checkpoint where a query comes while a run goes on."""
+    return {
+        "id": id,
+        "text": text,
+        "dialect": dialect,
+        "profile": profile,
+        "report": {name: asdict(policy) for name, policy in (report or {}).items()},
+        "output_operator": output_operator,
+        "duplicates": duplicates,
+        "bounds": bounds,
+        "t0": dict(t0 or {}),
+        "file": file,
+        "sub_result_bytes": sub_result_bytes,
+    }
+
+
+def member_of(record: Record) -> Member:
+    """The query of a record. Raises QueryError with line and column."""
+    query, outlined = _READER.read(record["text"], record["dialect"], record["file"])
+    if record["bounds"] is not None:
+        query = with_bounds(query, record["bounds"])
+        outlined = None if outlined is None else replace(outlined, query=replace(outlined.query, windows=query.windows))
+    report = {name: Policy(**policy) for name, policy in record["report"].items()}
+    meant = meaning(query, record["profile"], report, record["output_operator"], record["duplicates"], record["t0"])
+    return Member(record["id"], query, meant, outlined, record["sub_result_bytes"], record)
+
+
+class Programs:
+    """The programs of units over one version of a static store, each compiled once. ``folder`` takes what registration makes."""
+
+    def __init__(self, store: Path | str, folder: Path, do: Do = lambda work: work()) -> None:
+        self.store, self.folder, self._do = store, folder, do
+        self._lock = threading.Lock()
+        self._made: dict[str, Program] = {}
+        self.earlier: Programs | None = None
+        self.known = NOTHING_KNOWN
+
+    def over(self, place: Path | str, owner: str, earlier: Programs | None = None) -> Programs:
+        """The same units over another version of the store, for one run. ``earlier`` are those over the version before."""
+        if Path(place) == Path(self.store):
+            return self
+        found = Programs(place, self.folder / "versions" / owner / Path(place).name, self._do)
+        found.earlier, found.known = earlier, self.known
+        return found
+
+    def of(self, unit: Unit) -> Program:
+        """The program of a unit."""
+        key = _key(unit)
+        with self._lock:
+            if key not in self._made:
+                self._made[key] = self._compiled(unit, self.folder / key)
+                if unit.template is not None:
+                    self._forget(unit.id)
+            return self._made[key]
+
+    def clashes(self, displaced: Sequence[tuple[str, int]], pages: Sequence[Path]) -> bool:
+        """Whether a constant of a program has another id in a run, or its id is there that of another term."""
+        second, constants = dict(displaced), self.known.constants
+        ids, texts = np.array(list(constants), np.int64), pa.array(list(constants.values()), pa.string())
+        moved = any(second.get(text, term_id) != term_id for term_id, text in constants.items())
+        return moved or any(worker_cache.page(page).others(ids, texts).any() for page in pages)
+
+    def apart(self, owner: str, displaced: Sequence[tuple[str, int]], pages: Sequence[Path]) -> Programs:
+        """The same units for one run, whose ids of terms the constants have."""
+        found = Programs(self.store, self.folder / "apart" / owner / self.mark, self._do)
+        found.earlier, found.known = self.earlier, KnownIds(tuple(displaced), {}, tuple(map(str, pages)))
+        return found
+
+    def page(self, unit: Unit, state: Path) -> SlotFile | None:
+        """The page of the terms that compiling a unit made, copied into a state folder: a file that always counts."""
+        key = _key(unit)
+        if not (self.folder / key / PAGE).exists():
+            return None
+        disk.make_folder(state)
+        path = f"terms-{key}-{self.mark}.arrow"
+        checksum.copy(self.folder / key / PAGE, state / path)  # whoever has the one before mapped keeps it
+        return SlotFile("terms", path, greatest=int(FOREVER))
+
+    @property
+    def mark(self) -> str:
+        """Tells what is made over this version from what is made over others."""
+        return hashlib.sha256(Path(self.store).name.encode()).hexdigest()[:8]
+
+    def _compiled(self, unit: Unit, folder: Path) -> Program:
+        disk.make_folder(folder)
+        first, instances, query = unit.first, None, unit.query
+        if unit.template is not None:
+            write_names(folder / NAMES, {number: member.id for number, member in unit.members})
+            instances = Instances(str(folder / NAMES), len(unit.members), unit.since, unit.members[-1][0])
+
+        known = self.known
+        store, shared = str(self.store), self.folder / "relations" if unit.template is None else None
+        earlier = None if self.earlier is None else (self.earlier.store, self.earlier.folder / _key(unit))
+
+        def work() -> Program:
+            report, as_set = first.meaning.report, first.meaning.duplicates == "set"
+            upkeep = None if earlier is None else Upkeep.read(*earlier)
+            compiler = Compiler(query, store, folder, report, as_set, first.budget, shared=shared, upkeep=upkeep, known=known)
+            return compiler.compile(unit.id, first.meaning.operator, instances)
+
+        program = self._do(work)
+        constants = dict(known.constants)
+        if (folder / PAGE).exists():
+            page = Page(folder / PAGE)
+            constants |= zip(page.ids.tolist(), page.terms.to_pylist())
+        self.known = replace(known, displaced=program.scheme.displaced, constants=constants)
+        return program
+
+    def forget(self, owner: str, needed: Collection[str]) -> None:
+        """Of what was made over other versions for a run, only what is over the needed ones stays."""
+        for folder in (self.folder / "versions" / owner).glob("*"):
+            if folder.name not in needed:
+                disk.delete_folder(folder)
+
+    def _forget(self, name: str) -> None:
+        """Of a template whose queries change often, only what its last changes made stays."""
+        for key in [key for key, program in self._made.items() if program.id == name and program.instances][:-VERSIONS]:
+            del self._made[key]
+            disk.delete_folder(self.folder / key)
+
+
+def _key(unit: Unit) -> str:
+    """The name of a unit's folder, by what it is compiled from."""
+    told: list[Any] = [unit.since, [[number, member.record] for number, member in unit.members]]
+    return f"{unit.id}-{hashlib.sha256(json.dumps(told).encode()).hexdigest()[:12]}"

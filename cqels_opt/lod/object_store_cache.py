@@ -1,0 +1,276 @@
+"""Stores in object stores: how do their files get to the disk from which they are mapped, and how do they get there?
+
+``s3://bucket/prefix``, ``gs://…`` and whatever else pyarrow knows as a filesystem. There a store is ``store.json``, put last and in one
+step, and its files below ``data-<fingerprint>/``. A process that opens it fetches files when they are first used, whole, into
+a folder of its machine that is named after the store's fingerprint; processes of one machine share that folder.
+
+A file is fetched beside its place, compared with the checksum that the store's headers have of it, and then renamed, all under a lock: an
+interrupted download is not taken for a file, and two processes do not fetch the same file at once.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+from pyarrow import fs
+
+from cqels_opt.errors import StoreError
+from cqels_opt.lod.files import FORMAT, HEADER, VERSION, FileEntry, parse_header, same_content
+from cqels_opt.lod.locations import cache_folder, is_uri, shown
+from cqels_opt.storage.checksum import blocks_file
+
+DATA: Final = "data-"
+
+_BLOCK: Final = 8 << 20
+_THREADS: Final = 4
+_DAY: Final = 24 * 3600 * 10**9
+#: Filesystems without folders.
+_FLAT: Final = ("s3", "gcs")
+
+
+def pinned(place: str) -> str:
+    """The URI of a store with the fingerprint of what lies there now: whoever opens it finds this store, or an error."""
+    source = RemoteStore.at(place)
+    return f"{source.uri}#{source.fingerprint}"
+
+
+def header_file(place: str) -> Path:
+    """The header of a store as a file of this machine."""
+    return RemoteStore.at(place).header_file() if is_uri(place) else Path(place) / HEADER
+
+
+def filesystem(uri: str) -> tuple[fs.FileSystem, str]:
+    """The filesystem of a URI and the path in it; StoreError where there is none."""
+    try:
+        system, path = fs.FileSystem.from_uri(uri)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise StoreError(f"{shown(uri)}: {_first_sentence(error)}") from error
+    return system, path.rstrip("/")
+
+
+@contextmanager
+def _explained(uri: str, name: str = "") -> Iterator[None]:
+    """What a filesystem says is wrong, in one sentence that names the place."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        if not _has_bucket(uri):
+            raise StoreError(f"{shown(uri)}: there is no such bucket") from error
+        missing = "there is no store" if name == HEADER else f"{name} is missing: the store is damaged or was replaced"
+        raise StoreError(f"{shown(uri)}: {missing}") from error
+    except (pa.ArrowException, OSError) as error:
+        raise StoreError(f"{shown(uri)}: {_reason(error)}") from error
+
+
+def _has_bucket(uri: str) -> bool:
+    """Whether the bucket is there, as far as the server tells; filesystems with folders have none."""
+    system, path = filesystem(uri)
+    try:
+        found: bool = system.type_name not in _FLAT or system.get_file_info(path.partition("/")[0]).type != fs.FileType.NotFound
+    except OSError:
+        return True
+    return found
+
+
+_REASONS: Final = (
+    (r"NO_SUCH_BUCKET|NoSuchBucket", "there is no such bucket"),
+    (
+        r"ACCESS_DENIED|INVALID_ACCESS_KEY_ID|SIGNATURE|InvalidAccessKeyId|HTTP response code: 403|[Cc]redentials",
+        "access is denied; check the credentials, for S3 AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
+    ),
+    (r"[Cc]hecksums? mismatch", "what came is not what was written: the store is damaged, load it again"),
+    (r"NETWORK_CONNECTION|[Cc]ouldn.?t connect|[Tt]imed? ?out|resolve host", "the server does not answer"),
+)
+
+
+def _reason(error: Exception) -> str:
+    text = _first_sentence(error)
+    known = next((reason for pattern, reason in _REASONS if re.search(pattern, str(error))), None)
+    return f"{known} ({text})" if known else text
+
+
+def _first_sentence(error: Exception) -> str:
+    return " ".join(str(error).split())[:300]
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteStore:
+    """A store in an object store, and the folder of this machine into which its files are fetched."""
+
+    uri: str
+    fingerprint: str
+
+    @classmethod
+    def at(cls, place: str) -> RemoteStore:
+        """The store at a URI; behind ``#`` may be the fingerprint that it must have, and then a known header is not fetched again."""
+        uri, _, fingerprint = place.partition("#")
+        if fingerprint and (cache_folder() / fingerprint / HEADER).is_file():
+            return cls(uri, fingerprint)
+        content = _read(uri, HEADER)
+        header = parse_header(f"{shown(uri)}/{HEADER}", content.decode("utf-8", "replace"), FORMAT, VERSION)
+        found = cls(uri, str(header["fingerprint"]))
+        if fingerprint and fingerprint != found.fingerprint:
+            raise StoreError(f"{shown(uri)}: the store was replaced by another one while it was in use: start again")
+        with found._locked(HEADER):
+            part = found.folder / f"{HEADER}.part"
+            part.write_bytes(content)
+            part.replace(found.header_file())
+        return found
+
+    @property
+    def folder(self) -> Path:
+        """Where its files are on this machine, as far as they were fetched."""
+        return cache_folder() / self.fingerprint
+
+    def header_file(self) -> Path:
+        """The store's header on this machine."""
+        return self.folder / HEADER
+
+    def fetch(self, files: Mapping[str, FileEntry]) -> None:
+        """Bring files to this machine that are not there yet; StoreError where one cannot be had, or is not what was loaded."""
+        missing = {name: entry for name, entry in files.items() if not self._is_here(name, entry)}
+        if not missing:
+            return
+        with ThreadPoolExecutor(min(_THREADS, len(missing))) as pool:
+            list(pool.map(lambda item: self._fetch(item[0], item[1]), missing.items()))
+
+    def fetch_header(self, name: str, file_format: str, version: int, checksum: str) -> None:
+        """Bring a header to this machine, which must have this checksum."""
+        place = self.folder / name
+        if place.is_file():
+            return
+
+        def check(part: Path) -> None:
+            if (
+                parse_header(f"{shown(self.uri)}/{name}", part.read_text("utf-8", "replace"), file_format, version)["checksum"]
+                != checksum
+            ):
+                raise StoreError(f"{shown(self.uri)}: {name} is not the one that was loaded: the store is damaged, load it again")
+
+        self._download(name, check, place.is_file)
+
+    def _is_here(self, name: str, entry: FileEntry) -> bool:
+        place = self.folder / name
+        return place.is_file() and place.stat().st_size == entry[0]
+
+    def _fetch(self, name: str, entry: FileEntry) -> None:
+        def check(part: Path) -> None:
+            if not same_content(part, entry, blocks_file(self.folder / name)):
+                raise StoreError(f"{shown(self.uri)}: {name} does not have its checksum: the store is damaged, load it again")
+
+        self._download(name, check, lambda: self._is_here(name, entry))
+
+    def _download(self, name: str, check: Callable[[Path], None], is_here: Callable[[], bool]) -> None:
+        place = self.folder / name
+        with self._locked(name):
+            if is_here():
+                return
+            place.parent.mkdir(parents=True, exist_ok=True)
+            part = place.with_name(f"{place.name}.part")
+            system, path = filesystem(self.uri)
+            with (
+                _explained(self.uri, name),
+                system.open_input_stream(f"{path}/{DATA}{self.fingerprint}/{name}") as source,
+                part.open("wb") as target,
+            ):
+                while block := source.read(_BLOCK):
+                    target.write(block)
+            check(part)
+            part.replace(place)
+
+    @contextmanager
+    def _locked(self, name: str) -> Iterator[None]:
+        """Alone on this machine with what is fetched under a name."""
+        locks = self.folder / "locks"
+        locks.mkdir(parents=True, exist_ok=True)
+        with (locks / name.replace("/", "-")).open("ab") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield
+
+
+def _read(uri: str, name: str) -> bytes:
+    """A small file of a store."""
+    system, path = filesystem(uri)
+    with _explained(uri, name), system.open_input_stream(f"{path}/{name}") as file:
+        content: bytes = file.read()
+        return content
+
+
+# ------------------------------------------------------------------ upload
+def check_remote_target(uri: str) -> None:
+    """Raise StoreError unless a store may be written there: a place with nothing in it, or with an old store."""
+    system, path = filesystem(uri)
+    if "/" not in path:
+        raise StoreError(f"{shown(uri)}: name a place in the bucket for the store, as in {shown(uri)}/store")
+    if not _has_bucket(uri):
+        raise StoreError(f"{shown(uri)}: there is no such bucket")
+    with _explained(uri):
+        names = [info.base_name for info in system.get_file_info(fs.FileSelector(path, allow_not_found=True))]
+    if HEADER not in names and not all(name.startswith(DATA) for name in names):
+        raise StoreError(f"{shown(uri)}: other files lie there: name a new place for the store")
+
+
+def upload(folder: Path, names: Sequence[str], uri: str, fingerprint: str) -> None:
+    """Write files of a store's data, which lies in ``folder``, to an object store."""
+    system, path = filesystem(uri)
+    for name in names:
+        with _explained(uri):
+            place = f"{path}/{DATA}{fingerprint}/{name}"
+            _make_folder(system, place)
+            with (folder / name).open("rb") as source, system.open_output_stream(place) as target:
+                while block := source.read(_BLOCK):
+                    target.write(block)
+
+
+def publish(header: Path, uri: str, fingerprint: str) -> None:
+    """Let the store appear whose data have been uploaded, and remove what it replaces.
+
+    Data that no header names are those of a load that is under way, or that was killed: they go when they are a day old.
+    """
+    system, path = filesystem(uri)
+    with _explained(uri):
+        before = _current(uri)
+        _make_folder(system, f"{path}/{HEADER}")
+        with system.open_output_stream(f"{path}/{HEADER}") as file:
+            file.write(header.read_bytes())
+        for folder in system.get_file_info(fs.FileSelector(path)):
+            named = folder.base_name.removeprefix(DATA)
+            if folder.base_name == named or named == fingerprint or folder.type != fs.FileType.Directory:
+                continue
+            files = system.get_file_info(fs.FileSelector(folder.path, recursive=True))
+            latest = max((file.mtime_ns or 0 for file in files), default=0)
+            if named == before or latest < time.time_ns() - _DAY:
+                _remove(system, folder.path)
+
+
+def _current(uri: str) -> str | None:
+    """The fingerprint of the store that lies there, if it can be read."""
+    try:
+        return str(parse_header(HEADER, _read(uri, HEADER).decode("utf-8", "replace"), FORMAT, VERSION)["fingerprint"])
+    except (StoreError, KeyError):
+        return None
+
+
+def _remove(system: fs.FileSystem, folder: str) -> None:
+    """Remove a folder: first files, then the deepest folders, for some servers refuse to remove one that holds something."""
+    found = system.get_file_info(fs.FileSelector(folder, recursive=True))
+    for info in found:
+        if info.type == fs.FileType.File:
+            system.delete_file(info.path)
+    inner = [info.path for info in found if info.type == fs.FileType.Directory]
+    for path in [*sorted(inner, key=lambda path: -path.count("/")), folder]:
+        system.delete_dir(path)
+
+
+def _make_folder(system: fs.FileSystem, place: str) -> None:
+    if system.type_name not in _FLAT:
+        system.create_dir(place.rpartition("/")[0], recursive=True)

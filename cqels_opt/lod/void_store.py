@@ -1,0 +1,232 @@
+"""VoID and stores: what a store's own counts are as a description, where a description that stands in the data is wrong, and a store
+of which there is no more than its description.
+
+A store that was loaded has counted everything, and its counts are what the optimizer reads, whatever a description says. Before a
+load there is nothing but the description: :func:`describe` makes a store without triples of it, whose relations have the rows and
+distinct values that it says, so that plans can be looked at. It answers nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from cqels_opt.errors import first_of
+from cqels_opt.lod.files import FORMAT, HEADER, VERSION, text_checksum, write_header
+from cqels_opt.lod.order import Ids
+from cqels_opt.lod.relation import Relation
+from cqels_opt.lod.store import DEFAULT_GRAPH, StaticPattern, Store
+from cqels_opt.rdf.ids import IdScheme, encode, encode_one
+from cqels_opt.rdf.terms import RDF_TYPE
+from cqels_opt.rdf.void import PREDICATES, VOID, Counts, Description, GraphCounts, described
+
+SHARE: Final = 0.1
+"""Distinct values a triple, where a description does not say: as the optimizer assumes elsewhere (``plans/base_estimates.py``)."""
+
+APART: Final = 1.1
+"""A description is stale where a count is off by more than this factor; its own triples are seldom among those it counts."""
+
+
+# ------------------------------------------------------------------ of a store
+def of_store(store: Store) -> Description:
+    """What a store has, exactly: from its headers, and of ``rdf:type`` from the index."""
+    names = _names(store, {predicate for _, predicate in store.entries} | set(store.named_graphs().tolist()))
+    default = _of_graph(store, DEFAULT_GRAPH, names)
+    return Description(default, {names[graph]: _of_graph(store, graph, names) for graph in store.named_graphs().tolist()})
+
+
+def _of_graph(store: Store, graph: int, names: Mapping[int, str]) -> GraphCounts:
+    properties, classes, predicates = dict[str, Counts](), dict[str, int](), store.predicates(graph)
+    for predicate in predicates:
+        partition = store.partition(graph, predicate)
+        properties[names[predicate]] = Counts(partition.rows, partition.distinct("s"), partition.distinct("o"))
+        if names[predicate] == f"<{RDF_TYPE}>":
+            index = partition.index(("o",))
+            texts = store.decode(np.asarray(index.keys))
+            sizes = np.diff(index.starts).tolist()
+            classes = {text: size for text, size in zip(texts, sizes) if text is not None and text.startswith("<")}
+    return GraphCounts(Counts(sum(predicates.values())), properties, classes)
+
+
+def _names(store: Store, ids: Iterable[int]) -> dict[int, str]:
+    found = np.array(sorted(ids), np.int64)
+    return {number: text or "" for number, text in zip(found.tolist(), store.decode(found))}
+
+
+def in_store(store: Store) -> Description:
+    """The description that stands in the data of a store themselves; an empty one where there is none."""
+    return described(_about(store))
+
+
+def _about(store: Store) -> Iterator[tuple[str, str, str]]:
+    wanted = dict(zip(encode(PREDICATES, store.scheme).tolist(), PREDICATES))
+    for graph, predicate in store.entries:
+        if predicate in wanted:
+            partition = store.partition(graph, predicate)
+            for s, o in zip(*(store.decode(np.asarray(partition.columns[end])) for end in "so")):
+                if s is not None and o is not None:
+                    yield s, wanted[predicate], o
+
+
+def disagreement(store: Store, said: Description, where: str) -> str | None:
+    """In one sentence what a description says otherwise than a store has it, and what of it was no use; None where it is right."""
+    found = [*said.faults, *_stale(store, said)]
+    if not found:
+        return None
+    return f"{where}: {first_of(found)}; plans are made with what the store has counted"
+
+
+def _stale(store: Store, said: Description) -> Iterator[str]:
+    graphs = [(DEFAULT_GRAPH, "", said.default)]
+    graphs += [(encode_one(name, store.scheme), f" in {name}", counts) for name, counts in said.named.items()]
+    for graph, place, counts in graphs:
+        there = store.predicates(graph)
+        for name, count in counts.properties.items():
+            real = there.get(encode_one(name, store.scheme), 0)
+            if count.triples is not None and not name.startswith(f"<{VOID}") and _apart(count.triples, real):
+                yield f"VoID says {count.triples:,} triples of {name}{place}, there are {real:,}"
+        if counts.whole.triples is not None and _apart(counts.whole.triples, sum(there.values())):
+            yield f"VoID says {counts.whole.triples:,} triples{place}, there are {sum(there.values()):,}"
+
+
+def _apart(one: int, other: int) -> bool:
+    return max(one, other) > APART * min(one, other)
+
+
+# ------------------------------------------------------------------ instead of a store
+def describe(folder: Path, description: Description, scheme: IdScheme | None = None) -> Path:
+    """A store that has no triples, only a description of them."""
+    scheme = scheme or IdScheme.new()
+    content = {"default": asdict(description.default), "named": {name: asdict(g) for name, g in description.named.items()}}
+    folder.mkdir(parents=True)
+    header: dict[str, Any] = {
+        "format": FORMAT,
+        "version": VERSION,
+        **scheme.as_header(),
+        "triples": sum(graph.whole.triples or 0 for graph in (description.default, *description.named.values())),
+        "graphs": [DEFAULT_GRAPH, *encode(list(description.named), scheme).tolist()],
+        "partitions": [],
+        "dictionary": [],
+        "fingerprint": text_checksum(repr(content)),
+        "sources": [],
+        "described": content,
+    }
+    write_header(folder / HEADER, header)
+    return folder
+
+
+class Described(Store):
+    """A store that :func:`describe` made. What matches a pattern has rows and distinct values, as estimated, and no columns of ids."""
+
+    counted = False
+
+    def __init__(self, path: Path, header: Mapping[str, Any], source: None = None) -> None:
+        super().__init__(path, header, source)
+        content = header["described"]
+        self._graphs = {DEFAULT_GRAPH: _Sizes(content["default"], self.scheme)}
+        for name, counts in content["named"].items():
+            self._graphs[encode_one(name, self.scheme)] = _Sizes(counts, self.scheme)
+
+    def match(self, pattern: StaticPattern) -> Relation:
+        """The size of what matches, without a row of it."""
+        if isinstance(pattern.graph, str):
+            graphs = [graph for graph in self._graphs if graph != DEFAULT_GRAPH]
+        else:
+            graphs = [DEFAULT_GRAPH if pattern.graph is None else pattern.graph]
+        found = [self._graphs[graph].of(pattern) for graph in graphs if graph in self._graphs]
+        rows = sum(rows for rows, _ in found)
+        values = {v: sum(distinct.get(v, 0) for _, distinct in found) for v in pattern.variables}
+        if isinstance(pattern.graph, str):
+            values[pattern.graph] = len(found)
+        return sized(rows, values)
+
+    def match_merged(self, pattern: StaticPattern, graphs: Sequence[int]) -> Relation:
+        """The size of what matches in any of the graphs, taken to have no triple in common."""
+        found = [self._graphs[graph].of(pattern) for graph in graphs if graph in self._graphs]
+        return sized(
+            sum(rows for rows, _ in found), {v: sum(distinct.get(v, 0) for _, distinct in found) for v in pattern.variables}
+        )
+
+
+def sized(rows: float, distinct: Mapping[str, float]) -> Relation:
+    """A relation of which no more is known than its rows and distinct values. What is there at all has a row."""
+    whole = round(rows) or int(rows > 0)
+    empty: Ids = np.empty(0, np.int64)
+    columns = dict.fromkeys(distinct, empty)
+    return Relation(
+        columns,
+        None if columns else np.ones(whole, np.int64),
+        whole,
+        (),
+        {v: min(whole, max(1, round(d))) if whole else 0 for v, d in distinct.items()},
+    )
+
+
+def joined(parts: Iterable[Relation], kept: Iterable[str]) -> Relation:
+    """The join of such relations, projected: rows over the larger number of distinct values of each shared variable (System R)."""
+    rows, values = 1.0, dict[str, float]()
+    for part in parts:
+        rows *= part.rows
+        for v in part.variables:
+            if v in values:
+                rows /= max(values[v], part.distinct(v), 1)
+            values[v] = min(values.get(v, part.distinct(v)), part.distinct(v))
+    return sized(rows, {v: values[v] for v in kept if v in values})
+
+
+class _Sizes:
+    """A described graph, by ids."""
+
+    def __init__(self, content: Mapping[str, Any], scheme: IdScheme) -> None:
+        properties, classes = content["properties"], content["classes"]
+        known = {name: Counts(**counts) for name, counts in properties.items()}
+        self.properties = dict(zip(encode(list(known), scheme).tolist(), (_ends(counts) for counts in known.values())))
+        self.classes = dict(zip(encode(list(classes), scheme).tolist(), map(float, classes.values())))
+        self.type = encode_one(f"<{RDF_TYPE}>", scheme)
+        listed = sum(triples for triples, _, _ in self.properties.values())
+        whole = Counts(**content["whole"])
+        said = whole.triples or 0
+        self.rest = _ends(Counts(max(0, said - listed)))
+        self.whole = _ends(Counts(max(said, listed), whole.subjects, whole.objects))
+
+    def of(self, pattern: StaticPattern) -> tuple[float, dict[str, float]]:
+        """The rows that match a pattern, and the distinct values of its variables but the graph's. Values are taken to be evenly frequent.
+
+        A predicate that is not listed has what the listed ones leave of all triples, and a class likewise.
+        """
+        s, p, o = pattern.s, pattern.p, pattern.o
+        if isinstance(p, int):
+            rows, subjects, objects = self.properties.get(p, self.rest)
+        else:
+            rows, subjects, objects = self.whole
+        if p == self.type and isinstance(o, int) and self.classes:
+            rows = subjects = self.classes.get(
+                o, max(0.0, rows - sum(self.classes.values())) / max(1.0, objects - len(self.classes))
+            )
+            objects = 1.0
+        if isinstance(s, int):
+            rows, subjects = rows / max(subjects, 1.0), 1.0
+        if isinstance(o, int):
+            rows, objects = rows / max(objects, 1.0), 1.0
+        values: dict[str, float] = {}
+        for node, distinct in ((s, subjects), (p, float(len(self.properties)) or 1.0), (o, objects)):
+            if isinstance(node, str):
+                if node in values:
+                    rows /= max(values[node], distinct, 1.0)
+                values[node] = min(distinct, values.get(node, distinct))
+        return rows, {v: min(distinct, rows) for v, distinct in values.items()}
+
+
+def _ends(counts: Counts) -> tuple[float, float, float]:
+    """Rows, and distinct subjects and objects: said, or a share of the rows."""
+    triples = float(counts.triples or 0)
+    assumed = max(1.0, SHARE * triples) if triples else 0.0
+    ends = [float(assumed if end is None else min(end, triples)) for end in (counts.subjects, counts.objects)]
+    return triples, ends[0], ends[1]
+
+
+__all__ = ["Described", "describe", "disagreement", "in_store", "joined", "of_store", "sized"]

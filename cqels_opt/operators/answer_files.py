@@ -1,0 +1,106 @@
+"""Answers as files: rows for a user's DataFrame, and parts of an answer folder."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Collection, Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pa_parquet
+
+from cqels_opt.operators.query_forms import TRUTH
+from cqels_opt.operators.rows import Ints
+from cqels_opt.operators.stream_output import PIECE, Answers, column_names, columns_of, pieces
+from cqels_opt.operators.term_table import TermTable
+from cqels_opt.storage import checksum, disk
+from cqels_opt.storage.columns import read_table, write_table
+
+
+def write_arrow(path: Path, found: Answers, terms: TermTable, queries: Any = None) -> None:
+    """The answers as rows for a DataFrame; ``queries`` names the query of each, where they are of several."""
+    named = [] if queries is None else ["query"]
+    fields = ["op", *named, *(f"v{i}" for i in range(len(found.columns)))]
+    texts: dict[str, pa.DataType] = dict.fromkeys(fields, pa.string())
+    schema = pa.schema({"time": pa.int64(), **texts})
+    with checksum.sealing(path) as sink, pa.ipc.new_file(sink, schema) as writer:
+        for (time, terms_of), which in zip(columns_of(found, terms), pieces(found, PIECE)):
+            queried = [] if queries is None else [queries.take(pa.array(which))]
+            arrays: list[Any] = [time, [found.op] * len(time), *queried, *terms_of.values()]
+            writer.write_batch(pa.record_batch(arrays, schema=schema))
+
+
+def write_parquet(path: Path, found: Answers, terms: TermTable, queries: Any = None) -> Path:
+    """The answers as a file of an answer folder; where they are of several queries, the column ``instance`` names that of each.
+
+    Returns the file, whose name then holds its digest. One of that name may be linked to where readers are: it is replaced, not written to.
+    """
+    names = column_names([*found.columns], ("instance",) if queries is not None else ())
+    instant: pa.DataType = pa.timestamp("ms", "UTC")
+    terms_as: dict[str, pa.DataType] = dict.fromkeys(
+        ("op", *(["instance"] if queries is not None else []), *names.values()), pa.string()
+    )
+    if TRUTH in names:
+        terms_as[names[TRUTH]] = pa.bool_()
+    schema = pa.schema({"time": instant, **terms_as})
+    with disk.create(path) as opened, pa_parquet.ParquetWriter(opened, schema) as file:
+        for (time, terms_of), which in zip(columns_of(found, terms), pieces(found, PIECE)):
+            queried = [] if queries is None else [queries.take(pa.array(which))]
+            cells = [pc.starts_with(terms_of[v], '"true"') if v == TRUTH else terms_of[v] for v in names]
+            arrays: list[Any] = [pa.array(time, instant), [found.op] * len(time), *queried, *cells]
+            file.write_batch(pa.record_batch(arrays, schema=schema))
+    return checksum.name_after_content(path)
+
+
+# ------------------------------------------------------------------ of several queries with one program
+def rows_by_query(paths: Iterable[Path], format: str) -> Counter[str]:
+    """How many answers each query has in such files."""
+    found: Counter[str] = Counter()
+    for path in paths:
+        found.update(_queries(path, format))
+    return found
+
+
+def without_queries(path: Path, format: str, queries: Collection[str]) -> tuple[Path, int, Ints]:
+    """Takes the answers of some queries out of such a file.
+
+    Returns the file, the number of answers left, and by instant its time and the bytes of its lines.
+    """
+    keep = np.array([query not in queries for query in _queries(path, format)], bool)
+    made = path.with_name(path.name.replace(f".{checksum.digest_in_name(path)}.", "."))
+    times: Ints = np.empty((0, 2), np.int64)
+    if format == "jsonl":
+        left = [line for line, kept in zip(disk.read(path).splitlines(keepends=True), keep) if kept]
+        with disk.create(made) as file:
+            file.write(b"".join(left))
+        by_time: Counter[int] = Counter()
+        for line in left:
+            by_time[json.loads(line)["time"]] += len(line)
+        times = np.array(list(by_time.items()), np.int64).reshape(-1, 2)
+    elif format == "parquet":
+        table = pa_parquet.ParquetFile(pa.BufferReader(disk.read(path))).read()
+        with disk.create(made) as file:
+            pa_parquet.write_table(table.filter(pa.array(keep)), file)
+    else:
+        write_table(path, read_table(path).filter(pa.array(keep)))
+        return path, int(keep.sum()), times
+    named = checksum.name_after_content(made)
+    if named != path:
+        disk.delete(path)
+    return named, int(keep.sum()), times
+
+
+def _queries(path: Path, format: str) -> list[str]:
+    if format == "jsonl":
+        return [json.loads(line)["query"] for line in disk.read(checksum.verify_name(path)).splitlines()]
+    table = (
+        pa_parquet.ParquetFile(checksum.verify_name(path)).read(columns=["instance"])
+        if format == "parquet"
+        else read_table(path).select(["query"])
+    )
+    names: list[Any] = table.column(0).to_pylist()
+    return names

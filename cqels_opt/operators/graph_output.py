@@ -1,0 +1,52 @@
+"""The answers of CONSTRUCT, DESCRIBE and ASK as lines of JSON: a graph, or a truth value, a line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from cqels_opt.operators.compiled_query import TRIPLE
+from cqels_opt.operators.query_forms import TRUTH
+from cqels_opt.operators.rows import Ints
+from cqels_opt.operators.stream_output import Answers, json_lines
+from cqels_opt.operators.term_table import TermTable
+from cqels_opt.rdf.ids import TRUE_ID
+
+Lines = Iterator[tuple[pa.Buffer, Ints, Ints]]
+
+
+def lines(found: Answers, terms: TermTable, query: Any = None) -> Lines:
+    """The answers of any query, some lines at a time: the bytes, and the time and the length of each line.
+
+    ``query`` is what the lines call their query, or what each answer's line calls its own; None: nothing.
+    """
+    if query is not None and not isinstance(query, str):
+        return json_lines(found, terms, queries=query)
+    said = f'"{found.op}"' + (f', "query": {json.dumps(query, ensure_ascii=False)}' if query is not None else "")
+    if TRUTH in found.columns:
+        return _truths(found, said)
+    if TRIPLE[0] in found.columns:
+        return _graphs(found, terms, said)
+    return json_lines(found, terms, said=said)
+
+
+def _truths(found: Answers, said: str) -> Lines:
+    truths = found.columns[TRUTH] == TRUE_ID
+    yield _encoded(said, [f'"boolean": {str(truth).lower()}' for truth in truths.tolist()], found.time)
+
+
+def _graphs(found: Answers, terms: TermTable, said: str) -> Lines:
+    """A line an instant, with its triples in the order of their terms."""
+    edges = np.flatnonzero(np.append(True, found.time[1:] != found.time[:-1]))
+    for begin, end in zip(edges.tolist(), [*edges[1:].tolist(), len(found)]):
+        triples = sorted(zip(*(terms.texts(found.columns[name][begin:end]) for name in TRIPLE)))
+        yield _encoded(said, [f'"triples": {json.dumps(triples, ensure_ascii=False)}'], found.time[begin : begin + 1])
+
+
+def _encoded(said: str, members: list[str], time: Ints) -> tuple[pa.Buffer, Ints, Ints]:
+    whole = [f'{{"time": {at}, "op": {said}, {member}}}\n'.encode() for at, member in zip(time.tolist(), members)]
+    return pa.py_buffer(b"".join(whole)), time, np.array([len(line) for line in whole], np.int64)

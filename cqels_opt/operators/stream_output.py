@@ -1,0 +1,237 @@
+"""From the rows of a step to answers: ISTREAM, DSTREAM, RSTREAM at each instant of E, as bags (RSP-QL 2014, Definitions 20–22)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cqels_opt.lod.multiplicities import summed, total
+from cqels_opt.operators.algebra_operators import ORDER, at_each_instant
+from cqels_opt.operators.rows import Ints, Rows, group_ids
+from cqels_opt.operators.term_table import TermTable
+from cqels_opt.query.algebra import Operator
+from cqels_opt.rdf.terms import (
+    OPENING,
+    XSD_STRING,
+    iri_value,
+    is_blank,
+    is_iri,
+    is_triple,
+    literal_parts,
+    tag_parts,
+    triple_parts,
+)
+
+PIECE = 1 << 17  # answers that are written at a time
+_LINE = pa.large_string()
+
+SIGN: dict[Operator, str] = {"istream": "+", "dstream": "-", "rstream": "="}
+
+
+@dataclass(slots=True)
+class Answers:
+    """Answers in order of time: the instant, how often, and the ids of the variables, a column each."""
+
+    time: Ints
+    n: Ints
+    columns: dict[str, Ints]
+    op: str
+
+    def __len__(self) -> int:
+        return len(self.time)
+
+    @property
+    def total(self) -> int:
+        """The number of answers, each as often as it occurs."""
+        return total(self.n)
+
+
+def answers(rows: Rows, variables: Sequence[str], operator: Operator, instants: Ints, part: int = 0, parts: int = 1) -> Answers:
+    """What is put out at the instants after the first, of the share of them that falls to this part."""
+    columns = rows.values(variables)
+    low, high = _share(rows, operator, len(instants), part, parts)
+    if operator != "rstream":
+        place, n, chosen = _changes(rows, columns, 1 if operator == "istream" else -1, low, high)
+        return Answers(instants[place], n, {v: c[chosen] for v, c in zip(variables, columns)}, SIGN[operator])
+    place, n, chosen, order = _snapshots(rows, low, high)
+    picked = [c[chosen] for c in columns]
+    by_time = np.lexsort((*picked, order, place))
+    return Answers(instants[place[by_time]], n[by_time], {v: c[by_time] for v, c in zip(variables, picked)}, SIGN[operator])
+
+
+def _share(rows: Rows, operator: Operator, places: int, part: int, parts: int) -> tuple[int, int]:
+    """The places of a part, of those from 1 on: neighbours, with about as many rows as those of any other part.
+
+    So the answers of the parts follow each other in time, and no line has to be put between those of another part.
+    """
+    if parts == 1:
+        return 1, places
+    begun, ended = (np.bincount(np.clip(at, 0, places), minlength=places + 1)[:places] for at in (rows.start, rows.end))
+    work = np.cumsum(np.cumsum(begun - ended) if operator == "rstream" else begun + ended)
+    edges = [1 + int(np.searchsorted(work[1:], work[-1] * k / parts)) for k in range(1, parts)]
+    return [1, *edges][part], [*edges, places][part]
+
+
+def _snapshots(rows: Rows, low: int, high: int) -> tuple[Ints, Ints, Ints, Ints]:
+    numbered = rows.with_column("#row", np.arange(len(rows)))
+    each = at_each_instant(numbered.with_interval(np.maximum(rows.start, low), np.minimum(rows.end, high)))
+    order = each.columns.get(ORDER, np.zeros(len(each), np.int64))
+    return each.start, each.n, each.columns["#row"], order
+
+
+def _changes(rows: Rows, columns: list[Ints], sign: int, low: int, high: int) -> tuple[Ints, Ints, Ints]:
+    """Bag differences: a row that ends and an equal one that begins at the same place cancel out. By place, and then by the columns."""
+    at = np.concatenate([rows.start, rows.end])
+    shown = np.flatnonzero((at >= low) & (at < high))
+    of = np.where(shown < len(rows), shown, shown - len(rows))
+    group, first = group_ids([c[of] for c in columns], len(of))
+    change = np.where(shown < len(rows), sign, -sign) * rows.n[of]
+    event = at[shown] * max(1, len(first)) + group
+    order = np.argsort(event)
+    event = event[order]
+    edges = np.flatnonzero(np.append(len(event) > 0, event[1:] != event[:-1]))
+    n = summed(change[order], lambda some: np.add.reduceat(some, edges)) if len(edges) else change
+    key, n = event[edges][n > 0], n[n > 0]
+    return key // max(1, len(first)), n, of[first[key % max(1, len(first))]]
+
+
+def json_term(term: str) -> dict[str, Any]:
+    """A term as SPARQL 1.1 JSON results write it, a base direction and a triple term as those of 1.2."""
+    if is_triple(term):
+        parts = zip(("subject", "predicate", "object"), triple_parts(term))
+        return {"type": "triple", "value": {name: json_term(part) for name, part in parts}}
+    if is_iri(term):
+        return {"type": "uri", "value": iri_value(term)}
+    if is_blank(term):
+        return {"type": "bnode", "value": term[2:]}
+    lexical, datatype, language = literal_parts(term)
+    found: dict[str, Any] = {"type": "literal", "value": lexical}
+    if language:
+        found["xml:lang"], direction = tag_parts(language)
+        if direction:
+            found["its:dir"] = direction
+    elif datatype != XSD_STRING:
+        found["datatype"] = datatype
+    return found
+
+
+def json_terms(texts: Sequence[str | None]) -> pa.LargeStringArray:
+    """:func:`json_term` of many terms as JSON texts; null where one is unbound.
+
+    The escapes of canonical text are JSON's own, so that nearly all terms are only wrapped; those with a raw control character, and
+    triple terms, are written one by one.
+    """
+    array: Any = pa.array(texts, _LINE)
+    bound: Any = pc.is_valid(array)
+    raw = pc.fill_null(pc.or_(pc.match_substring_regex(array, r"[\x00-\x1f]"), pc.starts_with(array, OPENING)), False)
+    kinds = [(raw, pa.array([json.dumps(json_term(t), ensure_ascii=False) for t in array.filter(raw).to_pylist()], _LINE))]
+    left = pc.and_not(bound, raw)
+    for begins, ends, shown in _JSON:
+        mine = pc.fill_null(pc.and_(left, pc.and_(pc.starts_with(array, begins), pc.ends_with(array, ends))), False)
+        left = pc.and_not(left, mine)
+        kinds.append((mine, shown(array.filter(mine))))
+    places = np.concatenate([np.flatnonzero(mine.to_numpy(zero_copy_only=False)) for mine, _ in kinds])
+    order = np.full(len(array), -1, np.int64)
+    order[places] = np.arange(len(places))
+    which: Any = pa.array(order, mask=order < 0)
+    return pa.concat_arrays([part for _, part in kinds]).take(which)
+
+
+def _joined(*parts: Any, between: str = "") -> Any:
+    """Texts and arrays of texts, side by side; null where one of them is."""
+    whole = [pa.scalar(part, _LINE) if isinstance(part, str) else part for part in (*parts, between)]
+    return pc.binary_join_element_wise(*whole)
+
+
+def _directed(way: str, texts: Any) -> Any:
+    begin, tagged = r'{"type": "literal", "value": ', rf'\1, "xml:lang": "\2", "its:dir": "{way}"}}'
+    return pc.replace_substring_regex(texts, rf'^(".*")@([^"]*)--{way}$', begin + tagged)
+
+
+_JSON: tuple[tuple[str, str, Callable[[Any], Any]], ...] = (
+    ("<", ">", lambda t: _joined('{"type": "uri", "value": "', pc.utf8_slice_codeunits(t, 1, -1), '"}')),
+    ("_:", "", lambda t: _joined('{"type": "bnode", "value": "', pc.utf8_slice_codeunits(t, 2), '"}')),
+    ('"', '"', lambda t: _joined('{"type": "literal", "value": ', t, "}")),
+    ('"', ">", lambda t: _tagged(t, r'^(".*")\^\^<([^"]*)>$', "datatype")),
+    *(('"', f"--{way}", partial(_directed, way)) for way in ("ltr", "rtl")),
+    ('"', "", lambda t: _tagged(t, r'^(".*")@([^"]*)$', "xml:lang")),
+)
+"""How canonical terms begin and end, and what becomes of them."""
+
+
+def _tagged(texts: Any, pattern: str, tag: str) -> Any:
+    return pc.replace_substring_regex(texts, pattern, rf'{{"type": "literal", "value": \1, "{tag}": "\2"}}')
+
+
+def json_lines(
+    found: Answers, terms: TermTable, size: int = PIECE, said: str | None = None, queries: Any = None
+) -> Iterator[tuple[pa.Buffer, Ints, Ints]]:
+    """The answers as lines of JSON, a line an occurrence, some at a time: the bytes, and the time and the length of each line.
+
+    ``said`` is the operator as JSON, and what else stands between the time and the bindings. ``queries`` names the query of each answer,
+    where they are of several.
+    """
+    said = f'"{found.op}"' if said is None else said
+    columns: list[tuple[Any, Ints]] = []
+    if queries is not None:
+        each: Any = queries.dictionary_encode()
+        quoted: Any = pa.array([json.dumps(name, ensure_ascii=False) for name in each.dictionary.to_pylist()], _LINE)
+        quoted_queries: Any = quoted.take(each.indices)
+    for variable, ids in found.columns.items():
+        distinct, inverse = np.unique(ids, return_inverse=True)
+        name = json.dumps(variable, ensure_ascii=False)
+        columns.append((_joined(f"{name}: ", json_terms(terms.texts(distinct))), inverse))
+    for which in pieces(found, size):
+        time = found.time[which]
+        pairs = [shown.take(pa.array(inverse[which])) for shown, inverse in columns]
+        if any(pair.null_count for pair in pairs):
+            bindings = pc.utf8_slice_codeunits(_joined(*(pc.fill_null(_joined(", ", pair), "") for pair in pairs)), 2)
+        else:
+            bindings = _joined(*pairs, between=", ") if pairs else ""
+        query: tuple[Any, ...] = () if queries is None else (', "query": ', quoted_queries.take(pa.array(which)))
+        lines = _joined('{"time": ', pa.array(time).cast(_LINE), f', "op": {said}', *query, ', "bindings": {', bindings, "}}\n")
+        _, offsets, data = lines.buffers()
+        edges = np.frombuffer(offsets, np.int64)[lines.offset : lines.offset + len(lines) + 1]
+        yield data.slice(int(edges[0]), int(edges[-1] - edges[0])), time, np.diff(edges)
+
+
+def columns_of(found: Answers, terms: TermTable, size: int = PIECE) -> Iterator[tuple[Ints, dict[str, pa.StringArray]]]:
+    """The times of the answers, each as often as it occurs, and a column of terms (null: unbound) a variable; some at a time."""
+    columns: dict[str, tuple[Any, Ints]] = {}
+    for variable, ids in found.columns.items():
+        distinct, inverse = np.unique(ids, return_inverse=True)
+        columns[variable] = pa.array(terms.texts(distinct), pa.string()), inverse
+    for which in pieces(found, size):
+        yield found.time[which], {v: texts.take(pa.array(inverse[which])) for v, (texts, inverse) in columns.items()}
+
+
+def pieces(found: Answers, size: int) -> Iterator[Ints]:
+    """Which answer stands at each of some places, each as often as it occurs; so many places at a time."""
+    ends = summed(found.n, np.cumsum)
+    for begin in range(0, found.total, size):
+        yield np.searchsorted(ends, np.arange(begin, min(begin + size, found.total)), "right")
+
+
+def column_names(variables: Sequence[str], also: Sequence[str] = ()) -> dict[str, str]:
+    """The DataFrame column of each variable; a name that clashes without regard to case gets ``_2``, ``_3`` …
+
+    ``time``, ``op`` and ``query`` are taken, whether or not the answers of several queries come together, and those in ``also``. Columns
+    of answers that are not variables of the query (``.s``) have their name without the full stop.
+    """
+    taken = {"time", "op", "query", *also}
+    names = {}
+    for variable in variables:
+        plain = variable.removeprefix(".")
+        name, number = plain, 2
+        while name.lower() in taken:
+            name, number = f"{plain}_{number}", number + 1
+        taken.add(name.lower())
+        names[variable] = name
+    return names

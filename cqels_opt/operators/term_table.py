@@ -1,0 +1,141 @@
+"""Between ids and terms while a step is evaluated: inline ids, the store's dictionary, the slots' pages, terms made on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from cqels_opt.errors import RunError
+from cqels_opt.operators.udf_cache import Calls
+from cqels_opt.rdf import ids as term_ids
+from cqels_opt.storage.columns import read_table, write_table
+
+Ints = NDArray[np.int64]
+
+
+def write_page(path: Path, ids: Ints, texts: Sequence[str] | pa.StringArray) -> None:
+    """Writes a page of terms, in order of their ids."""
+    order: Any = pa.array(np.argsort(ids))
+    terms = (texts if isinstance(texts, pa.StringArray) else pa.array(texts, pa.string())).take(order)
+    write_table(path, pa.table({"id": pa.array(ids, pa.int64()).take(order), "term": terms}))
+
+
+class Page:
+    """A page of terms, mapped into memory."""
+
+    def __init__(self, path: Path) -> None:
+        table = read_table(path)
+        self.ids = np.asarray(table.column("id").combine_chunks().to_numpy(zero_copy_only=False), dtype=np.int64)
+        self.terms: Any = table.column("term").combine_chunks()
+
+    def find(self, wanted: Ints) -> tuple[NDArray[np.bool_], list[str]]:
+        """Which of the ids are on the page, and their terms."""
+        if not len(self.ids):
+            return np.zeros(len(wanted), bool), []
+        place = np.searchsorted(self.ids, wanted)
+        place[place == len(self.ids)] = 0
+        found: NDArray[np.bool_] = self.ids[place] == wanted
+        return found, self.terms.take(pa.array(place[found])).to_pylist()
+
+    def others(self, ids: Ints, texts: pa.StringArray) -> NDArray[np.bool_]:
+        """Which of the ids stand for another text here than the given one."""
+        other = np.zeros(len(ids), bool)
+        if len(self.ids) and len(ids):
+            place = np.minimum(np.searchsorted(self.ids, ids), len(self.ids) - 1)
+            both = np.flatnonzero(self.ids[place] == ids)
+            known = self.terms.take(place[both])
+            other[both] = pc.not_equal(known, texts.take(both)).to_numpy(zero_copy_only=False)
+        return other
+
+
+def check_pages(pages: Sequence[Page]) -> None:
+    """CollisionError where an id stands for one term on one page and for another one on another page."""
+    if len(pages) > 1:
+        term_ids.check_collisions(np.concatenate([page.ids for page in pages]), pa.concat_arrays([page.terms for page in pages]))
+
+
+class TermTable:
+    """Decodes ids to canonical N-Triples text and back. Terms computed by expressions are kept here until the step ends.
+
+    A term that is made has its id for itself: its text is compared with those of the store, of the pages and of the terms made before.
+    ``calls`` are those of extension functions, by the ids of their arguments; ``constants`` are terms of other queries.
+    """
+
+    def __init__(
+        self,
+        scheme: term_ids.IdScheme,
+        decode: Callable[[Ints], list[str | None]] | None,
+        pages: Iterable[Callable[[], Page]] = (),
+        calls: Calls | None = None,
+        constants: Mapping[int, str] | None = None,
+    ) -> None:
+        self.scheme = scheme
+        self.calls = calls or Calls()
+        self._store = decode
+        self._pages = list(pages)
+        self._texts: dict[int, str] = dict(constants or {})
+        self._constants: dict[str, int] = {}
+        self.made: dict[int, str] = {}
+
+    def texts(self, ids: Ints) -> list[str | None]:
+        """The term of each id; None for unbound. An id that no one knows is an internal error, said as such."""
+        distinct, inverse = np.unique(ids, return_inverse=True)
+        known = self._texts
+        missing = np.array([i for i in distinct.tolist() if i and i not in known], np.int64)
+        if len(missing) and len(left := self._fetch(missing)):
+            raise RunError(f"the term of id {int(left[0]):#x} is on no page of terms: the state folder is damaged")
+        texts = [known[i] if i else None for i in distinct.tolist()]
+        return [texts[i] for i in inverse.tolist()]
+
+    def _fetch(self, missing: Ints) -> Ints:
+        """Looks for the texts of ids; returns those that nobody knows."""
+        inline = term_ids.inline_texts(missing)
+        if self._store is not None:
+            hashed = [i for i, text in enumerate(inline) if text is None]
+            for i, text in zip(hashed, self._store(missing[hashed])):
+                inline[i] = text
+        self._texts.update({i: text for i, text in zip(missing.tolist(), inline) if text is not None})
+        left = np.array([i for i, text in zip(missing.tolist(), inline) if text is None], np.int64)
+        for page in reversed(self._pages):
+            if not len(left):
+                break
+            found, terms = page().find(left)
+            self._texts.update(zip(left[found].tolist(), terms))
+            left = left[~found]
+        return left
+
+    def ids(self, texts: Sequence[str | None]) -> Ints:
+        """The id of each term (0 for None), remembering terms that were made. CollisionError where another term has the id."""
+        distinct = sorted({t for t in texts if t is not None})
+        if not distinct:
+            return np.zeros(len(texts), np.int64)
+        codes = term_ids.encode(distinct, self.scheme)
+        by_text = dict(zip(distinct, codes.tolist()))
+        self._compare(codes[~term_ids.is_inline(codes)])
+        made: dict[int, str] = {}
+        for text, code in by_text.items():
+            made.setdefault(code, text)
+        if losers := [text for text, code in by_text.items() if self._texts.get(code, made[code]) != text]:
+            raise term_ids.CollisionError(losers)
+        self._texts.update(made)
+        self.made.update(made)
+        return np.array([by_text[t] if t is not None else 0 for t in texts], np.int64)
+
+    def id(self, text: str) -> int:
+        """The id of a constant: making it takes longer than comparing a thousand rows with it."""
+        found = self._constants.get(text)
+        if found is None:
+            found = self._constants[text] = int(self.ids([text])[0])
+        return found
+
+    def _compare(self, codes: Ints) -> None:
+        """Looks up what the store and the pages have for ids that are about to be given to terms."""
+        unseen = np.array([code for code in codes.tolist() if code not in self._texts], np.int64)
+        if len(unseen) and (self._store is not None or self._pages):
+            self._fetch(unseen)

@@ -1,0 +1,111 @@
+"""A block as the optimizer sees it: the graph of its relations and filters, and what statistics are kept of each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import combinations
+
+import numpy as np
+
+from cqels_opt.operators.compiled_query import Block, Occurrence, Static
+from cqels_opt.operators.outer_joins import rows_of_each
+from cqels_opt.operators.rows import Ints
+from cqels_opt.planner.predicate_costs import is_uncertain, weight
+from cqels_opt.planner.relation_heuristics import ranks
+from cqels_opt.planner.row_expressions import written
+from cqels_opt.planner.union_statistics import summands
+from cqels_opt.plans import Filter, QueryGraph, Relation
+from cqels_opt.query.algebra import Window
+from cqels_opt.state import worker_cache
+from cqels_opt.stats import Occurrence as StatisticsOccurrence
+from cqels_opt.stats import StaticRelation
+from cqels_opt.windows.intervals import FOREVER, validity
+
+
+def graph_of(block: Block, graphs: bool = True, as_written: bool = True) -> QueryGraph:
+    """The relations of a block with its filters; ``graphs``: ranks are those of H2, not only of H1.
+
+    They come in the order in which the query names them or, so that this order decides nothing, by what they are.
+    """
+    rank = ranks(block, graphs)
+    relations = {
+        **{o.name: Relation(o.name, frozenset(o.variables), True, rank=rank[o.name]) for o in block.occurrences},
+        **{s.name: replace(_relation(s), rank=rank[s.name]) for s in block.statics},
+    }
+    filters = [
+        Filter(f.name, f.variables, weight=weight(f.condition), uncertain=is_uncertain(f.condition)) for f in block.filters
+    ]
+    if as_written:
+        return QueryGraph([relations[n] for n in block.written], filters)
+    streams = sorted(block.occurrences, key=what_it_is)
+    conditions = {f.name: written(f.condition) for f in block.filters}
+    names = [*(o.name for o in streams), *(s.name for s in block.statics)]
+    return QueryGraph(
+        [relations[name] for name in names], sorted(filters, key=lambda f: (sorted(f.variables), conditions[f.name]))
+    )
+
+
+def what_it_is(o: Occurrence) -> tuple[str, str, tuple[int, ...], tuple[str, ...]]:
+    """What tells an occurrence from others, wherever it is written."""
+    return o.window.stream, repr((o.window.kind, o.window.width, o.window.slide)), o.shape.constants, o.variables
+
+
+def occurrences_of(o: Occurrence, elements: Mapping[str, Ints]) -> list[StatisticsOccurrence]:
+    """The windows of an occurrence, each under a name of its own."""
+    return [_occurrence(replace(part, name=name), elements) for name, part in zip(summands(o), o.parts)]
+
+
+def extent(window: Window) -> float:
+    """How long a window is, to put windows in order: NOW shortest, of everything longest."""
+    if window.kind == "now":
+        return 1.0
+    return float("inf") if window.kind == "all" else float(window.width + window.slide or window.count)
+
+
+def _occurrence(o: Occurrence, elements: Mapping[str, Ints]) -> StatisticsOccurrence:
+    if o.window.kind != "last":
+        return StatisticsOccurrence(o.name, o.variables, lambda t: validity(o.window, t, o.t0))
+
+    def intervals(t: Ints) -> tuple[Ints, Ints]:
+        times = elements.get(o.window.stream, np.empty(0, np.int64))
+        place = np.searchsorted(times, t, "right") - 1 + o.window.count
+        return t, np.append(times, FOREVER)[np.minimum(place, len(times))]
+
+    return StatisticsOccurrence(o.name, o.variables, intervals, moving=True)
+
+
+def static_of(s: Static, store: str) -> StaticRelation:
+    """What is counted of a static relation; of one that is described, as far as its description goes."""
+    relation, counted = worker_cache.relation(store, s.at), worker_cache.store(store).counted
+    variables = s.variables if s.kind == "inner" else s.on
+    return StaticRelation(
+        s.name,
+        variables,
+        relation.rows,
+        {v: relation.distinct(v) for v in variables},
+        {} if not counted else {v: rows_of_each(s.kind, relation.index((v,)).fanout) for v in variables},
+    )
+
+
+def _relation(s: Static) -> Relation:
+    if s.kind == "inner":
+        return Relation(s.name, frozenset(s.variables), False)
+    return Relation(s.name, frozenset(s.variables if s.kind == "optional" else s.on), False, s.kind, frozenset(s.on + s.reads))
+
+
+def static_joins(statics: Sequence[Static], store: str) -> dict[tuple[str, str, str], float]:
+    """The rows that two static relations join to on each variable of both, or one with a unit: exact, and the same in every batch.
+
+    Of data that are described and not there nobody has counted them.
+    """
+    found: dict[tuple[str, str, str], float] = {}
+    if len(statics) < 2 or not worker_cache.store(store).counted:
+        return found
+    for left, right in combinations(statics, 2):  # units come last
+        if left.kind != "inner":
+            break
+        for variable in sorted(set(left.variables) & set(right.variables if right.kind == "inner" else right.on)):
+            size = worker_cache.join_size(store, left.at, right.at, variable, right.kind)
+            found[left.name, right.name, variable] = float(size)
+    return found

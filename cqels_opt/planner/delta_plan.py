@@ -1,0 +1,91 @@
+"""What runs for a delta source in a batch, and the trace's account of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from cqels_opt.planner.skew_splitting import SplitChoice
+from cqels_opt.plans import Choice, Cut, Plan, PlanOperator, Ranked, Split
+from cqels_opt.plans import operators as plan_operators
+from cqels_opt.plans.physical import By
+from cqels_opt.trace.records import Delta, Moved, Operator, RunnerUp
+
+
+class Ran(NamedTuple):
+    """What ran for a delta source in the batch before: its plan's text; of a split that was chosen, the cut and the rows beyond it."""
+
+    plan: str
+    cut: Cut | None = None
+    heavy: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What runs for a delta source in a batch: the plan for all of its delta, or a split, chosen or given. ``last`` ran before."""
+
+    whole: Choice
+    split: SplitChoice | Split | None = None
+    last: Ran | None = None
+    by: tuple[By | None, ...] = ()  # what does each operator, where that is not replicated probes alone
+
+    @property
+    def ran(self) -> Ran:
+        """The decision as the next one remembers it."""
+        if isinstance(self.split, SplitChoice):
+            return Ran(str(self.plan), self.split.cut, self.split.heavy)
+        return Ran(str(self.plan))
+
+    @property
+    def plan(self) -> Plan | Split:
+        """The plan."""
+        return self.split.plan if isinstance(self.split, SplitChoice) else self.split or self.whole.plan
+
+    @property
+    def cost(self) -> float:
+        """The estimated cost of what runs."""
+        return self.split.cost if isinstance(self.split, SplitChoice) else self.whole.cost
+
+    @property
+    def switched(self) -> bool:
+        """Whether another plan ran before."""
+        if self.last is not None and (self.split is not None or self.last.cut is not None):
+            return str(self.plan) != self.last.plan
+        return self.whole.switched
+
+    def delta(self, counts: Sequence[int] | None) -> Delta:
+        """The trace's account of it; ``counts`` are the rows that its operators gave."""
+        cost, other = self.whole.cost, self.whole.runner_up
+        parts: list[tuple[Sequence[PlanOperator], Sequence[float | None]]] = [(self.whole.operators, self.whole.estimated)]
+        if isinstance(self.split, SplitChoice):
+            cost, other = self.split.cost, Ranked(self.whole.plan, self.whole.cost)
+            parts = [(part.operators, part.estimated) for part in (self.split.few, self.split.many)]
+        elif self.split is not None:  # given, so the second plan has no estimates
+            kinds = {step.relation: step.op for step in self.whole.operators if step.op not in ("scan", "probe", "hash", "cross")}
+            given = [replace(step, op=kinds.get(step.relation, step.op)) for step in plan_operators(self.split.many)]
+            parts.append((given, [None] * len(given)))
+        steps = [pair for part in parts for pair in zip(*part)]
+        operators = tuple(
+            Operator(
+                step.op,
+                step.relation,
+                step.on,
+                rows,
+                counts[i] if counts and i < len(counts) else None,
+                str(by) if self.by and (by := self.by[i]) else None,
+            )
+            for i, (step, rows) in enumerate(steps)
+        )
+        runner_up = RunnerUp(str(other.plan), other.cost) if other else None
+        former = tuple(RunnerUp(text, f.cost) for f in self.whole.former if (text := str(f.plan)) != str(self.plan))
+        return Delta(self.whole.source, str(self.plan), cost, runner_up, self.switched, self._reason(), operators, former)
+
+    def _reason(self) -> tuple[Moved, ...]:
+        """The statistics behind a switch; of a delta that is split now, or was, the rows on the heavier side of the cut."""
+        if not self.switched:
+            return ()
+        reason = [Moved(str(r.statistic), r.was, r.now) for r in self.whole.reason]
+        was, now = self.last or Ran(""), self.ran
+        by = now.cut or was.cut
+        return (*([Moved(f"rows({self.whole.source}, {by})", was.heavy, now.heavy)] if by else []), *reason)

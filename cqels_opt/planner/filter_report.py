@@ -1,0 +1,42 @@
+"""What EXPLAIN says of the filters that plans place: what each is, what it costs and keeps, and how that is known."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cqels_opt.planner.block_planner import BlockPlanner
+from cqels_opt.planner.row_expressions import written
+
+
+def described(block: BlockPlanner) -> list[dict[str, Any]]:
+    """The dear filters of a block: those that plans place by their cost.
+
+    ``weight`` is what it costs for a distinct combination of its arguments, as a multiple of comparing two numbers; ``selectivity`` is the
+    share of rows that it kept, None while nobody has seen any.
+    """
+    placed = {r.name for r in block.optimizer.graph.relations if r.kind == "filter"}
+    return [
+        {
+            "filter": f.name,
+            "condition": written(f.condition),
+            "placed": "operator" if f.name in placed else "as soon as its variables are bound",
+            "weight": block.costs.weights.get(f.name, block.declared[f.name]),
+            "measured": f.name in block.costs.weights,
+            "selectivity": block.statistics.observations.ratio(f.name),
+        }
+        for f in block.block.filters
+        if f.name in block.declared
+    ]
+
+
+def text(block: BlockPlanner) -> str:
+    """A line a filter; empty where none is dear."""
+    lines = []
+    for found in described(block):
+        how = "measured" if found["measured"] else "declared"
+        kept = "not observed" if found["selectivity"] is None else f"{100 * found['selectivity']:.3g} %"
+        lines.append(
+            f"filter {found['filter']}: {found['condition']}\n"
+            f"  {found['placed']}; costs {found['weight']:,.3g} comparisons for distinct arguments ({how}); keeps: {kept}"
+        )
+    return "\n".join(lines)

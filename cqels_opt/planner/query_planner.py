@@ -1,0 +1,87 @@
+"""The optimizer of one program: its blocks' planners, and what a step and its trace carry of their decisions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from cqels_opt.operators.compiled_query import Program
+from cqels_opt.operators.evaluation_step import Step
+from cqels_opt.operators.rows import Ints
+from cqels_opt.planner.background_jobs import Workshop
+from cqels_opt.planner.block_planner import BlockPlanner
+from cqels_opt.planner.planner_options import PlanMode
+from cqels_opt.plans import PlanError
+from cqels_opt.plans.physical import By
+from cqels_opt.state import worker_cache
+from cqels_opt.stats import SlotCounts
+from cqels_opt.trace.records import SubResults
+
+
+class Planner:
+    """The blocks of a program. ``elements`` are the times of a stream's elements, in order, by which rows of last-n windows end.
+
+    Raises :class:`PlanError` for a fixed plan of a source that the program does not have."""
+
+    def __init__(self, program: Program, mode: PlanMode, workshop: Workshop | None = None) -> None:
+        """Without a ``workshop`` the sub-results stay those that were compiled."""
+        self.elements: dict[str, Ints] = {}
+        self.compiled = program
+        self.blocks = {b.name: BlockPlanner(b, program.store, mode, self.elements, workshop) for b in program.blocks}
+        sources = [source for block in self.blocks.values() for source in block.sources]
+        for name in mode.fixed or {}:
+            if name not in sources:
+                raise PlanError(f"there is no delta source {name!r}; the query has {', '.join(sources)}")
+
+    def advance(self, new: Mapping[str, Sequence[SlotCounts]], before: int, frontier: int) -> None:
+        """The statistics follow."""
+        for block in self.blocks.values():
+            block.advance(new, before, frontier)
+
+    def choose(self, step: Step | None = None) -> tuple[dict[str, dict[str, str]], dict[str, tuple[str, ...]]]:
+        """(plans by block and source, orders by block), as a step carries them. ``step`` is what they are for, where it has a delta."""
+        terms = None
+        if step is not None:  # for walks, whose calls are not the batch's
+            terms = worker_cache.term_table(self.compiled.store, self.compiled.scheme, replace(step, remember=False))
+        for block in self.blocks.values():
+            block.settle()
+            block.choose(step, terms)
+            block.consider()
+        plans = {name: {s: str(d.plan) for s, d in block.decisions.items()} for name, block in self.blocks.items()}
+        return plans, {name: block.order for name, block in self.blocks.items()}
+
+    def physical(self, tasks: int) -> dict[str, dict[str, tuple[By | None, ...]]]:
+        """For each block what does its joins in so many tasks, where that is not replicated probes alone."""
+        return {name: found for name, block in self.blocks.items() if (found := block.physical(tasks))}
+
+    @property
+    def program(self) -> Program:
+        """The program with the sub-results of now."""
+        return replace(self.compiled, blocks=tuple(block.block for block in self.blocks.values()))
+
+    @property
+    def changes(self) -> tuple[SubResults, ...]:
+        """What changed about sub-results with the last choice, for the trace."""
+        return tuple(change for block in self.blocks.values() if block.review for change in block.review.events)
+
+    @property
+    def filter_orders(self) -> dict[str, tuple[str, ...]]:
+        """For each block its filters, in the order in which those at one place are evaluated."""
+        return {name: block.optimizer.filter_order for name, block in self.blocks.items() if block.sources}
+
+    @property
+    def fallback(self) -> str | None:
+        """Why the optimizer fell back to a greedy order, where it did."""
+        found = [name for name, block in self.blocks.items() if block.optimizer.fallback]
+        return f"block {', '.join(found)}: more join pairs than the budget; greedy order" if found else None
+
+    @property
+    def seconds(self) -> float:
+        """What the chosen plans cost together, where that is estimated in seconds; else 0."""
+        blocks = [b for b in self.blocks.values() if b.optimizer.model.unit == "s" and not b.elsewhere]
+        return sum(choice.cost for block in blocks for choice in block.choices.values())
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of the statistics."""
+        return max((block.statistics.epoch for block in self.blocks.values()), default=0)

@@ -1,0 +1,89 @@
+"""Statistics as something reads them: before the first element, without what is known of pairs, or with what is not made yet."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from cqels_opt.planner.view_candidates import Measured
+from cqels_opt.plans import Statistics
+
+
+@dataclass(frozen=True, slots=True)
+class BeforeElements:
+    """Statistics before the first element: of streams nothing is known, which is not zero (DESIGN, invariant 8)."""
+
+    view: Statistics
+    streams: frozenset[str]
+
+    def cardinality(self, relation: str) -> float | None:
+        """Known of static relations."""
+        return None if relation in self.streams else self.view.cardinality(relation)
+
+    def distinct(self, relation: str, variable: str) -> float | None:
+        """Known of static relations."""
+        return None if relation in self.streams else self.view.distinct(relation, variable)
+
+    def join_size(self, left: str, right: str, variable: str) -> float | None:
+        """Known between static relations."""
+        return None if {left, right} & self.streams else self.view.join_size(left, right, variable)
+
+    def selectivity(self, filter_name: str) -> float | None:
+        """Not observed yet."""
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class PerBinding:
+    """Statistics without the join sizes of pairs: what the report keeps (§5), for comparison."""
+
+    view: Statistics
+
+    def cardinality(self, relation: str) -> float | None:
+        """As it is."""
+        return self.view.cardinality(relation)
+
+    def distinct(self, relation: str, variable: str) -> float | None:
+        """As it is."""
+        return self.view.distinct(relation, variable)
+
+    def join_size(self, left: str, right: str, variable: str) -> float | None:
+        """Not kept."""
+        return None
+
+    def selectivity(self, filter_name: str) -> float | None:
+        """As it is."""
+        return self.view.selectivity(filter_name)
+
+
+@dataclass(frozen=True, slots=True)
+class Estimated:
+    """Statistics in which sub-results that are not made yet stand with what they will be like, see :class:`Measured`."""
+
+    view: Statistics
+    coming: Mapping[str, Measured]
+
+    def cardinality(self, relation: str) -> float | None:
+        """Rows, by the sample."""
+        found = self.coming.get(relation)
+        return self.view.cardinality(relation) if found is None else found.rows
+
+    def distinct(self, relation: str, variable: str) -> float | None:
+        """At most what the part with the fewest has."""
+        found = self.coming.get(relation)
+        return self.view.distinct(relation, variable) if found is None else found.distincts.get(variable)
+
+    def join_size(self, left: str, right: str, variable: str) -> float | None:
+        """The join with a part that has the variable, times the rows that the other parts make of each of its rows."""
+        if left not in self.coming and right not in self.coming:
+            return self.view.join_size(left, right, variable)
+        if left in self.coming and right in self.coming:
+            return None
+        name, other = (left, right) if left in self.coming else (right, left)
+        part, rows = self.coming[name].carriers[variable]
+        found = self.view.join_size(part, other, variable)
+        return None if found is None else found * self.coming[name].rows / max(rows, 1)
+
+    def selectivity(self, filter_name: str) -> float | None:
+        """As it is."""
+        return self.view.selectivity(filter_name)

@@ -1,0 +1,61 @@
+"""Statistics of merged relations: what the optimizer reads of such a relation is added up from what is known of its parts (DESIGN §6)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from cqels_opt.operators.compiled_query import Occurrence
+from cqels_opt.plans import Statistics
+
+
+def summands(occurrence: Occurrence) -> tuple[str, ...]:
+    """The names under which statistics follow the windows of an occurrence, one a part. The first is its own."""
+    return (occurrence.name, *(f"{occurrence.name} {part.window.name}" for part in occurrence.others))
+
+
+def static_summand(occurrence: Occurrence) -> str:
+    """The name under which statistics know the static part."""
+    return f"{occurrence.name} static"
+
+
+def parts_for(source: str, occurrences: Sequence[Occurrence]) -> dict[str, tuple[str, ...]]:
+    """What merged relations are added up from in the plans of a source: its own delta has nothing static."""
+    return {
+        o.name: (*summands(o), *([static_summand(o)] if o.static is not None and o.name != source else []))
+        for o in occurrences
+        if o.merged
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Summed:
+    """Statistics in which a merged relation is the sum of its ``parts``. Values that two parts share are counted in each."""
+
+    view: Statistics
+    parts: Mapping[str, tuple[str, ...]]
+
+    def cardinality(self, relation: str) -> float | None:
+        """Rows of all parts."""
+        return _sum([self.view.cardinality(part) for part in self._of(relation)])
+
+    def distinct(self, relation: str, variable: str) -> float | None:
+        """Values of all parts."""
+        return _sum([self.view.distinct(part, variable) for part in self._of(relation)])
+
+    def join_size(self, left: str, right: str, variable: str) -> float | None:
+        """The joins of each part with each."""
+        pairs = [(one, other) for one in self._of(left) for other in self._of(right)]
+        return _sum([self.view.join_size(one, other, variable) for one, other in pairs])
+
+    def selectivity(self, filter_name: str) -> float | None:
+        """As it is."""
+        return self.view.selectivity(filter_name)
+
+    def _of(self, relation: str) -> tuple[str, ...]:
+        return self.parts.get(relation, (relation,))
+
+
+def _sum(found: Sequence[float | None]) -> float | None:
+    known = [value for value in found if value is not None]
+    return sum(known) if len(known) == len(found) else None

@@ -1,0 +1,288 @@
+"""Other designs of a block are weighed while it runs, and one that has paid for itself is taken (CQELS report, §4.2).
+
+Each time that batches have cost as much as a few looks take, the best plans of neighbouring designs are priced from the statistics of that
+batch, which stands for those since the last look. What they would have saved adds up (``plans/view_selection.py``); when it exceeds what building
+takes, the missing sub-results are built beside the batches, and the next batch after they are there runs under the new design. Nothing
+here changes an answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from cqels_opt.compiler.static_subpatterns import ROW_BUDGET
+from cqels_opt.lod.store import Store
+from cqels_opt.operators.compiled_query import Block, Static
+from cqels_opt.planner import view_candidates
+from cqels_opt.planner.background_jobs import Failed, Workshop
+from cqels_opt.planner.statistics_adapters import Estimated
+from cqels_opt.planner.view_candidates import Measured
+from cqels_opt.plans import Optimizer, Plan, Statistics
+from cqels_opt.plans.cost import Constants
+from cqels_opt.plans.optimizer import Learnt
+from cqels_opt.plans.relation_set import RelationSet, size
+from cqels_opt.plans.view_selection import Design, Ledger, design_of, neighbours, suggested
+from cqels_opt.state import worker_cache
+from cqels_opt.trace.records import SubResults
+
+PRICED = 4  # other designs that are priced with a look, one of them for the first time; more take turns
+
+PACE = 0.1
+"""Estimated seconds of batches between two looks, each of which takes a few milliseconds: thinking about designs stays a small share."""
+
+
+class Catalogue:
+    """The relations that designs of a block are made of: parts, what was compiled, and what has been made since."""
+
+    def __init__(self, block: Block, store: str, folder: Path | None) -> None:
+        self.block, self.store, self.folder = block, store, folder
+        self.adjacent = view_candidates.adjacency(block)
+        self.default = view_candidates.default_design(block)
+        self.statics: dict[RelationSet, Static] = {s.of: s for s in (*block.parts, *block.inner)}
+        self.measured: dict[RelationSet, Measured] = {}
+
+    def missing(self, design: Design) -> list[RelationSet]:
+        """The sub-results of a design that are not made."""
+        return [group for group in design if group not in self.statics]
+
+    def block_of(self, design: Design) -> Block:
+        """The block under a design whose sub-results are there."""
+        return self.block if design == self.default else view_candidates.redesigned(self.block, [self.statics[g] for g in design])
+
+    def sketch(self, design: Design) -> Block:
+        """The block under a design as the optimizer sees it: what is missing lies nowhere yet."""
+        coming = {g: self._sketched(g) for g in self.missing(design)}
+        return view_candidates.redesigned(self.block, [coming.get(g) or self.statics[g] for g in design])
+
+    def coming(self, design: Design) -> dict[str, Measured]:
+        """What is missing of a design, by name, as it has been measured."""
+        return {view_candidates.relation_name(self.block, g): self.measured[g] for g in self.missing(design)}
+
+    def _sketched(self, group: RelationSet) -> Static:
+        variables = view_candidates.kept_variables(self.block, group)
+        return Static(view_candidates.relation_name(self.block, group), variables, "", round(self.measured[group].rows), of=group)
+
+    def like(self, group: RelationSet) -> Measured:
+        """What a sub-result or a part is like, or will be."""
+        if group not in self.measured:
+            self.measured[group] = view_candidates.as_made(worker_cache.relation(self.store, self.statics[group].at))
+        return self.measured[group]
+
+    def bytes(self, design: Design) -> float:
+        """What the sub-results of a design take, those to be made included."""
+        return sum(self.like(group).bytes for group in design if size(group) > 1)
+
+    def make(self, group: RelationSet, folder: Path) -> Static:
+        """The sub-result of a group; it may run in another thread."""
+        return view_candidates.make(folder, self.block, Store.open(self.store), group)
+
+    def put(self, static: Static) -> None:
+        """A sub-result that has been made."""
+        self.statics[static.of] = static
+        self.measured.pop(static.of, None)
+
+    def find(self, design: Design) -> bool:
+        """Whether all sub-results of a design are there; looks for those of an earlier run."""
+        for group in self.missing(design) if self.folder is not None else ():
+            found = view_candidates.find_made(self.folder, self.block, Store.open(self.store), group) if self.folder else None
+            if found is not None:
+                self.put(found)
+        return not self.missing(design)
+
+
+def translated(learnt: Learnt, catalogue: Catalogue, before: Block, after: Block) -> dict[frozenset[str], float]:
+    """Observed rows of sets of relations as those of another design's sets that join the same parts.
+
+    Where the sub-results in them count rows with multiplicities, there are fewer rows for the same bag, on average.
+    """
+    old, new = ({s.name: s.of for s in block.inner} for block in (before, after))
+    groups = list(new.items())
+    found: dict[frozenset[str], float] = {}
+    for names, rows in learnt.items():
+        covered = sum(old.get(name, 0) for name in names)
+        inside = [(name, group) for name, group in groups if group & ~covered == 0]
+        if sum(group for _, group in inside) == covered:
+            bag = rows
+            for name in names:
+                bag *= catalogue.like(old[name]).repeated if name in old else 1.0
+            for _, group in inside:
+                bag /= max(catalogue.like(group).repeated, 1.0)
+            found[frozenset([*(n for n in names if n not in old), *(n for n, _ in inside)])] = bag
+    return found
+
+
+class Review:
+    """The designs of one block beside the one that runs. ``optimizer_of`` makes an optimizer for a block under a design."""
+
+    def __init__(
+        self,
+        catalogue: Catalogue,
+        workshop: Workshop,
+        optimizer_of: Callable[[Block], Optimizer],
+        constants: Constants,
+    ) -> None:
+        self.catalogue, self.workshop, self.optimizer_of = catalogue, workshop, optimizer_of
+        self.constants = constants
+        self.current = catalogue.default
+        self.ledger = Ledger()
+        self.unseen = 0.0  # estimated seconds of the batches since the last look
+        self.failed: set[RelationSet] = set()
+        self.events: list[SubResults] = []
+        self._target: Design | None = None
+        self._turn = 0
+        self._batch = 0
+        self._priced: dict[Design, int] = {}
+        self._optimizers: dict[Design, Optimizer] = {}
+        self._costs: dict[Design, float] = {}
+        self._cost = 0.0
+
+    # ------------------------------------------------------------------ a batch
+    def due(self) -> Design | None:
+        """The design to take now: it has paid for itself, and all of it is there."""
+        self.events = []
+        if self._target is None:
+            return None
+        for group in self.catalogue.missing(self._target):
+            made = self._ask("make", group)
+            if isinstance(made, Failed):
+                self._target = None
+                return None
+            if made is None:
+                return None
+            self.catalogue.put(made)
+        return self._target
+
+    def taken(self, design: Design) -> None:
+        """The design runs from this batch on."""
+        names = [[s.name for s in self.catalogue.block_of(d).statics] for d in (self.current, design)]
+        seconds = self.ledger.saved.get(design, 0.0)
+        cost = self._costs.get(design)
+        self.events.append(SubResults(self.catalogue.block.name, tuple(names[0]), tuple(names[1]), self._cost, cost, seconds))
+        self.current, self._target = design, None
+        self.ledger.take(design)
+        self._priced, self._optimizers, self._costs = {}, {}, {}
+
+    def turn(self, cost: float) -> bool:
+        """A batch has been planned at this cost; whether it is time for a look, :meth:`weigh`."""
+        self._batch += 1
+        self._cost = cost
+        self.unseen += cost
+        if self.unseen < PACE:
+            return False
+        self.unseen = 0.0
+        return True
+
+    def weigh(
+        self,
+        views: Mapping[str, Statistics],
+        cost: float,
+        learnt: Mapping[str, Learnt],
+        block: Block,
+        plans: Iterable[Plan],
+    ) -> None:
+        """What would neighbours have cost in a batch that was planned at this cost, and does one of them pay?"""
+        found = self._others(block, plans)
+        self._optimizers = {design: optimizer for design, optimizer in self._optimizers.items() if design in found}
+        fresh = False
+        for i in range(min(PRICED, len(found))):
+            design = found[(self._turn + i) % len(found)]
+            first = design not in self._priced
+            if not (fresh and first) and self._known(design):
+                fresh |= first
+                self._price(design, views, cost, learnt, block)
+        self._turn += PRICED
+        if self._target is None:
+            builds = {d: self.building(d) for d in found if d in self._costs and self._measured(d)}
+            self._target = self.ledger.due(builds, cost)
+
+    def _others(self, block: Block, plans: Iterable[Plan]) -> list[Design]:
+        """The designs to weigh: one step away, or suggested by the plans of now."""
+        groups = {static.name: static.of for static in block.inner}
+        found = dict.fromkeys(neighbours(self.current, self.catalogue.adjacent))
+        for plan in plans:
+            found |= dict.fromkeys(suggested(self.current, plan, groups, self.catalogue.adjacent))
+        return list(found)
+
+    def _measured(self, design: Design) -> bool:
+        """Whether what is missing of a design has been measured, and can be made."""
+        return not self.failed & set(design) and all(g in self.catalogue.measured for g in self.catalogue.missing(design))
+
+    def building(self, design: Design) -> float:
+        """Seconds that making what is missing of a design takes."""
+        return sum(self.catalogue.measured[g].seconds(self.constants) for g in self.catalogue.missing(design))
+
+    def _known(self, design: Design) -> bool:
+        """Whether a design can be weighed: what is missing has been measured, can be built, and the whole is within the budget."""
+        if self.failed & set(design):
+            return False
+        for group in self.catalogue.missing(design):
+            if group in self.catalogue.measured:
+                continue
+            found = self._ask("measure", group)
+            if not isinstance(found, Measured):
+                return False
+            self.catalogue.measured[group] = found
+        passed = [self.catalogue.measured[g].passed for g in self.catalogue.missing(design)]
+        return max(passed, default=0.0) <= ROW_BUDGET and self.catalogue.bytes(design) <= self.catalogue.block.budget
+
+    def _price(
+        self, design: Design, views: Mapping[str, Statistics], cost: float, learnt: Mapping[str, Learnt], block: Block
+    ) -> None:
+        sketch = self.catalogue.sketch(design)
+        if design not in self._optimizers:
+            self._optimizers[design] = self.optimizer_of(sketch)
+        coming = self.catalogue.coming(design)
+        known = {s: translated(rows, self.catalogue, block, sketch) for s, rows in learnt.items()}
+        price = self._optimizers[design].price({s: Estimated(view, coming) for s, view in views.items()}, known)
+        if price is not None:
+            since = self._batch - self._priced.get(design, self._batch - 1)
+            self._priced[design], self._costs[design] = self._batch, price
+            self.ledger.note(design, price, cost, since)
+
+    def _ask(self, what: str, group: RelationSet) -> Any:
+        catalogue, folder = self.catalogue, self.workshop.folder
+        name = (what, catalogue.store, catalogue.block.name, view_candidates.relation_name(catalogue.block, group), group)
+        work: Callable[[], Any]
+        if what == "make":
+            work = lambda: catalogue.make(group, folder)  # noqa: E731
+        else:
+            work = lambda: view_candidates.measure(catalogue.block, Store.open(catalogue.store), group)  # noqa: E731
+        found = self.workshop.ask(name, work)
+        if isinstance(found, Failed):
+            self.failed.add(group)
+            relation = view_candidates.relation_name(catalogue.block, group)
+            names = tuple(s.name for s in catalogue.block_of(self.current).statics)
+            self.events.append(SubResults(catalogue.block.name, names, names, failed=f"{relation}: {found.reason}"))
+        return found
+
+    # ------------------------------------------------------------------ a restart
+    def state(self) -> dict[str, Any]:
+        """What a restart needs to know."""
+        return {
+            "design": list(self.current),
+            "saved": [[list(design), seconds] for design, seconds in self.ledger.saved.items()],
+            "taken": [[list(design), times] for design, times in self.ledger.taken.items()],
+            "unseen": self.unseen,
+            "target": self._target,
+            "turn": [self._turn, self._batch, self._cost],
+            "priced": [[list(design), batch, self._costs[design]] for design, batch in self._priced.items()],
+        }
+
+    def resume(self, state: Mapping[str, Any]) -> bool:
+        """Goes on from :meth:`state`; False where a sub-result of its design is gone: then the compiled design runs."""
+        design = design_of(state["design"])
+        if "saved" not in state:  # it was not reviewed
+            return design == self.current
+        self.unseen = float(state.get("unseen", 0.0))
+        if not self.catalogue.find(design) or self.catalogue.bytes(design) > self.catalogue.block.budget:
+            return False
+        self.current = design
+        saved = {design_of(other): float(seconds) for other, seconds in state["saved"]}
+        self.ledger = Ledger(saved, {design_of(other): int(times) for other, times in state["taken"]})
+        self._target = design_of(state["target"]) if state["target"] else None
+        self._turn, self._batch, self._cost = state["turn"]
+        self._priced = {design_of(other): batch for other, batch, _ in state["priced"]}
+        self._costs = {design_of(other): cost for other, _, cost in state["priced"]}
+        return True

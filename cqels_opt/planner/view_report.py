@@ -1,0 +1,98 @@
+"""EXPLAIN of designs: the sub-results in use, with rows, bytes and what making them takes, and what other designs would cost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from cqels_opt.lod.store import Store
+from cqels_opt.planner import view_candidates
+from cqels_opt.planner.block_planner import BlockPlanner
+from cqels_opt.planner.statistics_adapters import Estimated
+from cqels_opt.plans import SecondsCost
+from cqels_opt.plans.explain import Description, rows
+from cqels_opt.plans.explain import cost as price
+from cqels_opt.plans.relation_set import members
+from cqels_opt.plans.view_selection import Design, neighbours
+
+
+def described(planner: BlockPlanner, alternatives: int) -> Description | None:
+    """The design of a block that has been planned, and up to so many of its neighbours, cheapest first; None where there is only one.
+
+    What neighbours lack is measured here and now. ``seconds`` is null where the cost model does not count in seconds.
+    """
+    catalogue, block = planner.designs, planner.block
+    if not block.parts:
+        return None
+    used = []
+    for static in block.inner:
+        if static.of.bit_count() > 1:
+            like = catalogue.like(static.of)
+            parts = [block.parts[i].name for i in members(static.of)]
+            sizes = {"rows": static.rows, "bytes": round(like.bytes), "seconds": _seconds(planner, like)}
+            used.append({"relation": static.name, "variables": list(static.variables), "of": parts, **sizes})
+    others = []
+    if alternatives:
+        for static in catalogue.statics.values():
+            planner.declare(static)
+        found = neighbours(view_candidates.default_design(block), catalogue.adjacent)
+        others = sorted((_other(planner, design) for design in found), key=lambda other: other["cost"] or float("inf"))
+    return {
+        "block": block.name,
+        "budget": block.budget,
+        "cost": sum(decision.cost for decision in planner.decisions.values()),
+        "sub_results": used,
+        "alternatives": others[:alternatives],
+    }
+
+
+def _seconds(planner: BlockPlanner, like: view_candidates.Measured) -> float | None:
+    model = planner.optimizer.model
+    return like.seconds(model.constants) if isinstance(model, SecondsCost) else None
+
+
+def _other(planner: BlockPlanner, design: Design) -> dict[str, Any]:
+    catalogue = planner.designs
+    for group in catalogue.missing(design):
+        catalogue.measured[group] = view_candidates.measure(catalogue.block, Store.open(catalogue.store), group)
+    block, coming = catalogue.sketch(design), catalogue.coming(design)
+    optimizer = planner.optimizer_of(block)
+    cost = optimizer.price({source: Estimated(view, coming) for source, view in planner.views().items()})
+    seconds = [_seconds(planner, catalogue.measured[group]) for group in catalogue.missing(design)]
+    return {
+        "relations": [static.name for static in block.statics],
+        "cost": cost,
+        "bytes": round(catalogue.bytes(design)),
+        "seconds": None if None in seconds else sum(s for s in seconds if s is not None),
+    }
+
+
+def text(description: Description, planner: BlockPlanner) -> str:
+    """The description as a person reads it."""
+    return "\n".join(_lines(description, planner)) + "\n"
+
+
+def _lines(found: Description, planner: BlockPlanner) -> Iterator[str]:
+    model = planner.optimizer.model
+    yield f"sub-results of block {found['block']}, in at most {size(found['budget'])}; its plans cost {price(found['cost'], model)}"
+    for one in found["sub_results"]:
+        variables = " ".join("?" + v for v in one["variables"])
+        taken = "" if one["seconds"] is None else f", {one['seconds']:.2g} s to make"
+        yield f"  {one['relation']}({variables}) of {', '.join(one['of'])}: {rows(one['rows'])} rows, {size(one['bytes'])}{taken}"
+    if not found["sub_results"]:
+        yield "  none"
+    if found["alternatives"]:
+        yield "  others, cheapest first:"
+    for other in found["alternatives"]:
+        cost = "-" if other["cost"] is None else price(other["cost"], model)
+        taken = f", {other['seconds']:.2g} s to make" if other["seconds"] else ""
+        yield f"    {cost:>10}  {', '.join(other['relations'])}: {size(other['bytes'])}{taken}"
+
+
+def size(count: float) -> str:
+    """Bytes for people."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < 1024 or unit == "GB":
+            break
+        count /= 1024
+    return f"{count:.0f} {unit}" if unit == "B" or count >= 100 else f"{count:.2g} {unit}"

@@ -1,0 +1,158 @@
+"""What an adaptive join keeps: the rows of its windows as Parquet folders, and after each micro-batch a commit record.
+
+As for queries (``state/commit_log.py``) a record names what counts and is renamed into place last, so a batch that runs again
+starts from the record before it and overwrites what it wrote.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+from zipfile import ZipFile
+
+from cqels_opt.errors import CheckpointError
+from cqels_opt.relational.planner import JoinPlanner
+from cqels_opt.relational.spec import JoinSpec
+from cqels_opt.state.commit_log import Commit, CommitLog, Identity
+from cqels_opt.storage import checksum, disk
+from cqels_opt.windows.binding_slots import SlotFile
+
+ROWS = "rows"
+KNOWLEDGE = "knowledge"
+MERGED = 16
+"""So many folders of rows of like size become one."""
+
+
+def identity_of(spec: JoinSpec, lateness: int) -> Identity:
+    """What the state of a join is the state of."""
+    relations = [[r.name, r.static, r.window, r.time] for r in spec.relations]
+    equal = [[str(left), str(right)] for left, right in spec.equal]
+    return Identity(
+        query=[relations, equal, [condition.text for condition in spec.filters]],
+        windows=relations,
+        others={"lateness": lateness},
+    )
+
+
+class Kept:
+    """The state folder of a join. ``state`` is the last commit."""
+
+    def __init__(self, folder: Path, identity: Identity) -> None:
+        self.folder = folder
+        for part in (ROWS, KNOWLEDGE):
+            disk.make_folder(folder / part)
+        self.log = CommitLog(folder)
+        self.log.claim(identity)
+        self.state = self.log.last() or Commit(-1)
+        self._sweep()
+
+    # ------------------------------------------------------------------ a batch
+    def begin(self, number: int, allow_gap: bool = False) -> bool:
+        """A batch is about to run; whether the state was read anew for it (:meth:`CommitLog.begin`). CheckpointError where that of before
+        is kept no longer, and where the batch does not follow on it."""
+        if not self.log.begin(number, self.state.batch, allow_gap):
+            return False
+        self.log.check_back(number)
+        self.state = self.log.before(number) or Commit(-1)
+        return True
+
+    @property
+    def greatest(self) -> int | None:
+        """The greatest time of the stream so far."""
+        found: int | None = self.state.frontier.get("greatest")
+        return found
+
+    def check_columns(self, schema: str) -> None:
+        """The stream must have the columns of the rows that are kept."""
+        before = self.state.frontier.get("schema")
+        if before is not None and before != schema and self.state.files:
+            raise CheckpointError(
+                f"{self.folder}: the columns of the stream, {schema}, differ from those of its kept rows, {before}; use another folder"
+            )
+
+    def path(self, number: int, tier: int = 0) -> str:
+        """Where the rows of a batch are written, or those of several that are merged by it."""
+        return f"{ROWS}/{number:012d}" + (f"-{tier}" if tier else "")
+
+    def live(self, frontier: int, widest: int) -> list[SlotFile]:
+        """The rows that may still meet what comes."""
+        return [chunk for chunk in self.state.files if chunk.rows and chunk.greatest + widest > frontier]
+
+    def due(self, chunks: Sequence[SlotFile]) -> tuple[int, list[SlotFile]] | None:
+        """Chunks that are to become one, and of which tier it is; the smallest first."""
+        for tier in sorted({int(chunk.shape) for chunk in chunks}):
+            like = [chunk for chunk in chunks if int(chunk.shape) == tier]
+            if len(like) >= MERGED:
+                return tier + 1, like[:MERGED]
+        return None
+
+    def commit(
+        self,
+        number: int,
+        chunks: Sequence[SlotFile],
+        greatest: int | None,
+        schema: str,
+        planner: JoinPlanner,
+        totals: dict[str, int],
+        lengths: dict[str, int],
+        digests: Mapping[str, str],
+    ) -> None:
+        """The batch is done."""
+        knowledge = f"{KNOWLEDGE}/{number:012d}.zip"
+        learnt, statistics = planner.state()
+        with checksum.sealing(self.folder / knowledge) as file, ZipFile(file, "w") as archive:
+            archive.writestr("planner.json", json.dumps(learnt))
+            archive.writestr("statistics", statistics)
+        state = Commit(
+            number,
+            list(chunks),
+            {"greatest": greatest, "schema": schema},
+            lengths={**self.state.lengths, **lengths},  # a file that this run does not write is as long as before
+            totals={name: self.state.totals.get(name, 0) + totals.get(name, 0) for name in {*totals, *self.state.totals}},
+            knowledge=knowledge,
+            digests={**self.state.digests, **digests},
+        )
+        self.log.write(state)
+        self.state = state
+        self._sweep()
+
+    def teach(self, planner: JoinPlanner) -> str | None:
+        """Tells a new planner what was known after the last batch. Why it cannot, where that is lost: the planner is of no use then."""
+        if not self.state.knowledge:
+            return None
+        path = self.folder / self.state.knowledge
+        try:
+            with ZipFile(BytesIO(checksum.unsealed(path))) as archive:
+                learnt: Any = json.loads(archive.read("planner.json"))
+                planner.resume(learnt, archive.read("statistics"))
+        except Exception as error:  # noqa: BLE001  # whatever a damaged archive, or another version's, makes of the readers
+            return f"{path}: what the optimizer had learnt is lost ({error}); statistics begin anew"
+        return None
+
+    @property
+    def bytes(self) -> int:
+        """What the rows that count take on the disk."""
+        return sum(file.stat().st_size for chunk in self.state.files for file in (self.folder / chunk.path).rglob("*"))
+
+    def _sweep(self) -> None:
+        """What no record names any more goes."""
+        named = self.log.named()
+        self.log.sweep((KNOWLEDGE,))
+        for path in (self.folder / ROWS).iterdir():
+            if path.relative_to(self.folder).as_posix() not in named:
+                disk.delete_folder(path)
+
+
+def merged(tier: int, path: str, chunks: Sequence[SlotFile]) -> SlotFile:
+    """Several chunks as one."""
+    whole = SlotFile(ROWS, path, shape=str(tier))
+    return replace(
+        whole,
+        rows=sum(chunk.rows for chunk in chunks),
+        least=min(chunk.least for chunk in chunks),
+        greatest=max(chunk.greatest for chunk in chunks),
+    )

@@ -1,0 +1,158 @@
+"""Answers as a folder of Parquet files, a folder a micro-batch, which readers may open at any time.
+
+``batch=00000012/part-00000.parquet``: the tasks make the files, and the driver renames the batch's folder into place when all of it is on
+the disk. So a batch is there whole or not at all, and one that runs again finds what it put out before: exactly once (DESIGN §4.7).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import reduce
+from operator import xor
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pa_parquet
+
+from cqels_opt.errors import CheckpointError, InputError
+from cqels_opt.operators.compiled_query import Program
+from cqels_opt.runtime.evaluate import FinishReport, Format
+from cqels_opt.runtime.output_owner import Owner, claim_folder
+from cqels_opt.storage import checksum, disk
+
+_PREFIX = "batch="
+_BATCH = re.compile(rf"{_PREFIX}\d{{8,}}")
+
+
+def batch_folder(batch: int) -> str:
+    """The name of a batch's folder, which readers take for a partition column."""
+    return f"{_PREFIX}{batch:08d}"
+
+
+class FolderSink:
+    """A folder of batches; of several queries a folder ``query=ID`` each, where queries that share a program have one together.
+
+    What is not whole yet lies beside the folder, under a name that begins with a dot, so that no pattern of a reader can match it.
+    """
+
+    format: Format = "parquet"
+
+    def __init__(self, path: Path, programs: Callable[[], Sequence[Program]] | None = None) -> None:
+        """``programs`` says which there are, where there are several."""
+        self.path, self._programs = path, programs
+        self._writing = path.parent / f".{path.name}.writing"
+        self._digest = 0
+
+    def claim(self, owner: Owner, lengths: Mapping[str, int]) -> None:
+        """Takes the folder for a run. InputError where it has batches of another one, or such as no run has written."""
+        disk.make_folder(self.path)
+        batch = next((batch.relative_to(self.path) for batch in self._batches()), None)
+        self._held = claim_folder(self.path, owner, _next(lengths), f"it has {batch}" if batch else "")
+
+    @property
+    def digests(self) -> Mapping[str, str]:
+        """Of all batches that were put in place, in whatever order."""
+        return {"batches": f"{self._digest:032x}"}
+
+    def restore(self, lengths: Mapping[str, int], digests: Mapping[str, str]) -> None:
+        """Takes away what another run left: all behind the batch that comes next. That one is compared when it comes.
+
+        CheckpointError where the batches before it do not have their committed digest.
+        """
+        disk.make_folder(self.path)
+        if self.path.stat().st_dev != self.path.parent.stat().st_dev:
+            raise InputError(
+                f"{self.path}: batches are renamed into this folder, so it cannot be a mount point: name one below it"
+            )
+        disk.delete_folder(self._writing)
+        for batch in self._batches():
+            if int(batch.name.removeprefix(_PREFIX)) > _next(lengths):
+                self._away(batch)
+        self._digest = self.digest_before(_next(lengths))
+        if _next(lengths) and self.digests["batches"] != digests.get("batches"):
+            raise CheckpointError(
+                f"{self.path}: its batches before {batch_folder(_next(lengths))} are not those that the checkpoint has put out; "
+                "bring the folder back, or use another folder and another checkpoint"
+            )
+
+    def digest_before(self, batch: int) -> int:
+        """The digest of the batches before one: that of each, added without carry."""
+        some = [found for found in self._batches() if int(found.name.removeprefix(_PREFIX)) < batch]
+        return reduce(xor, (self._digest_of(folder) for folder in some), 0)
+
+    def _digest_of(self, folder: Path) -> int:
+        """Of the files of a batch, with their names."""
+        files = [f"{part.name} {checksum.file_digest(part)}" for part in sorted(folder.glob("*.parquet"))]
+        return int(checksum.digest(f"{folder.relative_to(self.path)} {files}".encode()), 16)
+
+    def _batches(self) -> list[Path]:
+        """The folders of batches, in order of their names."""
+        folders = (self.path, *self.path.glob("query=*"))
+        return sorted(batch for folder in folders for batch in folder.iterdir() if _BATCH.fullmatch(batch.name))
+
+    def put(self, batch: int, chunks: Sequence[tuple[Program, FinishReport]], folder: Path) -> dict[str, int]:
+        """Puts the answers of a batch in place, on the disk before they can be seen."""
+        for query in [""] if self._programs is None else [program.id for program in self._programs()]:
+            place = self.path / f"query={query}" if query else self.path
+            disk.make_folder(place)
+            files = [folder / report.path for program, report in chunks if not query or program.id == query]
+            target = place / batch_folder(batch)
+            if files:
+                self._place(self._made(files), target)
+                self._digest ^= self._digest_of(target)
+            elif target.exists():
+                self._away(target)
+            disk.sync(place)
+        return {"batches": batch + 1}
+
+    def _made(self, files: Sequence[Path]) -> Path:
+        """A folder with these files under the names that they are to have."""
+        made = self._writing / "made"
+        disk.delete_folder(made)
+        disk.make_folder(made)
+        for number, file in enumerate(files):
+            part = made / f"part-{number:05d}.parquet"
+            disk.link(checksum.verify_name(file), part)
+            disk.sync(part)
+        disk.sync(made)
+        return made
+
+    def _place(self, made: Path, target: Path) -> None:
+        if target.exists():
+            if same_rows(made, target):  # the batch ran before: whoever reads it is not disturbed
+                disk.delete_folder(made)
+                return
+            self._away(target)
+        disk.rename(made, target)
+
+    def _away(self, folder: Path) -> None:
+        """A folder disappears at once, and then its files go."""
+        gone = self._writing / "gone"
+        disk.delete_folder(gone)
+        disk.make_folder(gone.parent)
+        disk.rename(folder, gone)
+        disk.delete_folder(gone)
+
+
+def _next(lengths: Mapping[str, int]) -> int:
+    return lengths.get("batches", 0)
+
+
+def same_rows(one: Path, other: Path) -> bool:
+    """Whether two folders of Parquet files hold the same bag of rows."""
+    first, second = (_counted(folder) for folder in (one, other))
+    return bool(first.schema == second.schema) and bool(first.equals(second))
+
+
+def _counted(folder: Path) -> pa.Table:
+    rows = pa.concat_tables(_tables(folder))
+    names = rows.column_names
+    counted = rows.group_by(names).aggregate([([], "count_all")])
+    return counted.sort_by([(name, "ascending") for name in names])
+
+
+def _tables(folder: Path) -> Iterator[pa.Table]:
+    for path in sorted(folder.glob("*.parquet")):
+        with disk.opened(path) as file:
+            yield pa_parquet.ParquetFile(file).read()

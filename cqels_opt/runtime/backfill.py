@@ -1,0 +1,47 @@
+"""The state of a query that comes while a run goes on: what it would have, had it been there from the beginning.
+
+What its windows hold is there: other queries have the same patterns under windows that are at least as long. So its blocks are joined once
+from their contents, by a plan that begins with the new instances where the query joins a template, and by them alone; the rows of the
+template's other instances stay. Sums and standing answers follow from the rows, as they do at the first instant of a run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from cqels_opt.operators.compiled_query import Program
+from cqels_opt.operators.delta_join import BlockStep
+from cqels_opt.operators.evaluation_step import Step
+from cqels_opt.operators.instances import names_of
+from cqels_opt.operators.rows import Rows, concat, empty
+from cqels_opt.operators.term_table import TermTable
+from cqels_opt.plans.plan_text import parse_plan
+from cqels_opt.query.templates import INSTANCE
+from cqels_opt.state.result_store import ResultFiles, is_result
+
+
+@dataclass(frozen=True, slots=True)
+class TakeOver:
+    """What of a program is new: all of it, or instances from number ``since`` on; and, by block, the plan for its rows."""
+
+    since: int | None
+    plans: Mapping[str, str]
+
+
+def rows_taken_over(program: Program, step: Step, how: TakeOver, block: BlockStep, files: ResultFiles, terms: TermTable) -> Rows:
+    """The rows of a block: the new ones, joined, and those that its result slots have of the instances that are still there."""
+    held = concat([empty(files.output), *(segment.rows for _, segment in files.segments(step))])
+    of_instances = program.instances is not None and INSTANCE.name in files.output
+    if how.since is not None and not of_instances:
+        return held  # the same for all instances
+    if how.since is not None and program.instances is not None:
+        held = held.take(names_of(program.instances.names).live(held.columns[INSTANCE.name]))
+        if how.since > program.instances.last:
+            return held
+    return concat([held, *block.standing(parse_plan(how.plans[block.block.name]), how.since or 0)])
+
+
+def without_results(step: Step) -> Step:
+    """The step without the result slots, sums and standing answers from before: they are made anew of the rows."""
+    return replace(step, files=tuple(f for f in step.files if not is_result(f)))

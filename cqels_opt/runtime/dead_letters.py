@@ -1,0 +1,63 @@
+"""Elements that could not be read, with the reason, in a file that is cut back like answers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+
+from cqels_opt.runtime.rejected_elements import Rejected, RejectSpool
+from cqels_opt.storage import disk
+from cqels_opt.storage.file_errors import naming
+
+
+@dataclass(frozen=True, slots=True)
+class Rejects:
+    """The file of rejected elements, a JSON object a line: file, line, reason. Without a ``path`` they are not kept.
+
+    ``refused`` is the same of what was refused before the run, which comes first; ``sources`` the files of partitions.
+    """
+
+    path: Path | None
+    refused: Path | None
+    sources: Mapping[int, str]
+
+    @property
+    def _name(self) -> str:
+        """Of the file among the committed lengths: which one it is hangs on whether a run has a trace."""
+        return f"rejects {self.path.absolute()}" if self.path is not None else "rejects"
+
+    def restore(self, lengths: Mapping[str, int]) -> None:
+        """Back to the committed length. A file that has become shorter stays as it is: nothing is made of it."""
+        length = lengths.get(self._name, lengths.get("rejects", 0))  # as records had it before there were several files
+        first = self.refused is not None and self.refused.exists()
+        if self.path is not None and (self.path.exists() or length or first):
+            with naming(self.path), disk.append(self.path) as file:
+                found = file.tell()
+            if found > length:
+                disk.truncate(self.path, length)
+            if not length and self.refused is not None and first:
+                with naming(self.path), disk.append(self.path) as file:
+                    file.write(disk.read(self.refused))
+
+    def put(self, rejected: Sequence[RejectSpool]) -> dict[str, int]:
+        """Appends those of the tasks of a batch, one at a time; returns the length to commit."""
+        if self.path is None or not (any(rejected) or self.path.exists()):
+            return {}
+        with naming(self.path), disk.append(self.path) as file:
+            for r in chain.from_iterable(rejected):
+                where = self.sources.get(r.partition, r.stream)
+                told = {"file": where, "line": r.line, "reason": r.reason}
+                file.write((json.dumps(told, ensure_ascii=False) + "\n").encode())
+            disk.flush(file)
+            return {self._name: file.tell()}
+
+    def said(self, bad: Rejected) -> str:
+        """One of them, for a message."""
+        return f"{self.sources.get(bad.partition, bad.stream)}:{bad.line}: {bad.reason}"
+
+    def first(self, rejected: Iterable[RejectSpool]) -> str:
+        """The first in the order of partitions and lines, for a message."""
+        return self.said(min((r.least for r in rejected if r.least is not None), key=lambda r: (r.partition, r.line)))

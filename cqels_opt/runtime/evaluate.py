@@ -1,0 +1,377 @@
+"""The executors' second stage: run the chosen plans on the deltas, keep what later steps need, and put out answers.
+
+:func:`evaluate` does a share of each delta and writes result slots; :func:`finish` puts all shares together at the step's instants.
+A small batch does both in one task; a large one has a task a share, and then one a part of the answers.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial, wraps
+from itertools import chain
+from time import perf_counter
+from typing import Any, Concatenate, Literal, ParamSpec, TypeAlias, TypeVar
+
+import numpy as np
+
+from cqels_opt.errors import LimitError
+from cqels_opt.operators import memory
+from cqels_opt.operators.accumulators import added_up, amount_names
+from cqels_opt.operators.algebra_operators import Scope
+from cqels_opt.operators.algebra_operators import evaluate as evaluate_tree
+from cqels_opt.operators.answer_files import write_arrow, write_parquet
+from cqels_opt.operators.compiled_query import GroupNode, Program
+from cqels_opt.operators.delta_join import BlockStep, Observed
+from cqels_opt.operators.evaluation_step import NOWHEN, Step
+from cqels_opt.operators.graph_output import lines
+from cqels_opt.operators.incremental_evaluation import accumulate, changing, in_chunks
+from cqels_opt.operators.instances import names_of
+from cqels_opt.operators.key_pushdown import Pushdown, additive_nodes
+from cqels_opt.operators.rows import RANK, Ints, Rows, chunks, concat, empty
+from cqels_opt.operators.semijoin_filter import EVERY, share
+from cqels_opt.operators.stream_output import Answers, answers
+from cqels_opt.operators.term_table import TermTable
+from cqels_opt.operators.udf_cache import Account
+from cqels_opt.query.algebra import Call
+from cqels_opt.query.templates import INSTANCE
+from cqels_opt.runtime.backfill import TakeOver, rows_taken_over, without_results
+from cqels_opt.runtime.query_network import write_elements
+from cqels_opt.runtime.static_refresh import answers_before, at_first, only
+from cqels_opt.state import worker_cache
+from cqels_opt.state.materialized_answers import Standing, advanced, kept_keys
+from cqels_opt.state.result_store import BlockRows, ResultFiles, Segment
+from cqels_opt.state.spilled_results import apart
+from cqels_opt.storage import checksum, disk
+from cqels_opt.windows.binding_slots import SlotFile, rank_elements
+from cqels_opt.windows.intervals import FOREVER
+
+Fresh: TypeAlias = dict[str, list[Rows]]
+"""The rows that a step adds, by block: the first chunk in memory, others mapped."""
+
+Format = Literal["jsonl", "arrow", "parquet"]
+
+
+@dataclass(frozen=True)
+class EvaluateTask:
+    """A program and its step."""
+
+    program: Program
+    step: Step
+    format: Format
+    named: bool = False  # lines say which query they are answers of
+    feeds: int | None = None  # the number of the stream whose elements the answers are
+    take_over: TakeOver | None = None  # the step only makes the state of what is new
+    memory: int | None = None  # the bytes that a result may take; None: a share of what there is
+    most: int | None = None  # answers that are written; where there are more, the query is over its limit
+    leaving: bool = False  # the step only keeps the answers at its instant: the program gives way to one over other static data
+
+    @property
+    def quiet(self) -> bool:
+        """Whether no instant is looked at, so that nothing can be put out."""
+        return len(self.step.instants) < 2
+
+    @cached_property
+    def pushdown(self) -> Pushdown:
+        """What is known of the program's tree."""
+        return Pushdown(self.program)
+
+    def results(self, block: str) -> ResultFiles:
+        """The result slots of a block."""
+        output = next(b.output for b in self.program.blocks if b.name == block)
+        return ResultFiles(label(self.program, block), output, self.pushdown.lookups[block])
+
+    def sums(self) -> dict[GroupNode, ResultFiles]:
+        """The groups that are kept as sums, and the files of these."""
+        nodes = dict.fromkeys(additive_nodes(self.program.tree))
+        return {
+            node: ResultFiles(
+                f"{self.program.id}/sums{i}", (*node.keys, *amount_names(node)), (tuple(sorted(node.keys)),) if node.keys else ()
+            )
+            for i, node in enumerate(nodes)
+        }
+
+    def terms(self) -> TermTable:
+        """A term table for the step."""
+        return worker_cache.term_table(self.program.store, self.program.scheme, self.step)
+
+
+@dataclass(slots=True)
+class EvaluateReport:
+    """What a share reports: counts, the result slots that later steps need, and the files of fresh rows that finish() reads."""
+
+    observed: dict[str, Observed] = field(default_factory=dict)
+    kept: list[SlotFile] = field(default_factory=list)
+    fresh: list[SlotFile] = field(default_factory=list)
+    rows: int = 0
+    probed: int = 0  # rows that the operators put out
+    worker: str = ""  # the executor's Python that did it
+    calls: dict[Call, Account] = field(default_factory=dict)  # of extension functions
+    seconds: float = 0.0
+    failed: str = ""  # why it was given up
+
+
+@dataclass(slots=True)
+class FinishReport:
+    """What is put out: where, how much, and by instant in turn its time and how many bytes its lines have (for splicing)."""
+
+    answers: int = 0
+    path: str = ""
+    times: Ints = field(default_factory=lambda: np.empty((0, 2), np.int64))
+    kept: list[SlotFile] = field(default_factory=list)
+    replaced: list[str] = field(default_factory=list)
+    fed: str = ""  # the file of the answers as elements
+    read: int = 0  # rows of blocks that the operators above them were given
+    calls: dict[Call, Account] = field(default_factory=dict)  # of extension functions
+    seconds: float = 0.0
+    failed: str = ""  # why it was given up
+    others: list[FinishReport] = field(default_factory=list)  # of further files of answers
+
+
+Reporting = TypeVar("Reporting", EvaluateReport, FinishReport)
+P = ParamSpec("P")
+
+
+Work: TypeAlias = Callable[Concatenate[EvaluateTask, P], Reporting]
+
+
+def bounded(failed: type[Reporting]) -> Callable[[Work[P, Reporting]], Work[P, Reporting]]:
+    """Work within the memory of its task, whose report says how many seconds it took, and why it was given up where it needs too much."""
+
+    def decorated(work: Work[P, Reporting]) -> Work[P, Reporting]:
+        @wraps(work)
+        def measured(task: EvaluateTask, /, *args: P.args, **keywords: P.kwargs) -> Reporting:
+            began = perf_counter()
+            try:
+                with memory.at_most(task.memory):
+                    report = work(task, *args, **keywords)
+            except (LimitError, MemoryError) as error:
+                report = failed()
+                report.failed = str(error) if isinstance(error, LimitError) else f"a task has not enough memory: {error}"
+            report.seconds = perf_counter() - began
+            return report
+
+        return measured
+
+    return decorated
+
+
+def label(program: Program, block: str) -> str:
+    """How result slots name their block."""
+    return f"{program.id}/{block}"
+
+
+def finish_parts(task: EvaluateTask, parts: int) -> int:
+    """In how many parts the answers of a large batch are made: rows of one group or one left side must meet in one task."""
+    if answers_before(task.program).paths(task.step):
+        return 1  # which part has the answers that these are compared with is not known
+    can = task.program.row_wise or task.pushdown.spread
+    return parts if can and not ranked(task.program) else 1
+
+
+def ranked(program: Program) -> bool:
+    """Whether rows end at ranks: then result slots are written anew each step."""
+    return any(w.kind == "last" for w in program.windows)
+
+
+@bounded(EvaluateReport)
+def evaluate(task: EvaluateTask, name: str, part: int, parts: int, fresh: Fresh | None) -> EvaluateReport:
+    """One share of the deltas. With ``fresh`` the rows go there (one task does all), else to files for :func:`finish`.
+
+    Where they are more than a chunk, further chunks go to files as well, which are mapped.
+    """
+    program, step = task.program, task.step
+    report, terms = EvaluateReport(worker=str(os.getppid())), task.terms()
+    if task.leaving:
+        return report
+    for block in program.blocks:
+        run = BlockStep(block, program.store, step, terms, part, parts)
+        if task.take_over is not None:
+            rows = rows_taken_over(program, step, task.take_over, run, task.results(block.name), terms)
+            keep(task, name, block.name, rows, report, fresh)
+        else:
+            for number, rows in enumerate(chunks(run.rows())):
+                keep(task, f"{name}r{number}", block.name, rows, report, fresh)
+        report.observed[block.name] = run.observed
+        report.probed += sum(sum(counts) for counts in run.observed.operators.values())
+    report.calls = terms.calls.accounts
+    return report
+
+
+def keep(task: EvaluateTask, name: str, block: str, rows: Rows, report: EvaluateReport, fresh: Fresh | None) -> None:
+    """Keeps the rows that the step adds to a block, whoever joined them: for :func:`finish`, and for later steps."""
+    program, step, files = task.program, task.step, task.results(block)
+    report.rows += len(rows)
+    if fresh is not None and not fresh.get(block):
+        fresh[block] = [rows]
+    elif fresh is not None or not task.quiet:
+        written = replace(files, indexed=()).write(step, rows, f"fresh-{name}")
+        report.fresh += written
+        if fresh is not None:
+            fresh[block] += [Segment(step.path / file.path).rows for file in written]
+    if not ranked(program):
+        report.kept += files.write(step, rows.take(rows.end > step.floor), f"result-{name}")
+    elif fresh is None and task.quiet:
+        report.kept += files.write(step, rows, f"result-{name}")
+
+
+@bounded(FinishReport)
+def finish(task: EvaluateTask, name: str, fresh: Fresh | Sequence[SlotFile], part: int, parts: int) -> FinishReport:
+    """The answers of the step at its instants, as far as they belong to this part."""
+    if task.leaving:
+        return _left(task, name)
+    taking_over = task.take_over is not None
+    if taking_over:
+        task = replace(task, step=without_results(task.step))
+    program, step = task.program, task.step
+    report, rows_of = FinishReport(), {}
+    for block in program.blocks:
+        files = task.results(block.name)
+        new = fresh.get(block.name, []) if isinstance(fresh, Mapping) else _mapped(step, fresh, files)
+        segments = files.segments(step)
+        if ranked(program):
+            held = [segment.after(int(step.instants[0])) for _, segment in segments]
+            ended = _ended(task, concat([empty(block.output), *new, *held]))
+            new, segments = [ended], []
+            report.replaced += [f.path for f in step.select("result", shape=files.label)]
+            report.kept += files.write(step, ended.take(ended.end > step.floor), f"result-{name}")
+        elif part == 0:
+            _merge(files, step, name, report)
+        rows_of[block.name] = BlockRows(block.output, step.instants, new, segments)
+    if task.quiet or (taking_over and program.row_wise):
+        return report
+    terms = task.terms()
+    to, total = f"answers/{step.batch:08d}-{program.id}-{name}", 0
+    for number, found in enumerate(_answers(task, name, rows_of, terms, part, parts, report)):
+        total += found.total
+        if len(found) and not taking_over:
+            into = report if not number else FinishReport()
+            report.others += [into] if number else []
+            into.answers = found.total
+            if _too_many(task, total):
+                break
+            _put(task, found, terms, f"{to}c{number}" if number else to, into)
+    report.read, report.calls = sum(rows.read for rows in rows_of.values()), terms.calls.accounts
+    return report
+
+
+def _left(task: EvaluateTask, name: str) -> FinishReport:
+    """The answers at the instant of the step, in a file: those that the next instant is compared with."""
+    program, step, terms = task.program, task.step, task.terms()
+    rows_of = {}
+    for block in program.blocks:
+        segments = task.results(block.name).segments(step)
+        rows_of[block.name] = BlockRows(block.output, step.instants, (), segments)
+    scope = Scope(rows_of, program.store, terms, step.instants, 1, task.pushdown.schema)
+    rows = at_first(only(evaluate_tree(program.tree, scope), program))
+    return FinishReport(
+        kept=answers_before(program).replace(step, rows, terms, f"left-{name}", worker_cache.store(program.store))[0]
+    )
+
+
+def _merge(files: ResultFiles, step: Step, name: str, report: FinishReport, fold: Callable[[Rows], Rows] = lambda r: r) -> None:
+    written, replaced = files.merged(step, name, fold)
+    report.kept += written
+    report.replaced += replaced
+
+
+def _mapped(step: Step, fresh: Sequence[SlotFile], files: ResultFiles) -> list[Rows]:
+    return [Segment(step.path / file.path).rows for file in fresh if file.shape == files.label]
+
+
+def _answers(
+    task: EvaluateTask,
+    name: str,
+    rows_of: Mapping[str, BlockRows],
+    terms: TermTable,
+    part: int,
+    parts: int,
+    report: FinishReport,
+) -> Iterator[Answers]:
+    program, step, instants = task.program, task.step, task.step.instants
+    low = 1 if instants[0] == NOWHEN else 0
+    scope = Scope(rows_of, program.store, terms, instants, low, task.pushdown.schema)
+    before = answers_before(program)
+    report.replaced += before.paths(step)
+    if program.row_wise:
+        run = evaluate_tree if program.operator == "rstream" else changing
+        found = chain(in_chunks(program.tree, scope, run=run), [at_first(before.held(step, EVERY))])
+        for rows in apart(found, program.columns, step.path / f"results/{step.batch:08d}-{program.id}-{name}"):
+            yield answers(rows, program.columns, program.operator, instants, part, parts)
+        return
+    mine = share(task.pushdown.spread, part, parts)
+    sums = task.sums()
+    held = {node: [segment for _, segment in files.segments(step)] for node, files in sums.items()}
+    for groups in accumulate(program.tree, scope, held, mine):
+        files, amounts = sums[groups.node], amount_names(groups.node)
+        difference = groups.difference()
+        report.kept += files.write(step, difference, f"sums-{name}")
+        every = partial(_keys_of, groups.node, held[groups.node])
+        keys = [difference.columns[key] for key in groups.node.keys if key in difference.columns]
+        written, replaced = kept_keys(step, files.label, f"keys-{name}", keys, terms, every)
+        report.kept += written
+        report.replaced += replaced if part == 0 else []
+        if part == 0:
+            _merge(files, step, name, report, partial(added_up, keys=groups.node.keys, amounts=amounts))
+    if program.operator != "rstream":
+        rows = concat([mine.within(changing(program.tree, scope, mine)), at_first(before.held(step, EVERY))])
+    elif not task.pushdown.stands:
+        rows = evaluate_tree(program.tree, scope)
+    else:
+        standing = Standing(ResultFiles(f"{program.id}/answers", program.columns, ()))
+        new = mine.within(changing(program.tree, scope, mine))
+        rows = advanced(standing.held(step, mine), new, program.columns, scope.high)
+        if len(new) or parts > 1:
+            written, replaced = standing.replace(step, rows.take(rows.end == scope.high), terms, f"standing-{name}")
+            report.kept += written
+            report.replaced += replaced
+    yield answers(rows, program.columns, program.operator, instants)
+
+
+def _too_many(task: EvaluateTask, answers: int) -> bool:
+    """Whether the query has more answers than it may, so that none of them are put out. Of many with one plan that is not known here."""
+    return task.most is not None and task.program.instances is None and answers > task.most
+
+
+def _keys_of(node: GroupNode, held: Sequence[Segment]) -> Ints:
+    """The ids in the keys of groups that are kept."""
+    columns = [segment.rows.columns[key] for segment in held for key in node.keys]
+    return np.unique(np.concatenate([np.empty(0, np.int64), *columns]))
+
+
+def _put(task: EvaluateTask, found: Answers, terms: TermTable, path: str, report: FinishReport) -> None:
+    folder, program = task.step.path, task.program
+    disk.make_folder(folder / "answers")
+    if task.feeds is not None:
+        fed = write_elements(folder / f"{path}.fed.parquet", found, terms, task.feeds)
+        report.fed = str(fed.relative_to(folder))
+    queries = names_of(program.instances.names).of(found.columns.pop(INSTANCE.name)) if program.instances else None
+    if task.format == "arrow":
+        report.path = f"{path}.arrow"
+        write_arrow(folder / report.path, found, terms, queries)
+        return
+    if task.format == "parquet":
+        made = write_parquet(folder / f"{path}.parquet", found, terms, queries)
+        report.path = str(made.relative_to(folder))
+        return
+    made = folder / f"{path}.jsonl"
+    named: Any = queries if queries is not None else program.id if task.named else None
+    stretches = [report.times]
+    with disk.create(made) as file:
+        for data, time, length in lines(found, terms, named):
+            file.write(data)
+            edges = np.flatnonzero(np.append(True, time[1:] != time[:-1]))
+            stretches.append(np.stack([time[edges], np.add.reduceat(length, edges)], axis=1))
+    report.times = np.concatenate(stretches)
+    report.path = str(checksum.name_after_content(made).relative_to(folder))
+
+
+def _ended(task: EvaluateTask, rows: Rows) -> Rows:
+    """Rows of last-n windows with the ends that the elements up to now decide."""
+    step, end = task.step, rows.end
+    for column in [c for c in rows.columns if c.startswith(RANK)]:
+        stream = column.removeprefix(RANK)
+        ranks = rank_elements(step.path, step.select("elements", stream), step.dropped.get(stream, 0), step.upto)
+        end = np.minimum(end, ranks.time_of(rows.columns[column], int(FOREVER)))
+    return rows.with_interval(rows.start, end)

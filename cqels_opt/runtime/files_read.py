@@ -1,0 +1,97 @@
+"""The files of live folders that have been read: which wait, and which have changed since.
+
+A file is read once, whole. What a writer adds to it later is lost, unless somebody says so: each name and size is kept in the checkpoint,
+and compared with the folder by every batch.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from cqels_opt.errors import CheckpointError
+from cqels_opt.runtime.ingest import FileRead, IngestReport
+
+NAME = "files.jsonl"
+
+
+class FilesRead:
+    """The files of ``folders`` (a stream's number and its folder). The record of them lies in ``folder``, the checkpoint's."""
+
+    def __init__(self, folders: Sequence[tuple[int, Path]], folder: Path) -> None:
+        self.folders, self.path = dict(folders), folder / NAME
+        self.waiting: int | None = None
+        self._sizes: dict[tuple[int, str], int] = {}
+        self._unwritten: list[FileRead] = []
+
+    def restore(self, lengths: Mapping[str, int]) -> None:
+        """Back to the committed length: the files of batches up to then."""
+        length = lengths.get(NAME, 0)
+        self._sizes, self._unwritten = {}, []
+        if not self.path.exists() and not length:
+            return
+        with self.path.open("ab") as file:
+            if file.tell() < length:
+                raise CheckpointError(
+                    f"{self.path}: the checkpoint is damaged: {file.tell()} of {length} bytes; use another folder"
+                )
+            file.truncate(length)
+        try:
+            with self.path.open(encoding="utf-8") as lines:
+                for number, name, size in map(json.loads, lines):
+                    self._sizes[number, name] = size
+        except (ValueError, TypeError) as error:
+            raise CheckpointError(f"{self.path}: the checkpoint is damaged ({error}); use another folder") from error
+
+    def take(self, reports: Iterable[IngestReport]) -> list[str]:
+        """Notes what a batch has read, looks at the folders, and returns a sentence for each file that has changed since it was read."""
+        for report in reports:
+            for number, name, size in report.files_read:
+                self._note(number, name, size)
+        return self.changed()
+
+    def changed(self) -> list[str]:
+        """A sentence for each file that has changed since it was read, and since it was named so."""
+        found: list[str] = []
+        self.waiting = 0
+        for number, folder in self.folders.items():
+            for name, now in _sizes_in(folder):
+                size = self._sizes.get((number, name))
+                if size is None:
+                    self.waiting += 1
+                elif size != now:
+                    self._note(number, name, now)
+                    found.append(
+                        f"{folder / name} has changed since it was read ({size:,} bytes then, {now:,} now), and is not read again: "
+                        "write files elsewhere and rename them into the folder, each under a new name"
+                    )
+        return found
+
+    def put(self) -> dict[str, int]:
+        """Writes what is new, on the disk when this returns: a restart refuses a record that is shorter. Returns the length to commit."""
+        with self.path.open("a", encoding="utf-8") as file:
+            if self._unwritten:
+                file.writelines(json.dumps(one) + "\n" for one in self._unwritten)
+                file.flush()
+                os.fsync(file.fileno())
+                self._unwritten.clear()
+            return {NAME: file.tell()}
+
+    def _note(self, number: int, name: str, size: int) -> None:
+        self._sizes[number, name] = size
+        self._unwritten.append((number, name, size))
+
+
+def _sizes_in(folder: Path) -> Iterable[tuple[str, int]]:
+    """The files in a folder that are not hidden, with their bytes; old ones may be cleared away meanwhile."""
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.name[0] in "._":
+                continue
+            try:
+                if entry.is_file():
+                    yield entry.name, entry.stat().st_size
+            except FileNotFoundError:
+                continue

@@ -1,0 +1,55 @@
+"""Streams that are idle, and partitions of streams: which are let go, so that they hold the frontier back no longer (SEMANTICS §4).
+
+That hangs on the wall clock and on nothing in the elements. So each decision is written to the checkpoint before the batch that it affects,
+and a batch that runs again takes the decision that was made for it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
+
+from cqels_opt.errors import CheckpointError
+from cqels_opt.state.commit_log import KEEP
+from cqels_opt.storage import disk, documents
+
+FOLDER = "idle"
+
+
+class IdleStreams:
+    """Decides, a batch, which streams are let go: those that have brought nothing for ``timeout`` milliseconds of wall clock.
+
+    The clock of a stream begins with the run, and anew with every batch that brings elements of it, late ones too. So does that of each
+    partition of a stream that goes on.
+    """
+
+    def __init__(self, timeout: int, folder: Path, streams: Sequence[str], clock: Callable[[], float] = time.monotonic) -> None:
+        self.timeout, self.folder, self._clock = timeout, folder / FOLDER, clock
+        disk.make_folder(self.folder)
+        self._last: dict[str | int, float] = dict.fromkeys(streams, clock())
+
+    def decide(self, batch: int, brought: Collection[str | int], partitions: Mapping[int, str]) -> frozenset[str | int]:
+        """The streams and partitions that are let go in a batch, which has brought elements of some. It is on disk when this returns.
+
+        ``partitions`` are those that have been seen, each with its stream.
+        """
+        now = self._clock()
+        self._last |= dict.fromkeys(brought, now)
+        for number in partitions:
+            self._last.setdefault(number, now)
+        path = self.folder / f"{batch:08d}.json"
+        if path.exists():
+            return self._read(path)
+        idle = {key for key, last in self._last.items() if key not in brought and 1000 * (now - last) >= self.timeout}
+        found = frozenset(key for key in idle if not isinstance(key, int) or partitions.get(key) not in idle)
+        disk.write_atomically(path, documents.encode(path.name, sorted(found, key=str)))
+        for old in sorted(self.folder.glob("[0-9]*.json"))[: -KEEP - 1]:
+            disk.delete(old)
+        return found
+
+    def _read(self, path: Path) -> frozenset[str | int]:
+        try:
+            return frozenset(documents.decode(path.name, disk.read(path)))
+        except (ValueError, TypeError) as error:
+            raise CheckpointError(f"{path}: the checkpoint is damaged ({error}); use another folder") from error

@@ -1,0 +1,233 @@
+"""Elements in, binding slots out: encode the terms, match the pattern shapes, write the slots, count (the executors' first stage)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from cqels_opt.operators.rows import UNBOUND, Ints
+from cqels_opt.operators.term_table import write_page
+from cqels_opt.rdf.ids import IdScheme
+from cqels_opt.runtime.rejected_elements import Rejected, RejectSpool
+from cqels_opt.runtime.term_encoding import ROW_SCHEMA, Texts, TripleTerms, coded
+from cqels_opt.state import worker_cache
+from cqels_opt.stats import SlotCounts, slot_counts, slot_parts
+from cqels_opt.storage.columns import write_columns
+from cqels_opt.windows.binding_slots import ANYTHING, Shape, SlotFile
+
+__all__ = [
+    "COUNT_PARTS",
+    "ROW_SCHEMA",
+    "FileRead",
+    "IngestReport",
+    "IngestTask",
+    "RejectSpool",
+    "Rejected",
+    "StreamReport",
+    "ingest",
+]
+
+FileRead: TypeAlias = "tuple[int, str, int]"
+"""A file of a live folder: the stream's number, the name, and the bytes when it was read."""
+
+COUNT_PARTS = 8  # value counts enter and leave the statistics by parts of a slot
+
+
+@dataclass(frozen=True, slots=True)
+class IngestTask:
+    """What a task of the first stage needs beside its rows. ``frontier``: elements at or before it are late."""
+
+    folder: str
+    batch: int
+    streams: tuple[str, ...]
+    shapes: tuple[Shape, ...]
+    store: str
+    scheme: IdScheme
+    frontier: int
+    tables: frozenset[str]  # streams whose elements must be ranked (last-n windows)
+    pages: tuple[str, ...] = ()  # of the terms that are known beside the store's: new terms are compared with them
+    stage: str = ""  # of elements that queries of the run put out: a mark of their files
+
+    def rejects(self, name: str) -> RejectSpool:
+        """Where a task puts what it cannot read. ``name`` (task and attempt) keeps the files of retries apart."""
+        return RejectSpool(self.folder, f"slots/rejects-{self.batch:08d}-{self.stage}{name}.jsonl")
+
+
+@dataclass(slots=True)
+class StreamReport:
+    """What a task saw of one stream: counts only, no rows."""
+
+    elements: int = 0
+    late: int = 0
+    last: dict[int, tuple[int, int]] = field(default_factory=dict)  # partition -> (greatest time, greatest offset)
+    first: int | None = None
+    times: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    counts: dict[str, tuple[SlotCounts, ...]] = field(default_factory=dict)  # by Shape.key
+
+
+@dataclass(slots=True)
+class IngestReport:
+    """What a task of the first stage reports to the driver."""
+
+    files: list[SlotFile] = field(default_factory=list)
+    streams: dict[str, StreamReport] = field(default_factory=dict)
+    rejected: RejectSpool = field(default_factory=RejectSpool)
+    losers: list[str] = field(default_factory=list)  # terms with the id of another one: nothing was written, see CollisionError
+    files_read: list[FileRead] = field(default_factory=list)  # of live folders
+    suspects: dict[int, int | None] = field(default_factory=dict)  # partition -> time of its last element if too far ahead
+    topics: set[tuple[str, str]] = field(default_factory=set)  # of messages: stream and topic
+
+
+def ingest(
+    rows: pa.Table | Iterable[pa.RecordBatch], task: IngestTask, name: str, rejected: RejectSpool | None = None
+) -> IngestReport:
+    """Puts the triples of a task into slots. ``name`` (task and attempt) keeps the files of retries apart.
+
+    ``rejected`` is what could not be read before; to it comes what cannot be used here.
+    """
+    report = IngestReport(rejected=task.rejects(name) if rejected is None else rejected)
+    folder = Path(task.folder)
+    blocks = [rows] if isinstance(rows, pa.Table) else rows
+    graphs = any(len(shape.places) > len("spo") for shape in task.shapes)
+    quoted = any(shape.inside for shape in task.shapes)
+    whole, texts = coded(blocks, task.streams, task.store, task.scheme, report.rejected, graphs, quoted)
+    report.losers = texts.losers(worker_cache.page(Path(path)) for path in task.pages)
+    if report.losers or not len(whole):
+        return report
+    stream, partition, offset, t, encoded, bad = whole.stream, whole.partition, whole.offset, whole.t, whole.terms, whole.bad
+    late = whole.late | (t <= task.frontier)
+    for number in _distinct(stream):
+        iri = task.streams[number]
+        mine = stream == number
+        seen = StreamReport()
+        report.streams[iri] = seen
+        for p in _distinct(partition[mine]):
+            own = mine & (partition == p)
+            seen.last[p] = (int(t[own].max()), int(offset[own].max()))
+        kept = np.flatnonzero(mine & ~late & ~bad)
+        seen.first = int(t[kept].min()) if len(kept) else None
+        order = _in_order(kept, t, partition, offset)
+        order, elements = _once(order, _elements(order, t, partition, offset), encoded)
+        seen.elements = int(elements[-1]) + 1 if len(elements) else 0
+        dropped = np.flatnonzero(mine & late)
+        dropped = _in_order(dropped, partition, offset)
+        gone = _elements(dropped, t, partition, offset)
+        seen.late = int(gone[-1]) + 1 if len(gone) else 0
+        if not len(order):
+            continue
+        times = t[order]
+        seen.times = times[np.append(True, times[1:] != times[:-1])]
+        head = f"slots/{{}}-{task.batch:08d}-{task.stage}{name}-{number}"
+        if iri in task.tables:
+            first = np.flatnonzero(np.append(True, elements[1:] != elements[:-1]))
+            path = head.format("elements") + ".arrow"
+            table = {"t": t[order][first], "partition": partition[order][first], "offset": offset[order][first]}
+            write_columns(folder / path, table)
+            report.files.append(SlotFile("elements", path, iri, "", len(first), int(t[order[0]]), int(t[order[-1]])))
+        used: list[Ints] = []
+        for shape in task.shapes:
+            if shape.stream != iri:
+                continue
+            bound, matched = _match(shape, [column[order] for column in encoded], whole.quoted)
+            if not matched.any():
+                continue
+            columns = {"t": t[order][matched], "e": elements[matched]}
+            columns |= {f"v{place}": bound[place][matched] for place in range(shape.width)}
+            used += [columns[f"v{i}"] for i in range(shape.width)]
+            path = f"{head.format('slot')}-{shape.key}.arrow"
+            write_columns(folder / path, columns)
+            report.files.append(
+                SlotFile("slot", path, iri, shape.key, len(columns["t"]), int(columns["t"][0]), int(columns["t"][-1]))
+            )
+            values = {f"v{i}": columns[f"v{i}"] for i in range(shape.width)}
+            seen.counts[shape.key] = _counts(columns["t"], values)
+        report.files += _write_terms(folder, head.format("terms") + ".arrow", iri, used, texts, int(times[-1]))
+    return report
+
+
+def _counts(t: Ints, values: dict[str, Ints]) -> tuple[SlotCounts, ...]:
+    """Counts in parts by time; the greatest time is a part of its own, for the frontier mostly stops short of it."""
+    rest = int(np.searchsorted(t, t[-1]))
+    tail = slot_counts(0, t[rest:], {v: c[rest:] for v, c in values.items()})
+    return (*slot_parts(0, t[:rest], {v: c[:rest] for v, c in values.items()}, COUNT_PARTS), tail)
+
+
+def _distinct(column: Ints) -> list[int]:
+    """The values of a column that mostly has one."""
+    same = len(column) > 0 and bool((column == column[0]).all())
+    return [int(column[0])] if same else np.unique(column).tolist()
+
+
+def _in_order(rows: Ints, *by: Ints) -> Ints:
+    """Rows in the order of some columns, in which they mostly come."""
+    columns = [column[rows] for column in by]
+    apart = np.zeros(max(0, len(rows) - 1), bool)  # whether an earlier column has decided
+    for column in columns:
+        if (~apart & (column[1:] < column[:-1])).any():
+            return rows[np.lexsort(tuple(reversed(columns)))]
+        apart |= column[1:] > column[:-1]
+    return rows
+
+
+def _elements(order: Ints, t: Ints, partition: Ints, offset: Ints) -> Ints:
+    """Numbers the elements of ordered rows: rows of equal (time, partition, offset) are one element."""
+    changed = np.zeros(len(order), np.int64)
+    for column in (t, partition, offset):
+        ordered = column[order]
+        changed[1:] |= ordered[1:] != ordered[:-1]
+    return np.cumsum(changed)
+
+
+def _once(order: Ints, elements: Ints, columns: Sequence[Ints]) -> tuple[Ints, Ints]:
+    """Ordered rows and their elements without those that say a triple of their element again: its graph is a set."""
+    if not len(order) or elements[-1] + 1 == len(order):  # an element a row
+        return order, elements
+    keys = [elements, *(column[order] for column in columns)]
+    sorted_ = np.lexsort(keys)
+    again = np.ones(len(order) - 1, bool)
+    for key in keys:
+        again &= key[sorted_][1:] == key[sorted_][:-1]
+    kept = np.ones(len(order), bool)
+    kept[sorted_[1:][again]] = False
+    return order[kept], elements[kept]
+
+
+def _match(shape: Shape, columns: Sequence[Ints], quoted: TripleTerms) -> tuple[dict[int, Ints], NDArray[np.bool_]]:
+    """The binding columns of a shape over all rows, and which rows match it."""
+    matched = np.ones(len(columns[0]), bool) if len(shape.places) < len(columns) else columns[-1] != UNBOUND
+    bound: dict[int, Ints] = {}
+
+    def meet(constant: int, place: int, column: Ints) -> None:
+        nonlocal matched
+        if place < 0:
+            matched = matched if constant == ANYTHING else matched & (column == constant)
+        elif place in bound:
+            matched = matched & (column == bound[place])
+        else:
+            bound[place] = column
+
+    for constant, place, column in zip(shape.constants, shape.places, columns):
+        meet(constant, place, column)
+    found, apart = list(columns[:3]), dict[int, Ints]()
+    for of, part, constant, place in shape.inside:
+        if of not in apart:
+            apart[of] = quoted.of(found[of])
+            matched = matched & (apart[of][0] != UNBOUND)
+        found.append(apart[of][part])
+        meet(constant, place, found[-1])
+    return bound, matched
+
+
+def _write_terms(folder: Path, path: str, stream: str, used: Iterable[Ints], texts: Texts, greatest: int) -> list[SlotFile]:
+    """The page of the terms that a stream's slots use and neither their id nor the static store tells."""
+    ids, terms = texts.of(np.concatenate([np.empty(0, np.int64), *used]))
+    if not len(ids):
+        return []
+    write_page(folder / path, ids, terms)
+    return [SlotFile("terms", path, stream, rows=len(ids), least=greatest, greatest=greatest)]

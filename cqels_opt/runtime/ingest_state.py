@@ -1,0 +1,112 @@
+"""What has come so far: the times of every stream's elements, and the counts that wait until the frontier has passed them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from cqels_opt.operators.rows import Ints
+from cqels_opt.runtime.ingest import COUNT_PARTS, IngestReport
+from cqels_opt.state.compaction import MERGED
+from cqels_opt.state.compaction_policy import Tiers
+from cqels_opt.state.pending_counts import Pending, is_waiting, read_pending, write_pending
+from cqels_opt.stats import SlotCounts
+from cqels_opt.storage.columns import read_columns, write_columns
+from cqels_opt.windows.binding_slots import SlotFile
+from cqels_opt.windows.timeline import Timeline
+
+
+class Arrivals:
+    """The elements of all streams of a run, as far as instants and statistics need them.
+
+    ``times`` are theirs, by stream; ``pending`` the counts that wait, by stream and shape, and ``unwritten`` those of them that are in
+    no file; ``counted`` is the last number that was given to counts.
+    """
+
+    def __init__(self, folder: Path, streams: Sequence[str], tiers: Tiers, files: Sequence[SlotFile] = ()) -> None:
+        self.folder, self.tiers = folder, tiers
+        self.times = {stream: Timeline() for stream in streams}
+        self.pending: Pending = {}
+        self.unwritten: list[tuple[str, SlotCounts]] = []
+        self.counted = 0
+        for file in sorted((f for f in files if f.kind == "times"), key=lambda f: f.least):
+            self.times[file.stream].add(read_columns(folder / file.path)["t"])
+
+    def in_order(self) -> dict[str, Ints]:
+        """The times of each stream."""
+        return {stream: line.times for stream, line in self.times.items()}
+
+    # -------------------------------------------------------------- times
+    def add(self, reports: Iterable[IngestReport], number: int, mark: str = "") -> list[SlotFile]:
+        """What a batch brought; returns the files of its times. ``mark`` tells apart the stages of a batch."""
+        found: dict[str, Timeline] = {}
+        for report in reports:
+            for stream, seen in report.streams.items():
+                found.setdefault(stream, Timeline()).add(seen.times)
+        files = []
+        for i, (stream, line) in enumerate(found.items()):
+            self.times[stream].add(line.times)
+            if len(line.times):
+                files.append(self._written(f"{number:08d}-{mark}{i}", stream, "", line.times))
+        return files
+
+    def merged(self, number: int, files: list[SlotFile]) -> list[SlotFile]:
+        """The files with those of times merged, where there are many small ones."""
+        for i, (stream, line) in enumerate(self.times.items()):
+            mine = sorted((f for f in files if f.kind == "times" and f.stream == stream), key=lambda f: f.least)
+            small, merged = [f for f in mine if not f.shape], [f for f in mine if f.shape]
+            group = self.tiers.group([f.rows for f in merged], [f.rows for f in small])
+            if group is None:
+                continue
+            some, all_small = group
+            inputs = [*merged[some], *(small if all_small else [])]
+            bounds = [min(f.least for f in inputs), max(f.greatest for f in inputs) + 1]
+            t = line.times[slice(*np.searchsorted(line.times, bounds))]
+            files = [*(f for f in files if f not in inputs), self._written(f"{number:08d}-{i}m", stream, MERGED, t)]
+        return files
+
+    def _written(self, name: str, stream: str, shape: str, t: Ints) -> SlotFile:
+        path = f"slots/times-{name}.arrow"
+        write_columns(self.folder / path, {"t": t})
+        return SlotFile("times", path, stream, shape, len(t), int(t[0]), int(t[-1]))
+
+    # -------------------------------------------------------------- counts
+    def resume(self, files: Sequence[SlotFile], upto: int) -> None:
+        """Takes up the counts that waited at a frontier. LostKnowledgeError where a file of them is damaged."""
+        self.pending = read_pending(self.folder, files, upto)
+
+    def forget_counts(self) -> None:
+        """Counts and their numbers begin again: the files of those before are lost."""
+        self.pending, self.unwritten, self.counted = {}, [], 0
+
+    def numbered(self, parts: Iterable[SlotCounts]) -> list[SlotCounts]:
+        """Counts under numbers of their own: the statistics take what they are told twice for the same."""
+        self.counted += 1
+        return [replace(part, slot=self.counted * COUNT_PARTS * 2 + i) for i, part in enumerate(parts)]
+
+    def released(self, reports: Iterable[IngestReport], upto: int) -> Mapping[str, list[SlotCounts]]:
+        """The counts of what the frontier has passed; the rest waits."""
+        for report in reports:
+            for stream, seen in report.streams.items():
+                for shape, parts in seen.counts.items():
+                    self.wait(stream + shape, self.numbered(parts))
+        new = {}
+        for key, waiting in self.pending.items():
+            ready = [c for c in waiting if len(c.times) and c.times[-1] <= upto]
+            if ready:
+                new[key] = ready
+            self.pending[key] = [c for c in waiting if is_waiting(c, upto)]
+        return new
+
+    def wait(self, key: str, counts: Sequence[SlotCounts]) -> None:
+        """Counts of a stream and shape wait for the frontier, and are in no file yet."""
+        self.pending.setdefault(key, []).extend(counts)
+        self.unwritten += [(key, c) for c in counts]
+
+    def write_waiting(self, number: int, upto: int) -> list[SlotFile]:
+        """The file of the counts that wait since this batch."""
+        waiting, self.unwritten = [(key, c) for key, c in self.unwritten if is_waiting(c, upto)], []
+        return write_pending(self.folder, number, waiting)

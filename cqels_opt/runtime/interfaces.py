@@ -1,0 +1,103 @@
+"""Who a driver works with: the runner of its tasks, the sink of its answers, the log of its trace."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from cqels_opt.errors import LimitError
+from cqels_opt.operators.compiled_query import Program
+from cqels_opt.runtime.evaluate import EvaluateReport, EvaluateTask, FinishReport, Format
+from cqels_opt.runtime.ingest import IngestReport, IngestTask
+from cqels_opt.state.compaction import MergeTask
+from cqels_opt.trace.records import TraceRecord
+from cqels_opt.windows.binding_slots import SlotFile
+
+
+@dataclass(slots=True)
+class Evaluated:
+    """What the second stage reports, by program."""
+
+    shares: dict[str, list[EvaluateReport]] = field(default_factory=dict)
+    finished: dict[str, list[FinishReport]] = field(default_factory=dict)
+
+    def add(self, name: str, report: EvaluateReport | FinishReport) -> None:
+        """Takes a report of a program."""
+        if isinstance(report, EvaluateReport):
+            self.shares.setdefault(name, []).append(report)
+        else:
+            self.finished.setdefault(name, []).extend([report, *report.others])
+
+    def complete(self) -> Evaluated:
+        """This, or LimitError where a task was given up: what it was to make is not whole."""
+        failed = [(name, report.failed) for name, reports in self.shares.items() for report in reports]
+        failed += [(name, report.failed) for name, reports in self.finished.items() for report in reports]
+        for name, reason in failed:
+            if reason:
+                raise LimitError(f"{name}: {reason}")
+        return self
+
+    @property
+    def kept(self) -> list[SlotFile]:
+        """The files of all reports that count from now on."""
+        of_shares = [file for reports in self.shares.values() for report in reports for file in report.kept]
+        return of_shares + [file for reports in self.finished.values() for report in reports for file in report.kept]
+
+    def after(self, files: Sequence[SlotFile]) -> list[SlotFile]:
+        """The files that count once this is done, of those before and its own."""
+        replaced = {path for reports in self.finished.values() for report in reports for path in report.replaced}
+        return [*(file for file in files if file.path not in replaced), *self.kept]
+
+
+class Runner(Protocol):
+    """Who runs tasks: Spark, or this process. ``jobs`` counts the Spark jobs of the batch so far; ``begin`` resets it."""
+
+    parallelism: int
+
+    def begin(self, batch: int) -> None:
+        """A batch begins."""
+
+    def ingest(self, rows: Any, task: IngestTask) -> list[IngestReport]:
+        """The first stage over a batch's rows (of the runner's own kind)."""
+
+    def evaluate(self, tasks: Sequence[EvaluateTask], parts: int) -> Evaluated:
+        """The second stage, each delta in ``parts`` shares."""
+
+    def merge(self, tasks: Sequence[MergeTask]) -> list[SlotFile]:
+        """Merges files of the state, beside the batches: what it costs is none of theirs."""
+
+    @property
+    def jobs(self) -> int:
+        """Spark jobs since :meth:`begin`."""
+
+
+class TraceLog(Protocol):
+    """Where trace records go; cut back to the committed length like answers. ``digest`` is that of all that was put."""
+
+    @property
+    def digest(self) -> str:
+        """To commit with the length."""
+
+    def restore(self, length: int, digest: str) -> None:
+        """Back to the committed length. CheckpointError where what stays does not have its committed digest."""
+
+    def put(self, records: Sequence[TraceRecord]) -> int:
+        """Appends records; returns the length to commit."""
+
+
+class Sink(Protocol):
+    """Where answers go. ``lengths`` name what is committed; a sink that can be cut back is cut back to it before a batch."""
+
+    format: Format
+
+    @property
+    def digests(self) -> Mapping[str, str]:
+        """Of all that was put, to commit with the lengths; nothing of what cannot be read again."""
+
+    def restore(self, lengths: Mapping[str, int], digests: Mapping[str, str]) -> None:
+        """Back to the committed state. CheckpointError where what stays does not have its committed digest."""
+
+    def put(self, batch: int, chunks: Sequence[tuple[Program, FinishReport]], folder: Path) -> dict[str, int]:
+        """Puts the answers of a batch out; returns the lengths to commit."""

@@ -1,0 +1,100 @@
+"""The runner that needs no Spark: the same tasks, in this process. Property tests use it by the thousand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+
+import pyarrow as pa
+import pyarrow.parquet as pa_parquet
+
+from cqels_opt.operators.compiled_query import Program
+from cqels_opt.runtime.evaluate import (
+    EvaluateReport,
+    EvaluateTask,
+    FinishReport,
+    Format,
+    Fresh,
+    evaluate,
+    finish,
+    finish_parts,
+)
+from cqels_opt.runtime.ingest import IngestReport, IngestTask, ingest
+from cqels_opt.runtime.interfaces import Evaluated
+from cqels_opt.state.compaction import MergeTask, merge
+from cqels_opt.storage import checksum, disk
+from cqels_opt.windows.binding_slots import SlotFile
+
+
+class LocalRunner:
+    """Runs tasks one after the other. ``split`` shares the rows of a batch and its deltas as a cluster would."""
+
+    def __init__(self, split: int = 1) -> None:
+        self.parallelism = split
+        self._batch = 0
+
+    def begin(self, batch: int) -> None:
+        """Notes the batch."""
+        self._batch = batch
+
+    @property
+    def jobs(self) -> int:
+        """None: there is no Spark."""
+        return 0
+
+    def ingest(self, rows: pa.Table | Path, task: IngestTask) -> list[IngestReport]:
+        """The rows in as many tasks as ``split``; those of a file of elements in one."""
+        if isinstance(rows, Path):
+            return [ingest(pa_parquet.read_table(checksum.verify_name(rows)), task, "t")]
+        size = -(-rows.num_rows // self.parallelism) or 1
+        return [ingest(rows.slice(i, size), task, f"t{i}") for i in range(0, rows.num_rows, size)]
+
+    def evaluate(self, tasks: Sequence[EvaluateTask], parts: int) -> Evaluated:
+        """One task for all, or a task a share and then one a part of the answers."""
+        done = Evaluated()
+        for task in tasks:
+            name = task.program.id
+            if parts == 1:
+                for report in whole(task, "t"):
+                    done.add(name, report)
+                continue
+            shares = [evaluate(task, f"t{part}", part, parts, None) for part in range(parts)]
+            fresh: list[SlotFile] = [f for share in shares for f in share.fresh]
+            spread = finish_parts(task, parts)
+            done.shares[name] = shares
+            for part in range(spread) if not any(share.failed for share in shares) else ():
+                done.add(name, finish(task, f"t{part}", fresh, part, spread))
+        return done
+
+    def merge(self, tasks: Sequence[MergeTask]) -> list[SlotFile]:
+        """One after the other."""
+        return [merge(task) for task in tasks]
+
+
+def whole(task: EvaluateTask, name: str) -> tuple[EvaluateReport, FinishReport]:
+    """Both halves of the second stage in one task."""
+    fresh: Fresh = {}
+    report = evaluate(task, name, 0, 1, fresh)
+    return report, FinishReport() if report.failed else finish(task, name, fresh, 0, 1)
+
+
+class LocalSink:
+    """Keeps the lines of answers in memory."""
+
+    format: Format = "jsonl"
+    digests: Mapping[str, str] = MappingProxyType({})
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def restore(self, lengths: Mapping[str, int], digests: Mapping[str, str]) -> None:
+        """Back to the committed lines."""
+        del self.lines[lengths.get("lines", 0) :]
+
+    def put(self, batch: int, chunks: Sequence[tuple[Program, FinishReport]], folder: Path) -> dict[str, int]:
+        """Takes the lines of a batch, in order of time."""
+        files = [checksum.verify_name(folder / chunk.path) for _, chunk in chunks]
+        lines = [line for file in files for line in disk.read(file).decode().splitlines()]
+        self.lines += sorted(lines, key=lambda line: int(line.split(":", 1)[1].split(",", 1)[0]))
+        return {"lines": len(self.lines)}

@@ -1,0 +1,104 @@
+"""Programs that follow on others while a run goes on: what of the state stays, and what is made for those that come (DESIGN §4.3, §9)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from cqels_opt.operators.compiled_query import Program
+from cqels_opt.operators.rows import Ints
+from cqels_opt.planner.background_jobs import Workshop
+from cqels_opt.planner.planner_options import PlanMode
+from cqels_opt.planner.query_planner import Planner
+from cqels_opt.query.algebra import Window
+from cqels_opt.query.templates import INSTANCE
+from cqels_opt.runtime.backfill import TakeOver
+from cqels_opt.runtime.query_migration import counted_all, patterns_of
+from cqels_opt.state.result_store import is_result
+from cqels_opt.stats import SlotCounts, load, save
+from cqels_opt.windows.binding_slots import SlotFile
+from cqels_opt.windows.instants import instants, retained_from
+from cqels_opt.windows.intervals import BEFORE_TIME
+
+
+def following_planner(program: Program, before: Planner | None, mode: PlanMode, workshop: Workshop) -> Planner:
+    """The planner of a program. It knows what that of the program's earlier instances knew: the windows are the same."""
+    planner = Planner(program, mode, workshop)
+    if before is None:
+        return planner
+    planner.elements.update(before.elements)
+    for name, block in planner.blocks.items():
+        if (old := before.blocks.get(name)) is not None and set(old.statistics.windows) == set(block.statistics.windows):
+            load(save(old.statistics), block.statistics)
+            if [s.name for s in old.block.statics] == [s.name for s in block.block.statics]:
+                block.optimizer.resume(old.optimizer.state())
+    return planner
+
+
+def count_up(planner: Planner, folder: Path, files: Sequence[SlotFile], upto: int, number: int) -> int:
+    """Tells a planner that nobody told before what the windows hold; returns the last number that was given to counts."""
+    found = counted_all(folder, files, planner.compiled.shapes, upto)
+    numbered: dict[str, list[SlotCounts]] = {}
+    for key, parts in found.items():
+        numbered[key] = []
+        for part in parts:
+            number += 1
+            numbered[key].append(replace(part, slot=number))
+    planner.advance(numbered, int(BEFORE_TIME), upto)
+    return number
+
+
+def take_over(planner: Planner, since: int | None) -> TakeOver:
+    """What is new of a program, with a plan for each block that has new rows."""
+    plans = {
+        name: str(block.standing_plan(INSTANCE.name if since is not None else None))
+        for name, block in planner.blocks.items()
+        if since is None or INSTANCE.name in block.block.output
+    }
+    return TakeOver(since, plans)
+
+
+def reported_last(
+    program: Program, times: Mapping[str, Ints], firsts: Mapping[str, int], upto: int, moves: Mapping[str, Ints]
+) -> int | None:
+    """The last instant at which a query would have been looked at; None: none at which there was anything."""
+    first = min((firsts[s] for s in program.streams if s in firsts), default=None)
+    if first is None:
+        return None
+    reach = max((w.width + 2 * max(w.slide, w.step, 1) for w in program.windows), default=0)
+    reach += 2 * max((program.report.policy(w.name).period for w in program.windows), default=0)
+    after = int(BEFORE_TIME) if any(w.kind in ("last", "all") for w in program.windows) else upto - 2 * reach
+    found = instants(program.windows, program.report, times, first, after, upto, moves)
+    return int(found[-1]) if len(found) else None
+
+
+def gone_with(files: Iterable[SlotFile], programs: Collection[str]) -> list[SlotFile]:
+    """The files of results of some programs, and of what is made of these."""
+    return [f for f in files if is_result(f) and f.shape.split("/")[0] in programs]
+
+
+def covered(program: Program, running: Sequence[Program], now: int) -> bool:
+    """Whether a run keeps all that a query's windows would hold by now, had it been there from the beginning."""
+    there, needed = (patterns_of(programs).keys() | _sets(programs) for programs in (running, [program]))
+    if not needed <= there or now <= BEFORE_TIME:
+        return needed <= there
+    for stream in program.streams:
+        mine = retained_from(program.windows, program.report, stream, now)
+        others = [retained_from(p.windows, p.report, stream, now) for p in running if stream in p.streams]
+        if not any(kept is None or (mine is not None and kept <= mine) for kept in others):
+            return False
+        if _depth(program.windows, stream) > max((_depth(p.windows, stream) for p in running), default=0):
+            return False
+    return True
+
+
+def _sets(programs: Sequence[Program]) -> set[str]:
+    """The shapes that are matched as sets: segments have for these what else they do not, when a triple was there before."""
+    parts = [o for program in programs for block in program.blocks for occurrence in block.occurrences for o in occurrence.parts]
+    return {f"{o.shape.stream} {o.shape.key} set" for o in parts if o.distinct}
+
+
+def _depth(windows: Sequence[Window], stream: str) -> int:
+    """How many elements the longest last-n window holds."""
+    return max((w.count + w.every for w in windows if w.stream == stream and w.kind == "last"), default=0)

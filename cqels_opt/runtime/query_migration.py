@@ -1,0 +1,124 @@
+"""A checkpoint that goes on with another query: what must be the same, and how the new query's state is made of the old one's.
+
+Windows and report policies decide at which instants anything is looked at and how long elements are kept, whatever the query does with
+them. Where these are the same, the binding slots that are there are those that the new query would have kept, for each of its patterns that
+the old one had as well. Its result slots are joined anew from them, and its statistics counted anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cqels_opt.operators.compiled_query import Program
+from cqels_opt.runtime.ingest import COUNT_PARTS
+from cqels_opt.state.sorted_runs import Run
+from cqels_opt.state.time_slices import read_segment, sealed
+from cqels_opt.stats import SlotCounts, slot_parts
+from cqels_opt.storage import checksum
+from cqels_opt.storage.columns import Columns, read_columns, write_columns
+from cqels_opt.windows.binding_slots import Shape, SlotFile, read_span
+from cqels_opt.windows.intervals import BEFORE_TIME
+
+TAKEN = "taken-"  # in front of the names of result slots made for a changed query: no batch gives its own files such a name
+
+
+def windows_of(program: Program) -> Any:
+    """What the instants and the retention of a query hang on, without the names of its windows; and the order of its streams."""
+    windows = []
+    for window in program.windows:
+        policy, origin = program.report.policy(window.name), program.report.origin(window.name)
+        fields = {name: value for name, value in asdict(window).items() if name != "name"}
+        windows.append([fields, window.name in program.report.by_window, asdict(policy), origin])
+    distinct = {repr(window): window for window in windows}
+    return {"streams": list(program.streams), "windows": [distinct[text] for text in sorted(distinct)]}
+
+
+def patterns_of(programs: Iterable[Program]) -> dict[str, str]:
+    """The shapes of which binding slots are kept, with a name that the queries have for each.
+
+    Under a window of the last n elements a shape needs the elements' places as well, which are not kept for others.
+    """
+    found: dict[str, str] = {}
+    occurrences = (o for program in programs for block in program.blocks for o in block.occurrences)
+    for o in (part for occurrence in occurrences for part in occurrence.parts):
+        found.setdefault(f"{o.shape.stream} {o.shape.key}", o.name)
+        if o.window.kind == "last":
+            found.setdefault(f"{o.shape.stream} {o.shape.key} last", o.name)
+    return found
+
+
+def unsealed(folder: Path, files: Sequence[SlotFile], batch: int) -> list[SlotFile]:
+    """The files of a state with slots in the place of segments, whose indexes are those that the plans of the query before wanted."""
+    found = [f for f in files if f.kind not in ("segment", "slot")]
+    for shape in dict.fromkeys((f.stream, f.shape) for f in files if f.kind in ("segment", "slot")):
+        mine = [f for f in files if (f.stream, f.shape) == shape]
+        segments = [f for f in mine if f.kind == "segment"]
+        upto = sealed(segments)
+        found += [f for f in mine if f.kind == "slot" and f.least > upto]
+        parts = [_columns(read_segment(folder / f.path)) for f in segments]
+        straddling = [f for f in mine if f.kind == "slot" and f.least <= upto < f.greatest]
+        parts += [_since(read_columns(folder / f.path), upto) for f in straddling]
+        for number, columns in enumerate(parts):
+            t = columns["t"]
+            path = f"slots/{TAKEN}{batch:08d}-{shape[1]}-{len(found)}-{number}.arrow"
+            write_columns(folder / path, columns)
+            found.append(SlotFile("slot", path, *shape, len(t), int(t[0]), int(t[-1])))
+    return found
+
+
+def _columns(run: Run) -> Columns:
+    """The columns of a slot; the elements' places, which no window asks for where there are segments, are not known any more."""
+    times = run.times()
+    return {"t": times, "e": np.zeros(len(times), np.int64), **{name: np.asarray(c) for name, c in run.relation.columns.items()}}
+
+
+def _since(columns: Columns, upto: int) -> Columns:
+    first = int(np.searchsorted(columns["t"], upto, "right"))
+    return {name: column[first:] for name, column in columns.items()}
+
+
+def counted_again(
+    folder: Path, files: Sequence[SlotFile], shapes: Sequence[Shape], upto: int, after: int = int(BEFORE_TIME)
+) -> dict[str, list[SlotCounts]]:
+    """The counts of the rows that the frontier has passed, by stream and shape: from the slots, one file at a time; or of those ``after``
+    a time."""
+    found: dict[str, list[SlotCounts]] = {}
+    for shape in shapes:
+        for file in files:
+            if (file.kind, file.stream, file.shape) == ("slot", shape.stream, shape.key):
+                columns = read_span(folder, [file], after, upto, shape.width)
+                values = {f"v{i}": columns[f"v{i}"] for i in range(shape.width)}
+                found.setdefault(shape.stream + shape.key, []).extend(slot_parts(0, columns["t"], values, COUNT_PARTS))
+    return found
+
+
+def counted_all(folder: Path, files: Sequence[SlotFile], shapes: Sequence[Shape], upto: int) -> dict[str, list[SlotCounts]]:
+    """:func:`counted_again`, also of what has become segments."""
+    found = counted_again(folder, [f for f in files if f.kind == "slot"], shapes, upto)
+    for shape in shapes:
+        segments = [f for f in files if (f.kind, f.stream, f.shape) == ("segment", shape.stream, shape.key)]
+        if not segments:
+            continue
+        behind = sealed(segments)
+        slots = [f for f in files if (f.kind, f.stream, f.shape) == ("slot", shape.stream, shape.key) and f.greatest > behind]
+        parts = [_columns(read_segment(folder / f.path)) for f in segments]
+        parts.append(read_span(folder, slots, behind, upto, shape.width))
+        counted = (slot_parts(0, c["t"], {f"v{i}": c[f"v{i}"] for i in range(shape.width)}, COUNT_PARTS) for c in parts)
+        found[shape.stream + shape.key] = [counts for some in counted for counts in some]
+    return found
+
+
+def taken_over(folder: Path, kept: Iterable[SlotFile]) -> list[SlotFile]:
+    """The result slots of such a step, under names that the batch which goes on from them does not write."""
+    moved = []
+    for file in kept:
+        path = Path(file.path)
+        taken = path.with_name(TAKEN + path.name)
+        checksum.move(folder / path, folder / taken)
+        moved.append(replace(file, path=str(taken)))
+    return moved

@@ -1,0 +1,137 @@
+"""Which queries of a run take more than they may, and what becomes of them and of their answers.
+
+A query that takes too much fails with that micro-batch: none of the batch's answers are put out, from the next batch on it is not there,
+and the others go on. That is on disk before anything is put out, so a batch that runs again decides the same, also where time decided.
+A run whose only query fails, or whose other queries read what it makes, is over.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from cqels_opt.errors import CheckpointError, LimitError
+from cqels_opt.operators.answer_files import rows_by_query, without_queries
+from cqels_opt.operators.compiled_query import Program
+from cqels_opt.runtime.evaluate import EvaluateReport, FinishReport, Format
+from cqels_opt.runtime.limits import Limits
+from cqels_opt.runtime.query_catalog import Population
+from cqels_opt.state.result_store import is_result
+from cqels_opt.storage import disk, documents
+from cqels_opt.windows.binding_slots import SlotFile
+
+NOTES = "failed.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What the queries of a batch have taken: what their tasks reported, and the files of the state after it."""
+
+    shares: Mapping[str, Sequence[EvaluateReport]]
+    finished: Mapping[str, list[FinishReport]]
+    files: Sequence[SlotFile]
+    folder: Path
+
+    def seconds(self, program: Program) -> float:
+        """Of the slowest share and the slowest part of the answers: tasks beside one another take no longer."""
+        some = (self.shares.get(program.id, ()), self.finished.get(program.id, ()))
+        return sum(max((report.seconds for report in reports), default=0.0) for reports in some)
+
+    def bytes(self, program: Program) -> int:
+        """Its results, and what its windows hold, whether others read that too."""
+        shapes = {(shape.stream, shape.key) for shape in program.shapes}
+        mine = (
+            file.shape.split("/")[0] == program.id
+            if is_result(file)
+            else (file.stream, file.shape) in shapes or (file.kind in ("elements", "times") and file.stream in program.streams)
+            for file in self.files
+        )
+        return sum((self.folder / file.path).stat().st_size for file, is_mine in zip(self.files, mine) if is_mine)
+
+
+class Guard:
+    """Holds the queries of a run to its limits. ``failures`` says which have failed, with the batch and the reason."""
+
+    def __init__(self, limits: Limits, folder: Path, population: Population | None) -> None:
+        self.limits, self.path, self.population = limits, folder / NOTES, population
+        self.failures: dict[str, tuple[int, str]] = self._read()
+
+    def resume(self, last: int) -> None:
+        """A run goes on after its batch ``last``: what failed with it, or after it, is not to come again."""
+        if self.population is not None and not self.population.decided(last + 1):
+            for name in [name for name, (batch, _) in self.failures.items() if batch >= last and name in self.population.names()]:
+                self.population.remove(name)
+
+    def within(self, batch: int, programs: Sequence[Program], taken: Taken, format: Format, feeding: Collection[str]) -> None:
+        """Takes the answers of queries that fail with this batch out of the reports. LimitError where the run cannot go on without them."""
+        again = {name for name, (failed, _) in self.failures.items() if failed == batch}
+        over: dict[str, str] = {}
+        members = self._members(programs)
+        for program in programs:
+            over |= self._over(program, members[program.id], taken, format)
+        if not over and not again:
+            return
+        gone = over.keys() | again
+        for program in programs:
+            if program.id in feeding and (named := [name for name in members[program.id] if name in over]):
+                raise LimitError(f"{named[0]}, whose stream others read: {over[named[0]]}")
+        if self.population is None or gone >= {name for names in members.values() for name in names}:
+            alone = len(members) == 1 and len(over) == 1
+            raise LimitError("; ".join(why if alone else f"{name}: {why}" for name, why in over.items()))
+        for name in [name for name in over if name not in again]:
+            self.failures[name] = batch, over[name]
+            self.population.remove(name)
+            warnings.warn(
+                f"{name} failed at batch {batch}, and the others go on without it: {over[name]}", RuntimeWarning, stacklevel=2
+            )
+        disk.write_atomically(self.path, documents.encode(NOTES, self.failures))
+        for program in programs:
+            if mine := [name for name in members[program.id] if name in gone]:
+                self._withhold(program, mine, len(members[program.id]), taken, format)
+
+    def _members(self, programs: Sequence[Program]) -> dict[str, list[str]]:
+        """The names of the queries of each program."""
+        if self.population is None:
+            return {program.id: [program.id] for program in programs}
+        return {unit.id: [member.id for _, member in unit.members] for unit in self.population.sharing.units}
+
+    def _over(self, program: Program, names: Sequence[str], taken: Taken, format: Format) -> dict[str, str]:
+        """Queries that take too much. Those that share a plan share its time and its state."""
+        limits, finished = self.limits, taken.finished.get(program.id, [])
+        reasons = [*(share.failed for share in taken.shares.get(program.id, ())), *(report.failed for report in finished)]
+        if failed := next(filter(None, reasons), ""):
+            return dict.fromkeys(names, failed)
+        size = taken.bytes(program) if limits.bytes is not None else 0
+        if (broken := limits.broken(seconds=taken.seconds(program), bytes=size)) is not None:
+            return dict.fromkeys(names, broken)
+        rows = sum(report.answers for report in finished)
+        if (broken := limits.broken(rows=rows)) is None:
+            return {}
+        if program.instances is None:
+            return dict.fromkeys(names, broken)
+        counted = rows_by_query([taken.folder / report.path for report in finished if report.answers], format)
+        return {name: why for name in names if (why := limits.broken(rows=counted[name])) is not None}
+
+    def _withhold(self, program: Program, names: Sequence[str], of: int, taken: Taken, format: Format) -> None:
+        for report in taken.finished.get(program.id, []):
+            if not report.answers:
+                continue
+            if len(names) == of:
+                report.answers = 0
+                continue
+            path, report.answers, report.times = without_queries(taken.folder / report.path, format, frozenset(names))
+            report.path = str(path.relative_to(taken.folder))
+
+    def _read(self) -> dict[str, tuple[int, str]]:
+        if not self.path.exists():
+            return {}
+        try:
+            found = documents.decode(NOTES, disk.read(self.path))
+            return {str(name): (int(batch), str(reason)) for name, (batch, reason) in found.items()}
+        except (ValueError, TypeError, AttributeError) as error:
+            raise CheckpointError(f"{self.path}: the checkpoint is damaged ({error}); use another folder") from error
+
+
+__all__ = ["Guard", "Taken"]

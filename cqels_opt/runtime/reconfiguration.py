@@ -1,0 +1,218 @@
+"""What changes between two micro-batches: a checkpoint goes on with another query, queries come and go, static data are renewed.
+
+Each time result slots are made for what is new, in one job of the runner, and the statistics are told what the windows hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from cqels_opt.compiler.multi_query_sharing import Member
+from cqels_opt.errors import InputError
+from cqels_opt.operators.compiled_query import Program
+from cqels_opt.operators.evaluation_step import NOWHEN
+from cqels_opt.planner.query_planner import Planner
+from cqels_opt.runtime.evaluate import EvaluateTask
+from cqels_opt.runtime.planner_migration import count_up, covered, following_planner, gone_with, reported_last, take_over
+from cqels_opt.runtime.query_catalog import Population
+from cqels_opt.runtime.query_migration import counted_again, taken_over, unsealed
+from cqels_opt.runtime.static_refresh import goes_on, has_windows_of
+from cqels_opt.state.pending_counts import KIND as PENDING
+from cqels_opt.state.result_store import is_result
+from cqels_opt.windows.binding_slots import SlotFile
+from cqels_opt.windows.intervals import BEFORE_TIME, FOREVER
+
+if TYPE_CHECKING:
+    from cqels_opt.runtime.driver import Driver
+
+
+class Changes:
+    """Changes the programs and the state of a driver, before a batch reads anything."""
+
+    def __init__(self, driver: Driver) -> None:
+        self.driver = driver
+
+    # -------------------------------------------------------------- another query goes on
+    def take_over(self, number: int) -> None:
+        """Result slots and statistics of a changed query, from the binding slots of the one before: those that it would have by now."""
+        driver, folder, state = self.driver, self.driver.folder, self.driver.state
+        upto, arrivals = driver.frontier.value, driver.arrivals
+        keys = {shape.stream + shape.key for shape in driver.shapes}
+        arrivals.pending = {key: waiting for key, waiting in arrivals.pending.items() if key in keys}
+        files = unsealed(folder, [f for f in state.files if not is_result(f)], number)
+        new = {key: arrivals.numbered(parts) for key, parts in counted_again(folder, files, driver.shapes, upto).items()}
+        parts = driver.options.parts or driver.shares(sum(c.total for counts in new.values() for c in counts))
+        tasks = []
+        for program in driver.programs:
+            planner = driver.planners[program.id]
+            planner.advance(new, int(BEFORE_TIME), upto)
+            reported = state.reported.get(program.id, int(NOWHEN))
+            looked_at = np.unique(np.array([int(NOWHEN), reported], np.int64))  # as if it were the first instant of all
+            step = driver.bare_step(program, number, int(BEFORE_TIME), upto, looked_at, files)
+            step = replace(driver.planned(program, step, walk=True), joins=planner.physical(parts))
+            tasks.append(replace(driver.task_of(program, step), feeds=None))  # its graphs are elements already
+        done = driver.evaluate(tasks, parts).complete()
+        shares = [report for reports in done.shares.values() for report in reports]
+        finished = [report for reports in done.finished.values() for report in reports]
+        gone = {f.path for f in state.files if f not in files} | {f.path for report in shares for f in report.fresh}
+        driver.doom(number, gone | {report.path for report in finished if report.path})  # had been put out before, if ever
+        driver.state = replace(state, files=[*files, *taken_over(folder, done.kept)])
+
+    def forget_statistics(self) -> None:
+        """New planners instead of those whose statistics are lost, with what the windows hold counted again; elements that the frontier
+        has not passed are counted again as well, and wait."""
+        driver, state, upto = self.driver, self.driver.state, self.driver.frontier.value
+        driver.planners = {p.id: Planner(p, driver.options.plan, driver.workshop) for p in driver.programs}
+        state.files = [file for file in state.files if file.kind != PENDING]
+        driver.arrivals.forget_counts()
+        for program in driver.programs:
+            tables = {stream: driver.elements(stream, state.files) for stream in driver.tables}
+            driver.planners[program.id].elements.update(tables)
+            if upto > BEFORE_TIME:
+                self._count_up(program)
+        waiting = counted_again(driver.folder, state.files, driver.shapes, int(FOREVER), after=max(upto, int(BEFORE_TIME)))
+        for key, parts in waiting.items():
+            driver.arrivals.wait(key, driver.arrivals.numbered(parts))
+
+    # -------------------------------------------------------------- queries come and go, and static data are renewed
+    def population(self, number: int, population: Population) -> None:
+        """The queries and the static data of a batch. It takes either other queries or another version, so that each finds the other's
+        state; and no other queries while some have not been looked at since the version before."""
+        population.know(self.driver.scheme.displaced, self.driver.term_pages(self.driver.state.files))
+        if (
+            not self.driver.state.renewed
+            and not population.living.decided(number)
+            and (programs := population.begin(number)) is not None
+        ):
+            population.refreshed = None
+            self._succeed(number, programs)
+        elif (programs := population.refresh(number, self.driver.fits)) is not None:
+            self._renew(number, programs)
+
+    def check_coming(self, member: Member) -> None:
+        """InputError where a query cannot come while the run goes on."""
+        driver = self.driver
+        assert driver.population is not None
+        if driver.population.fits(member):
+            return
+        if member.query.output is not None and f"<{member.query.output.strip('<>')}>" in driver.all_streams:
+            raise InputError(
+                f"{member.id}: it makes the stream {member.query.output}, which others read: start the run again with it"
+            )
+        for window in member.query.windows:
+            if window.stream not in driver.all_streams:
+                raise InputError(f"{member.id}: it reads the stream {window.stream}, which this run does not")
+
+    def check_going(self, name: str) -> None:
+        """InputError where a query cannot go while the run goes on."""
+        if name in self.driver.network.feeds:
+            raise InputError(f"{name}: others read the stream that it makes")
+
+    def _succeed(self, number: int, programs: Sequence[Program]) -> None:
+        """Other programs from now on. Those that were there have their state; what comes is given what it would have by now.
+
+        Where that has not been kept, its windows begin empty.
+        """
+        driver, state, upto = self.driver, self.driver.state, self.driver.frontier.value
+        before, planners, running = driver.compiled, driver.planners, driver.programs
+        names = {p.id for p in programs}
+        coming = [p for p in programs if p.id not in before]
+        changed = [p.id for p in programs if before.get(p.id, p) is not p]
+        since = {name: at for name, at in state.since.items() if name in names}
+        if (greatest := driver.frontier.greatest) is not None:
+            since |= {p.id: greatest for p in coming if not covered(p, running, upto)}
+        old = gone_with(state.files, {*changed, *(before.keys() - names)})
+        reported = {name: at for name, at in state.reported.items() if name in names}
+        driver.state = replace(state, since=since, reported=reported)
+        driver.have(programs)
+        driver.planners = {}
+        for p in driver.programs:
+            if p.id in planners and p.id not in changed:
+                driver.planners[p.id] = planners[p.id]
+                continue
+            planner = following_planner(p, planners.get(p.id), driver.options.plan, driver.workshop)
+            planner.elements.update({stream: driver.elements(stream, state.files) for stream in driver.tables})
+            driver.planners[p.id] = planner
+            if p.id not in before and p.id not in since:
+                self._count_up(p)
+        new = [p for p in driver.programs if p.id in changed or p.id not in before]
+        made = self._made([self._taking_over(p, number, known=p.id in before) for p in new if upto > BEFORE_TIME])
+        self._replace(number, old, made)
+
+    def _taking_over(self, program: Program, number: int, known: bool) -> EvaluateTask:
+        """Makes the results that a program would have by now; ``known``: it was there, with other instances."""
+        driver, state, upto = self.driver, self.driver.state, self.driver.frontier.value
+        if program.id not in state.reported:
+            moves = {w.name: driver.moves(w, state.files, upto) for w in program.windows if w.every}
+            if (at := reported_last(program, driver.arrivals.in_order(), state.firsts, upto, moves)) is not None:
+                state.reported[program.id] = at
+        since = program.instances.since if known and program.instances is not None else None
+        reported = state.reported.get(program.id, int(NOWHEN))
+        looked_at = np.unique(np.array([int(NOWHEN), reported], np.int64))
+        step = driver.bare_step(program, number, upto, upto, looked_at, state.files)
+        step = replace(step, run=f"{step.run}-taken{number}", looked_back=min(reported, upto + 1))
+        taking = take_over(driver.planners[program.id], since)
+        return replace(driver.task_of(program, step), feeds=None, take_over=taking)
+
+    def _renew(self, number: int, programs: Sequence[Program]) -> None:
+        """Programs over another version of the static store, see :mod:`cqels_opt.runtime.static_refresh`."""
+        driver, upto = self.driver, self.driver.frontier.value
+        before, planners = {p.id: p for p in driver.programs}, driver.planners
+        leaving = {p.id: self._leaving(p, number) for p in driver.programs}
+        driver.have(programs)
+        driver.planners = {}
+        for p in driver.programs:
+            known = planners[p.id] if has_windows_of(p, before[p.id]) else None
+            driver.planners[p.id] = following_planner(p, known, driver.options.plan, driver.workshop)
+            if known is None:
+                driver.planners[p.id].elements.update(planners[p.id].elements)
+                self._count_up(p)
+        if upto <= BEFORE_TIME:
+            return
+        moved = [p for p in driver.programs if not goes_on(before[p.id], p)]
+        waiting = {*driver.state.renewed}  # their last answers are in a file already
+        tasks = [task for p in moved if p.id not in waiting and (task := leaving[p.id]) is not None]
+        old = gone_with(driver.state.files, {p.id for p in moved})
+        old = [f for f in old if not (f.shape.endswith("/before") and f.shape.split("/")[0] in waiting)]
+        made = self._made([*tasks, *(self._standing_over(p, number) for p in moved)])
+        renewed = [*dict.fromkeys([*driver.state.renewed, *(p.id for p in moved)])]
+        driver.state = replace(driver.state, renewed=renewed)
+        self._replace(number, old, made)
+
+    def _leaving(self, program: Program, number: int) -> EvaluateTask | None:
+        """Keeps a program's answers at the instant that it reported last; where there are any, and somebody compares with them."""
+        driver, upto = self.driver, self.driver.frontier.value
+        reported = driver.state.reported.get(program.id)
+        if program.operator == "rstream" or reported is None:
+            return None
+        looked_at = np.array([int(NOWHEN), reported], np.int64)
+        step = driver.bare_step(program, number, upto, upto, looked_at, driver.state.files)
+        return replace(driver.task_of(program, step), feeds=None, leaving=True)
+
+    def _standing_over(self, program: Program, number: int) -> EvaluateTask:
+        """Makes the rows of a program's blocks from what its windows hold."""
+        driver, upto = self.driver, self.driver.frontier.value
+        files = [f for f in driver.state.files if not is_result(f)]
+        step = driver.bare_step(program, number, upto, upto, np.array([int(NOWHEN)], np.int64), files)
+        step = replace(step, run=f"{step.run}-taken{number}")
+        return replace(driver.task_of(program, step), feeds=None, take_over=take_over(driver.planners[program.id], None))
+
+    def _made(self, tasks: Sequence[EvaluateTask]) -> list[SlotFile]:
+        """The files that tasks between two batches make, in one job."""
+        return taken_over(self.driver.folder, self.driver.evaluate(tasks, 1).complete().kept) if tasks else []
+
+    def _count_up(self, program: Program) -> None:
+        """Tells a new planner what the windows hold."""
+        driver, arrivals = self.driver, self.driver.arrivals
+        planner, upto = driver.planners[program.id], driver.frontier.value
+        arrivals.counted = count_up(planner, driver.folder, driver.state.files, upto, arrivals.counted)
+
+    def _replace(self, number: int, old: Sequence[SlotFile], made: Sequence[SlotFile]) -> None:
+        """Files count no longer, and others do."""
+        state = self.driver.state
+        self.driver.state = replace(state, files=[*(f for f in state.files if f not in old), *made])
+        self.driver.doom(number, {f.path for f in old})

@@ -1,0 +1,95 @@
+"""A run goes over to another version of the static store, between two batches (SEMANTICS §2; docs/static-updates.md).
+
+From the first instant of the batch on, what the windows hold is joined with the new static data. So the answers at the last instant that
+was looked at are kept as they were, in a file: the next instant is compared with them. The result slots are made anew from the
+windows' contents, as those of a query that comes while a run goes on (:mod:`cqels_opt.runtime.backfill`), and everything above
+them begins anew, as at the first instant of a run. A query whose static relations are the same in both versions just goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass, replace
+from typing import TypeVar, cast
+
+import numpy as np
+
+from cqels_opt.operators.compiled_query import Instances, Occurrence, Program, Static, StaticNode, Tree, children
+from cqels_opt.operators.rows import Rows
+from cqels_opt.state import worker_cache
+from cqels_opt.state.materialized_answers import Standing
+from cqels_opt.state.result_store import ResultFiles
+
+T = TypeVar("T")
+
+
+def answers_before(program: Program) -> Standing:
+    """The files of the answers at the last instant before another version."""
+    return Standing(ResultFiles(f"{program.id}/before", program.columns, ()))
+
+
+def at_first(rows: Rows) -> Rows:
+    """Rows that hold at the first place of a step, and at no other."""
+    size = len(rows)
+    return Rows(rows.columns, np.zeros(size, np.int64), np.ones(size, np.int64), rows.n)
+
+
+def only(rows: Rows, program: Program) -> Rows:
+    """The columns of a program's answers."""
+    return Rows(dict(zip(program.columns, rows.values(program.columns))), rows.start, rows.end, rows.n)
+
+
+# ------------------------------------------------------------------ is anything different?
+def has_windows_of(after: Program, before: Program) -> bool:
+    """Whether the blocks of a program have the occurrences that those of another one have, so that its statistics say the same."""
+    found = [{block.name: tuple(_without_places(o) for o in block.occurrences) for block in p.blocks} for p in (before, after)]
+    return found[0] == found[1]
+
+
+def goes_on(before: Program, after: Program) -> bool:
+    """Whether a query has the same plans and static relations over two versions of the store: then its state is right for both."""
+    if _without_places(before) != _without_places(after):
+        return False
+    pairs = zip(_statics(before), _statics(after))
+    return all(_same(one, before.store, other, after.store) for one, other in pairs)
+
+
+def _same(one: Static, store: str, other: Static, other_store: str) -> bool:
+    """Whether a static relation has the same rows in both versions."""
+    if isinstance(one.at, str) or isinstance(other.at, str):
+        found = [worker_cache.relation(place, static.at).checksum for place, static in ((store, one), (other_store, other))]
+        return found[0] is not None and found[0] == found[1]
+    return one.at == other.at and worker_cache.store(store).partitions_of(one.at) == worker_cache.store(
+        other_store
+    ).partitions_of(other.at)
+
+
+def _statics(program: Program) -> Iterator[Static]:
+    for block in program.blocks:
+        yield from (*block.statics, *block.parts)
+        yield from (o.static for o in block.occurrences if o.static is not None)
+    yield from _in_tree(program.tree)
+
+
+def _in_tree(tree: Tree) -> Iterator[Static]:
+    if isinstance(tree, StaticNode):
+        yield tree.static
+    for inner in children(tree):
+        yield from _in_tree(inner)
+
+
+def _without_places(value: T) -> T:
+    """A program, or a part of one, without what tells where its relations lie, and how many rows they have."""
+    if isinstance(value, tuple):
+        return cast("T", tuple(map(_without_places, value)))
+    if not is_dataclass(value) or isinstance(value, type):
+        return value
+    found = {field.name: _without_places(getattr(value, field.name)) for field in fields(value)}
+    match value:
+        case Static():
+            found |= {"at": "", "rows": 0}
+        case Program() | Occurrence():
+            found["store"] = ""
+        case Instances():
+            found["names"] = ""
+    return cast("T", replace(value, **found))

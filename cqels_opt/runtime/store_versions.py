@@ -1,0 +1,155 @@
+"""Which version of the static store each batch of a run works with (DESIGN §4.7).
+
+When somebody updates a store is no function of the elements. So a batch that is the first with a version says so in the checkpoint
+before anything else is done for it; a batch that runs again takes the same version, and a run that starts again goes on with the one that
+it had. The store is told which versions the records may still need, and keeps these.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from cqels_opt.errors import CheckpointError, StoreError
+from cqels_opt.lod.files import HEADER
+from cqels_opt.lod.snapshots import StoreVersion, hold, store_of, version_at
+from cqels_opt.state.commit_log import KEEP
+from cqels_opt.storage import disk, documents
+
+FOLDER = "static"
+START = "start.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Refreshed:
+    """A version that took the place of another one with a batch."""
+
+    was: int
+    now: int
+
+
+class LivingStore:
+    """The versions of a run's store, batch by batch. ``place`` is the version that was opened when the run was started, ``state`` its
+    checkpoint. A store that has one version only, as in an object store, stays what it is."""
+
+    def __init__(self, place: Path | str, state: Path) -> None:
+        self.store, self.state = store_of(place), state
+        self.folder = state / FOLDER
+        self._opened = version_at(place)
+        self.current = self._opened
+        self._held: list[Path | str] = []
+        self._warned, self._refused = False, 0
+        if self.store is not None and not (self.folder / START).exists():
+            self._hold([self._opened.place])
+            disk.make_folder(self.folder)
+            self._log(self.folder / START, self._opened)
+
+    def before(self, batch: int) -> StoreVersion:
+        """The version that a batch finds."""
+        if self.store is not None:
+            files = [path for path in self._logged() if int(path.stem) < batch]
+            self.current = self._read(files[-1] if files else self.folder / START)
+            self._hold(self._needed(batch))
+        return self.current
+
+    def decided(self, batch: int) -> bool:
+        """Whether it has been noted that a batch is the first with a version."""
+        return self._path(batch).exists()
+
+    def begin(self, batch: int, fits: Callable[[Path | str], bool] = lambda place: True) -> Refreshed | None:
+        """The batch goes over to a newer version, where there is one that ``fits`` the ids of the run; that is on disk then."""
+        if self.store is None:
+            return None
+        path, was = self._path(batch), self.current
+        if path.exists():
+            newest = self._read(path)
+        else:
+            newest = version_at(self.store)
+            if not was.followed_by(newest):
+                return None
+            try:
+                self._hold([*self._needed(batch), newest.place])
+                if not fits(newest.place):
+                    self._refuse(newest)
+                    self._hold(self._needed(batch))
+                    return None
+            except StoreError:  # it has been replaced meanwhile: the next batch looks again
+                return None
+            self._log(path, newest)
+        self.current = newest
+        return Refreshed(was.number, newest.number)
+
+    def _refuse(self, version: StoreVersion) -> None:
+        if self._refused != version.number:
+            self._refused = version.number
+            warnings.warn(
+                f"{self.store}: version {version.number} is not taken while the windows hold a term whose id it has for another one; "
+                f"the run goes on with version {self.current.number}",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+
+    def committed(self, batch: int) -> list[Path | str] | None:
+        """A batch is done: versions that only records before the last few needed may go. Those that stay; None where there is one only."""
+        if self.store is None or len(self._held) <= 1:
+            return None
+        self._hold(self._needed(batch))
+        passed = [path for path in self._logged() if int(path.stem) <= batch - KEEP]
+        for path in passed[:-1]:
+            disk.delete(path)
+        return self._held
+
+    # -------------------------------------------------------------- files
+    def _needed(self, batch: int) -> list[Path | str]:
+        """The versions that a batch may begin with that runs again, or that comes after this one."""
+        logged = self._logged()
+        first = max((path for path in logged if int(path.stem) <= batch - KEEP), default=self.folder / START)
+        wanted = [first, *(path for path in logged if int(path.stem) > batch - KEEP)]
+        return list(dict.fromkeys(self._read(path).place for path in wanted))
+
+    def _hold(self, places: list[Path | str]) -> None:
+        if places == self._held:
+            return
+        try:
+            disk.make_folder(self.state)
+            hold(self.state, places)
+        except OSError as error:
+            if not self._warned:
+                warnings.warn(
+                    f"{self.store}: cannot note there that this run reads it ({error.strerror}): updates may remove what it needs",
+                    RuntimeWarning,
+                    stacklevel=2,
+                )
+                self._warned = True
+        self._held = places
+
+    def _logged(self) -> list[Path]:
+        return sorted(self.folder.glob("[0-9]*.json"))
+
+    def _path(self, batch: int) -> Path:
+        return self.folder / f"{batch:012d}.json"
+
+    def _log(self, path: Path, version: StoreVersion) -> None:
+        told = {"data": Path(version.place).name, "fingerprint": version.fingerprint}
+        disk.write_atomically(path, documents.encode(path.name, told))
+
+    def _read(self, path: Path) -> StoreVersion:
+        assert self.store is not None
+        try:
+            said = documents.decode(path.name, disk.read(path))
+            name, fingerprint = str(said["data"]), str(said["fingerprint"])
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise CheckpointError(f"{path}: the checkpoint is damaged ({error}); use another folder") from error
+        if (self.store / name / HEADER).is_file():
+            return version_at(self.store / name)
+        if (found := version_at(self.store)).fingerprint == fingerprint:
+            return found  # loaded again, from the same data
+        raise CheckpointError(
+            f"{self.state}: the checkpoint belongs to another run: its static data differs: the version of {self.store} "
+            "that it works with is not there; use another folder"
+        )
+
+
+__all__ = ["LivingStore", "Refreshed"]

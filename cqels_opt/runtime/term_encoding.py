@@ -1,0 +1,329 @@
+"""The rows of a batch without their texts: terms become ids, a block of rows at a time.
+
+Only the texts of terms that neither their id nor the static store tells are kept; the texts of a large batch never lie in memory together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from cqels_opt.operators.rows import Ints
+from cqels_opt.operators.term_table import Page
+from cqels_opt.rdf import ids as term_ids
+from cqels_opt.rdf.canonical import canonical_texts
+from cqels_opt.rdf.quoted import parts_of, quoted_among
+from cqels_opt.rdf.terms import OPENING, TermError, canonical, is_iri, is_literal, relabelled
+from cqels_opt.runtime.rejected_elements import Rejected, RejectSpool
+from cqels_opt.state import worker_cache
+
+BLOCK = 1 << 18  # rows that are encoded at a time
+
+_FIELDS: dict[str, pa.DataType] = {
+    "stream": pa.int32(),
+    "partition": pa.int32(),
+    "offset": pa.int64(),
+    "s": pa.string(),
+    "p": pa.string(),
+    "o": pa.string(),
+    "g": pa.string(),
+    "t": pa.int64(),
+    "late": pa.bool_(),
+    "line": pa.int64(),
+}
+ROW_SCHEMA = pa.schema(_FIELDS)
+"""What the first stage is given: a row a triple; ``stream`` is the place in the task's streams, ``offset`` the element."""
+
+FED = 1 << 30
+"""The partition of the first stream that a query of the run feeds; no source has one so great."""
+
+_WHAT = {"s": "subject", "p": "predicate", "o": "object"}
+
+
+@dataclass(slots=True)
+class Texts:
+    """Terms by their ids. ``collided`` are terms whose id the static store has for another one."""
+
+    _ids: list[Ints] = field(default_factory=list)
+    _texts: list[Any] = field(default_factory=list)
+    collided: list[str] = field(default_factory=list)
+    _distinct: bool = False
+
+    def add(self, ids: Ints, texts: pa.StringArray) -> None:
+        """More terms; some may be there already."""
+        self._distinct = False
+        self._ids.append(ids)
+        self._texts.append(texts)
+
+    def losers(self, pages: Iterable[Page]) -> list[str]:
+        """The terms whose id is that of another term: one of the store, of these pages, or else of those here."""
+        found = list(self.collided)
+        try:
+            known, texts = self._once()
+            among: tuple[str, ...] = ()
+        except term_ids.CollisionError as error:
+            known, texts, among = np.concatenate(self._ids), pa.concat_arrays(self._texts), error.losers
+        for page in pages:
+            if (other := page.others(known, texts)).any():
+                found += term_ids.chosen(texts, other)
+        return found or list(among)  # what is known keeps its id, whichever is the least
+
+    def _once(self) -> tuple[Ints, pa.StringArray]:
+        if len(self._ids) != 1 or not self._distinct:
+            ids, texts = np.concatenate([np.empty(0, np.int64), *self._ids]), [pa.array([], pa.string()), *self._texts]
+            known, once = term_ids.once(ids, pa.concat_arrays(texts))
+            self._ids, self._texts, self._distinct = [known], [once], True
+        return self._ids[0], self._texts[0]
+
+    def of(self, ids: Ints) -> tuple[Ints, pa.StringArray]:
+        """Those of the ids whose texts are here, in rising order, and the texts. Two texts of one id are a CollisionError."""
+        known, texts = self._once()
+        if not len(known):
+            return known, texts
+        kept = np.zeros(len(known), bool)
+        place = np.searchsorted(known, ids)
+        place[place == len(known)] = 0
+        kept[place[known[place] == ids]] = True
+        return known[kept], texts.filter(pa.array(kept))
+
+
+@dataclass(slots=True)
+class TripleTerms:
+    """What the triple terms of a batch consist of, as ids, and of those inside them."""
+
+    _ids: list[Ints] = field(default_factory=list)
+    _parts: list[Ints] = field(default_factory=list)  # three rows each
+
+    def add(self, ids: Ints, terms: pa.StringArray, store: str, scheme: term_ids.IdScheme, texts: Texts) -> None:
+        """More triple terms, each once; the texts of their parts are kept where they must be."""
+        while len(ids):
+            distinct, index = _dictionary(parts_of(terms))
+            codes = term_ids.encode(distinct, scheme)
+            _keep(codes, distinct, store, texts)
+            self._ids.append(ids)
+            self._parts.append(codes[index].reshape(3, -1))
+            ids, terms = codes[term_ids.kinds(codes) == term_ids.KIND_QUOTED], quoted_among(distinct)
+
+    def of(self, ids: Ints) -> Ints:
+        """Subjects, predicates and objects of the ids, three rows; 0 where one is no triple term."""
+        if not self._ids:
+            return np.zeros((3, len(ids)), np.int64)
+        if len(self._ids) > 1:
+            known, first = np.unique(np.concatenate(self._ids), return_index=True)
+            self._ids, self._parts = [known], [np.concatenate(self._parts, axis=1)[:, first]]
+        known, parts = self._ids[0], self._parts[0]
+        order = np.argsort(known)
+        place = order[np.minimum(np.searchsorted(known, ids, sorter=order), len(known) - 1)]
+        return np.where(known[place] == ids, parts[:, place], 0)
+
+
+def _keep(ids: Ints, terms: pa.StringArray, store: str, texts: Texts) -> None:
+    """Keeps the texts that neither their id nor the static store tells, and notes those whose id the store has for another term."""
+    untold = ~term_ids.is_inline(ids)
+    if store and untold.any():
+        known, other = worker_cache.store(store).compare(ids, terms)
+        texts.collided += term_ids.chosen(terms, other)
+        untold &= ~known
+    if untold.any():
+        texts.add(ids[untold], terms.filter(pa.array(untold)))
+
+
+@dataclass(slots=True)
+class Coded:
+    """Rows without their texts: an array a column; ``bad`` rows have a term that cannot be read."""
+
+    stream: Ints
+    partition: Ints
+    offset: Ints
+    t: Ints
+    line: Ints
+    late: NDArray[np.bool_]
+    terms: tuple[Ints, ...]  # s, p and o, and where they are asked for the names of the elements' graphs
+    bad: NDArray[np.bool_]
+    quoted: TripleTerms = field(default_factory=TripleTerms)
+
+    def __len__(self) -> int:
+        return len(self.t)
+
+
+def coded(
+    blocks: Iterable[pa.Table | pa.RecordBatch],
+    streams: Sequence[str],
+    store: str,
+    scheme: term_ids.IdScheme,
+    rejected: RejectSpool,
+    graphs: bool = False,
+    quoted: bool = False,
+) -> tuple[Coded, Texts]:
+    """The rows that have a time and a place, and the texts that must be kept. Rows that cannot be read are ``rejected``.
+
+    With ``graphs`` the names of the elements' graphs are encoded too, with ``quoted`` triple terms are taken apart.
+    """
+    texts, parts = Texts(), list[Coded]()
+    encoding = _Encoding(store, scheme, texts, TripleTerms() if quoted else None)
+    for rows in _of_size(blocks):
+        whole = _whole(rows, streams, rejected)
+        if whole.num_rows:
+            parts.append(_coded(whole, streams, encoding, rejected, graphs))
+    return replace(_together(parts), quoted=encoding.quoted or TripleTerms()), texts
+
+
+def _together(parts: Sequence[Coded]) -> Coded:
+    if len(parts) == 1:
+        return parts[0]
+
+    def ints(of: Callable[[Coded], Ints]) -> Ints:
+        return np.concatenate([np.empty(0, np.int64), *map(of, parts)])
+
+    def flags(of: Callable[[Coded], NDArray[np.bool_]]) -> NDArray[np.bool_]:
+        return np.concatenate([np.empty(0, bool), *map(of, parts)])
+
+    return Coded(
+        stream=ints(lambda x: x.stream),
+        partition=ints(lambda x: x.partition),
+        offset=ints(lambda x: x.offset),
+        t=ints(lambda x: x.t),
+        line=ints(lambda x: x.line),
+        late=flags(lambda x: x.late),
+        terms=tuple(ints(lambda x, place=place: x.terms[place]) for place in range(len(parts[0].terms) if parts else 3)),  # type: ignore[misc]
+        bad=flags(lambda x: x.bad),
+    )
+
+
+def _of_size(blocks: Iterable[pa.Table | pa.RecordBatch]) -> Iterator[pa.Table]:
+    """Many small batches as fewer tables, large ones in slices."""
+    held: list[pa.Table] = []
+    for block in blocks:
+        table = pa.Table.from_batches([block]) if isinstance(block, pa.RecordBatch) else block
+        if table.num_rows > BLOCK:
+            yield from (table.slice(at, BLOCK) for at in range(0, table.num_rows, BLOCK))
+            continue
+        held.append(table)
+        if sum(part.num_rows for part in held) >= BLOCK:
+            yield pa.concat_tables(held)
+            held = []
+    if held:
+        yield pa.concat_tables(held)
+
+
+def _whole(rows: pa.Table, streams: Sequence[str], rejected: RejectSpool) -> pa.Table:
+    """The rows that have a time and a place; the others are rejected (users' DataFrames may have nulls)."""
+    rows = rows.cast(ROW_SCHEMA)
+    for column, what in (("t", "the time is missing"), ("offset", "its place in the order is missing")):
+        if rows.column(column).null_count:
+            absent: Any = pc.is_null(rows.column(column))
+            for row in rows.filter(absent).to_pylist():
+                rejected.append(Rejected(streams[row["stream"]], row["partition"], row["line"] or 0, what))
+            rows = rows.filter(pc.invert(absent))
+    return rows
+
+
+@dataclass(frozen=True, slots=True)
+class _Encoding:
+    """How terms become ids, and what takes their texts."""
+
+    store: str
+    scheme: term_ids.IdScheme
+    texts: Texts
+    quoted: TripleTerms | None
+
+
+def _coded(rows: pa.Table, streams: Sequence[str], encoding: _Encoding, rejected: RejectSpool, graphs: bool) -> Coded:
+    stream, partition, offset, t, line = (_ints(rows, name) for name in ("stream", "partition", "offset", "t", "line"))
+    bad = np.zeros(rows.num_rows, bool)
+    s, p, o = (_encoded(rows, name, encoding, bad) for name in ("s", "p", "o"))
+    for row in np.flatnonzero(bad).tolist():
+        reason = next(said for name in _WHAT if (said := _reason(rows, name, row)))
+        rejected.append(Rejected(streams[stream[row]], int(partition[row]), int(line[row]), reason))
+    nameless = np.zeros(rows.num_rows, bool)
+    g = [_encoded(rows, "g", encoding, nameless)] if graphs else []
+    return Coded(stream, partition, offset, t, line, rows.column("late").to_numpy().astype(bool), (s, p, o, *g), bad)
+
+
+def _ints(rows: pa.Table, column: str) -> Ints:
+    return np.asarray(rows.column(column).to_numpy()).astype(np.int64, copy=False)
+
+
+def _encoded(rows: pa.Table, name: str, encoding: _Encoding, bad: NDArray[np.bool_]) -> Ints:
+    """The ids of a column of terms. Rows whose term cannot stand there are marked as bad; texts to be kept are added."""
+    distinct, index = _dictionary(rows.column(name))
+    if pc.any(pc.or_(pc.starts_with(distinct, "_:"), _blank_inside(distinct))).as_py():
+        distinct, index = _dictionary(_scoped(rows, name))
+    forms: Any = canonical_texts(distinct)
+    good: Any = pc.is_valid(forms)
+    if name == "s":
+        good = pc.and_(good, pc.fill_null(pc.invert(pc.starts_with(forms, '"')), False))
+    if name == "p":
+        good = pc.and_(good, pc.fill_null(pc.starts_with(forms, "<"), False))
+    if name in ("p", "g"):
+        good = pc.and_(good, pc.fill_null(pc.invert(pc.starts_with(forms, OPENING)), False))
+    ids = np.zeros(len(forms), np.int64)
+    which: NDArray[np.bool_] = good.to_numpy(zero_copy_only=False)
+    kept = forms if which.all() else forms.filter(good)
+    ids[which] = term_ids.encode(kept, encoding.scheme)
+    _keep(ids[which], kept, encoding.store, encoding.texts)
+    if encoding.quoted is not None and (triples := term_ids.kinds(ids) == term_ids.KIND_QUOTED).any():
+        encoding.quoted.add(ids[triples], forms.filter(pa.array(triples)), encoding.store, encoding.scheme, encoding.texts)
+    if not which.all():
+        bad |= ~which[index]
+    return ids[index]
+
+
+def _dictionary(column: Any) -> tuple[Any, Ints]:
+    """The distinct terms of a column (a missing one is the empty text), and which of them each row has."""
+    found: Any = pc.dictionary_encode(column.fill_null(""))
+    found = found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
+    return found.dictionary, np.asarray(found.indices.to_numpy(zero_copy_only=False))
+
+
+def _scoped(rows: pa.Table, name: str) -> Any:
+    """Blank nodes belong to their stream: their labels get its number in front. Those that queries put out have it already."""
+    column: Any = rows.column(name).combine_chunks()
+    blank: Any = pc.fill_null(pc.starts_with(column, "_:"), False)
+    outside: Any = pc.less(rows.column("partition").combine_chunks(), pa.scalar(FED))
+    blank = pc.and_(blank, outside)
+    parts: list[Any] = ["_:s", rows.column("stream").combine_chunks().cast(pa.string()), "-"]
+    renamed = pc.binary_join_element_wise(pc.binary_join_element_wise(*parts, ""), pc.utf8_slice_codeunits(column, 2), "")
+    column = pc.if_else(blank, renamed, column)
+    inside: Any = pc.and_(pc.fill_null(_blank_inside(column), False), outside)
+    if pc.any(inside).as_py():
+        numbers = rows.column("stream").combine_chunks().filter(inside).to_pylist()
+        texts = column.filter(inside).to_pylist()
+        within = [_scoped_inside(text, f"_:s{number}-") for text, number in zip(texts, numbers)]
+        column = pc.replace_with_mask(column, inside, pa.array(within, pa.string()))
+    return column
+
+
+def _blank_inside(terms: Any) -> Any:
+    """Which terms are triple terms that may have a blank node in them."""
+    return pc.and_(pc.starts_with(terms, OPENING), pc.match_substring(terms, "_:"))
+
+
+def _scoped_inside(term: str, scope: str) -> str:
+    """A triple term whose blank nodes belong to their stream; what is none stays as it is, and is refused as such."""
+    try:
+        return relabelled(canonical(term), lambda label: f"{scope}{label[2:]}")
+    except TermError:
+        return term
+
+
+def _reason(rows: pa.Table, name: str, row: int) -> str:
+    """Why a cell is no term in its place; empty where it is."""
+    what, raw = _WHAT[name], rows.column(name)[row].as_py()
+    if raw is None:
+        return f"the {what} is missing"
+    try:
+        form = canonical(raw)
+    except TermError as error:
+        return f"the {what} is not an N-Triples term: {error}"
+    if name == "s" and is_literal(form):
+        return f"the subject {raw} is a literal"
+    if name == "p" and not is_iri(form):
+        return f"the predicate {raw} is not an IRI"
+    return ""

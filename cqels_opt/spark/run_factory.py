@@ -1,0 +1,70 @@
+"""What a run is made of, for the engine and for the command line: its driver, its streams, its side files."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from cqels_opt.errors import InputError
+from cqels_opt.planner.background_jobs import in_thread
+from cqels_opt.runtime.driver import Driver, DriverOptions
+from cqels_opt.runtime.interfaces import Sink
+from cqels_opt.runtime.query_catalog import Population
+from cqels_opt.runtime.query_migration import patterns_of, windows_of
+from cqels_opt.runtime.query_network import network
+from cqels_opt.spark import prepare
+from cqels_opt.spark.runner import SparkRunner
+from cqels_opt.state.commit_log import Identity
+from cqels_opt.trace.writer import TraceFile
+from cqels_opt.windows.frontier import Frontier
+
+
+def make_driver(
+    population: Population,
+    folder: Path,
+    runner: SparkRunner,
+    sink: Sink,
+    frontier: Frontier,
+    options: DriverOptions,
+    trace: str | Path | None,
+) -> Driver:
+    """The driver of a run. What registration made for the terms of its queries is copied into the checkpoint's folder."""
+    programs, members = population.programs(), population.started.members
+    windows = {
+        member.id: windows_of(program) for program, unit in zip(programs, population.started.units) for _, member in unit.members
+    }
+    identity = Identity(
+        {m.id: [m.query.text, m.meaning.operator, m.meaning.duplicates, repr(m.meaning.report)] for m in members},
+        windows,
+        patterns_of(programs),
+        {
+            "static data": prepare.fingerprint(programs[0].store),
+            "lateness": frontier.lateness,
+            "drain": options.drain,
+        },
+        tuple(network(programs).feeds),
+    )
+    log = TraceFile(Path(trace), folder) if trace is not None else None
+    return Driver(folder, programs, runner, sink, frontier, options, identity, (), log, merging=in_thread, population=population)
+
+
+def streams_from_outside(population: Population) -> tuple[str, ...]:
+    """The streams that queries read and that none of them makes, in order of first use."""
+    programs = population.programs()
+    fed = network(programs).fed
+    return tuple(dict.fromkeys(s for program in programs for s in program.streams if s not in fed))
+
+
+def check_streams(needed: Sequence[str], given: Mapping[str, object]) -> None:
+    """A stream that a query reads and nobody gives is an error."""
+    for iri in needed:
+        if iri.strip("<>") not in given:
+            named = ", ".join(f"<{i}>" for i in given) or "no stream"
+            option = f"--stream {shlex.quote(iri.strip('<>'))} PATH"
+            raise InputError(f"the query reads stream <{iri.strip('<>')}>, but given is {named}: add {option}")
+
+
+def rejects_of(trace: str | Path | None, folder: Path) -> Path:
+    """Where rejected elements and messages are kept with their reason: beside the trace, or with the state."""
+    return folder / "rejected.jsonl" if trace is None else Path(f"{trace}.rejected")

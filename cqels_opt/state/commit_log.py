@@ -1,0 +1,319 @@
+"""Commit records: what a run had done when a batch was complete, written last and renamed into place (DESIGN, invariant 7).
+
+Record N says everything that batch N + 1 needs: the files that count, where the frontier stands, how long the answers and the trace
+are. A batch that runs again starts from the record before it.
+
+Records are a chain: each has a digest of its own content, the digest of the record before it and the run that the identity names. So a
+changed byte, a record that is missing between two others, and one of another checkpoint are found when the log is opened. The batches at
+the end of the chain are compared with the job's: a batch that does not follow on the newest record is refused (:meth:`CommitLog.begin`),
+and so are records that do not fit the log of a Spark job in the same folder.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from cqels_opt.errors import CheckpointError
+from cqels_opt.state.checkpoint_lock import Hold, hold
+from cqels_opt.storage import disk, documents
+from cqels_opt.windows.binding_slots import SlotFile
+
+VERSION = 3
+NAME = "cqels-opt.json"
+SPARK = "spark"  # the log of the Spark job of a run, beside the records
+KEEP = 3  # records (and the files that only they name) that stay for a replayed batch
+
+
+@dataclass(slots=True)
+class Commit:
+    """The state after a batch."""
+
+    batch: int
+    files: list[SlotFile] = field(default_factory=list)
+    frontier: dict[str, Any] = field(default_factory=dict)
+    first: int | None = None
+    reported: dict[str, int] = field(default_factory=dict)
+    dropped: dict[str, int] = field(default_factory=dict)
+    lengths: dict[str, int] = field(default_factory=dict)
+    totals: dict[str, int] = field(default_factory=dict)
+    ended: bool = False
+    knowledge: str = ""  # the file of what the planners know
+    firsts: dict[str, int] = field(default_factory=dict)  # the first time of each stream
+    since: dict[str, int] = field(default_factory=dict)  # of programs that came later: elements up to this time they do not see
+    renewed: list[str] = field(default_factory=list)  # programs whose last answers were over another version of the static store
+    displaced: list[tuple[str, int]] = field(default_factory=list)  # terms with a second id, see cqels_opt.rdf.ids.IdScheme
+    query: str = ""  # the digest of the query whose result slots and knowledge these are
+    digests: dict[str, str] = field(default_factory=dict)  # of what ``lengths`` of the sinks and the trace hold
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What a checkpoint is the state of.
+
+    ``query`` may change where its user says so and ``windows`` stay; binding slots are kept for its ``patterns`` (how the slot is named,
+    and how the query names it). All of ``others`` must stay: static data, lateness, and what else answers hang on. Of several queries
+    those ``feeding`` others must stay as well, for the windows hold their graphs.
+    """
+
+    query: Any = None
+    windows: Any = None
+    patterns: Mapping[str, str] = field(default_factory=dict)
+    others: Mapping[str, Any] = field(default_factory=dict)
+    feeding: tuple[str, ...] = ()
+
+    @property
+    def digest(self) -> str:
+        """Tells one query from another in commit records."""
+        return hashlib.sha256(json.dumps(self.query).encode()).hexdigest()[:16]
+
+
+ANONYMOUS = Identity()
+"""Of a run whose query nobody compares."""
+
+
+def run_of(folder: Path) -> str | None:
+    """The name of the run that a folder is the checkpoint of, if it is one."""
+    try:
+        return str(documents.decode(NAME, disk.read(folder / NAME))["run"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+class CommitLog:
+    """The records of a checkpoint, and the identity of the run that it belongs to."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.records = folder / "commits"
+        disk.make_folder(self.records)
+        self._run = ""
+        self._other: dict[str, Any] | None = None
+        self._held: Hold | None = None
+        self._begun = False  # a batch, which has not been committed: what is in memory may be half of it
+
+    def claim(self, identity: Identity, changed: bool = False, key: str = "") -> str:
+        """The name of this checkpoint's run. Another version's checkpoint, or that of other data or options, is a :class:`CheckpointError`.
+
+        So is another query, unless ``changed`` says that it is meant to be one and the state is what it needs; and a checkpoint that
+        another process works with, for what that one has in hand looks like what a killed one left. The ``key`` of the ids of terms is
+        kept for :func:`key_of`.
+        """
+        self._held = hold(self.folder)
+        path, mine = self.folder / NAME, json.loads(json.dumps(asdict(identity)))
+        if not path.exists():
+            if any(self.records.iterdir()):
+                raise CheckpointError(f"{self.folder}: the checkpoint is damaged: {NAME} is missing; use another folder")
+            self._check_spark()
+            run = self._run = os.urandom(6).hex()
+            disk.write_atomically(path, documents.encode(NAME, {"version": VERSION, "run": run, "identity": mine, "key": key}))
+            return run
+        found, before = self._identity()
+        run = self._run = str(found["run"])
+        now = Identity(**mine)
+        self._check_chain()
+        self._check_spark()
+        if (differs := _difference(before, now, changed)) is not None:
+            raise CheckpointError(f"{self.folder}: the checkpoint belongs to another run: {differs}")
+        self._other = {**found, "identity": mine} if now != before else None
+        return run
+
+    def check(self) -> None:
+        """CheckpointError where the identity is damaged or missing, or the records are not those that its run has written."""
+        self._run = str(self._identity()[0]["run"])
+        self._check_chain()
+        self._check_spark()
+
+    def _identity(self) -> tuple[dict[str, Any], Identity]:
+        """The document of the run that the checkpoint belongs to, and what it is the state of."""
+        path = self.folder / NAME
+        if not path.exists():
+            raise CheckpointError(f"{self.folder}: the checkpoint is damaged: {NAME} is missing; use another folder")
+        content = disk.read(path)
+        try:
+            found = documents.decode(NAME, content)
+            version, _, before = found["version"], str(found["run"]), Identity(**found["identity"])
+        except (ValueError, KeyError, TypeError) as error:
+            if (version := _version_without_digest(content)) is None:
+                raise CheckpointError(f"{path}: the checkpoint is damaged ({error}); use another folder") from error
+        if version != VERSION:
+            raise CheckpointError(f"{self.folder}: the checkpoint is of version {version}, this is {VERSION}; use another folder")
+        return found, before
+
+    def adopt(self) -> None:
+        """From now on the checkpoint is that of the query that claimed it: what is kept from the next batch on is what that one needs."""
+        if self._other is not None:
+            disk.write_atomically(self.folder / NAME, documents.encode(NAME, self._other))
+            self._other = None
+
+    def write(self, commit: Commit) -> None:
+        """Puts a record in place, when all that it names is durable; forgets old ones, and later ones where the job has gone back."""
+        record = {name: getattr(commit, name) for name in Commit.__slots__}
+        record["files"] = [f.as_json() for f in commit.files]
+        paths = self._paths()
+        earlier = [path for path in paths if int(path.stem) < commit.batch]
+        for path in reversed(paths[len(earlier) :]):
+            if int(path.stem) > commit.batch:
+                disk.delete(path)
+        before = documents.digest(disk.read(earlier[-1])) if earlier else ""
+        chained = {"run": self._run, "before": before, "state": record}
+        path = self._path(commit.batch)
+        disk.publish(path, documents.encode(path.name, chained))
+        self._begun = False
+        for path in earlier[: -KEEP + 1]:
+            disk.delete(path)
+
+    def before(self, batch: int) -> Commit | None:
+        """The last record before a batch; None at the very start."""
+        found = [path for path in self._paths() if int(path.stem) < batch]
+        return self.read(found[-1]) if found else None
+
+    @property
+    def newest(self) -> int:
+        """The batch of the last record; -1 where there is none."""
+        return max((int(path.stem) for path in self._paths()), default=-1)
+
+    def check_job(self) -> None:
+        """CheckpointError where there are records, but the log of the Spark job in the same folder is gone: it would begin anew."""
+        if _last(self.folder / SPARK / "offsets") < 0 < (newest := self.newest):
+            raise CheckpointError(
+                f"{self.folder}: the checkpoint is damaged: there are commit records up to batch {newest}, but the job's log in {SPARK}/ "
+                "is missing; use another folder"
+            )
+
+    def begin(self, batch: int, known: int, allow_gap: bool | None = None) -> bool:
+        """A batch is about to run over the state after the batch ``known``; whether that must be read anew.
+
+        It must where the batch was done already (Spark may not yet have noted that), where another object has gone on, and where a batch
+        was begun and not committed. A batch that does not follow on the newest record is a CheckpointError: what came between would be
+        missing from the state. ``allow_gap`` accepts it; None: the user has no such option.
+        """
+        newest = self.newest
+        if batch > newest + 1 and not allow_gap:
+            last = f"the last commit record is that of batch {newest}" if newest >= 0 else "there is no commit record"
+            otherwise = "; allow_gap=True goes on without the batches between" if allow_gap is False else ""
+            raise CheckpointError(
+                f"{self.folder}: the job continues at batch {batch}, but {last}: the state is older than the job's checkpoint, or damaged; "
+                f"bring the state of then back, or begin anew with another checkpoint and another state folder{otherwise}"
+            )
+        begun, self._begun = self._begun, True
+        return begun or newest >= batch or newest != known
+
+    def check_back(self, batch: int) -> None:
+        """A job may go back by a few batches, or to its beginning. CheckpointError where the record before a batch is kept no longer."""
+        records = self._paths()
+        if batch <= 0 or not records or int(records[0].stem) < batch:
+            return
+        if self.read(records[0]).totals.get("batches", 0) > 1:
+            raise CheckpointError(
+                f"{self.folder}: the job goes back to batch {batch}, but the state of before is kept no longer; "
+                "start it with another checkpoint and another state folder"
+            )
+
+    def last(self) -> Commit | None:
+        """The last record."""
+        return self.before(1 << 62)
+
+    def read(self, path: Path) -> Commit:
+        """A record; a damaged one is a :class:`CheckpointError`."""
+        try:
+            return self._commit(documents.decode(path.name, disk.read(path)))
+        except (ValueError, KeyError, TypeError) as error:
+            raise CheckpointError(f"{path}: the checkpoint is damaged ({error}); use another folder") from error
+
+    def _commit(self, record: dict[str, Any]) -> Commit:
+        fields = record["state"]
+        files = [SlotFile(**f) for f in fields["files"]]
+        displaced = [(str(text), int(term_id)) for text, term_id in fields.get("displaced", ())]
+        return Commit(**{**fields, "files": files, "displaced": displaced})
+
+    def _check_chain(self) -> None:
+        """CheckpointError where records are of another run, or do not follow on each other."""
+        before: str | None = None
+        for path in self._paths():
+            content = disk.read(path)
+            try:
+                found = documents.decode(path.name, content)
+                if found["run"] != self._run:
+                    raise ValueError(f"it is of another run than {NAME}")
+                if before is None and self._commit(found).totals.get("batches", 0) == 1:
+                    before = ""  # the first record of all
+                if before is not None and found["before"] != before:
+                    raise ValueError("the record before it is missing, or another one")
+            except (ValueError, KeyError, TypeError) as error:
+                raise CheckpointError(f"{path}: the checkpoint is damaged ({error}); use another folder") from error
+            before = documents.digest(content)
+
+    def _check_spark(self) -> None:
+        """CheckpointError where the Spark job in the same folder has committed batches that have no record."""
+        newest, committed = self.newest, _last(self.folder / SPARK / "commits")
+        if committed > newest:
+            has = f"the last commit record is that of batch {newest}" if newest >= 0 else "there is no commit record"
+            raise CheckpointError(
+                f"{self.folder}: the checkpoint is damaged: the job has committed batch {committed}, but {has}; use another folder"
+            )
+
+    def _paths(self) -> list[Path]:
+        """The records in order."""
+        return sorted(self.records.glob("[0-9]*.json"))
+
+    def sweep(self, folders: Sequence[str]) -> None:
+        """Deletes the files of these folders that no record names: what a process had not committed, or not yet deleted, when it died."""
+        named = self.named()
+        for path in (path for name in folders for path in (self.folder / name).iterdir()):
+            if path.is_file() and path.relative_to(self.folder).as_posix() not in named:
+                disk.delete(path)
+
+    def named(self) -> set[str]:
+        """The files that a record names."""
+        records = [self.read(path) for path in self._paths()]
+        return {name for record in records for name in (record.knowledge, *(f.path for f in record.files))}
+
+    def _path(self, batch: int) -> Path:
+        return self.records / f"{batch:012d}.json"
+
+
+def _last(log: Path) -> int:
+    """The greatest batch in a folder of a Spark job's log; -1 where there is none."""
+    return max((int(path.name) for path in log.glob("[0-9]*") if path.name.isdigit()), default=-1)
+
+
+def _version_without_digest(content: bytes) -> Any:
+    """The version of an identity from before identities had digests; None where it is none."""
+    try:
+        return json.loads(content)["version"]
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def key_of(folder: Path) -> str | None:
+    """The key of the ids of terms in a checkpoint; None where there is no checkpoint, or one that has none."""
+    try:
+        return documents.decode(NAME, disk.read(folder / NAME)).get("key") or None
+    except (OSError, ValueError, AttributeError):  # whoever claims the checkpoint says what is wrong with it
+        return None
+
+
+def _difference(before: Identity, now: Identity, changed: bool) -> str | None:
+    """Why a run cannot go on from the state of another one; None: it can."""
+    for key, value in now.others.items():
+        if before.others.get(key) != value:
+            return f"its {key} differs; use another folder"
+    if before.query == now.query:
+        return None
+    if before.windows != now.windows:
+        return "its query differs, and has other windows; use another folder"
+    if lacking := [name for pattern, name in now.patterns.items() if pattern not in before.patterns]:
+        return f"its query differs, and nothing was kept for {', '.join(lacking)}; use another folder"
+    if other := [name for name in now.feeding if before.query.get(name) != now.query.get(name)]:
+        return f"the query {other[0]} differs, whose graphs others read; use another folder"
+    if not changed:
+        return (
+            "its query differs; --continue-changed goes on with the changed one (its windows are the same), or use another folder"
+        )
+    return None

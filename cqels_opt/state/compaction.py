@@ -1,0 +1,202 @@
+"""Small files of the state become few large ones, beside the batches: slots become segments, pages of terms larger pages.
+
+What is merged is decided where a batch commits, from the names and sizes of the files that count; the work is a task that an executor
+does outside the batch's critical path; what came of it takes the place of its inputs with a later commit record. Until then, and as long
+as a batch may run again, the inputs stay: a merge that was killed, or that nobody waited for, has left a file that nothing names.
+
+A merge that fails changes nothing: the run goes on with the small files, and the merge is tried again after some batches.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from cqels_opt.errors import RunError
+from cqels_opt.operators.compiled_query import Program
+from cqels_opt.operators.term_table import Page, write_page
+from cqels_opt.planner.background_jobs import Start
+from cqels_opt.rdf.ids import once
+from cqels_opt.state.compaction_policy import Tiers
+from cqels_opt.state.time_slices import Layout, SegmentTask, layouts, merge_segments
+from cqels_opt.windows.binding_slots import SlotFile
+
+
+@dataclass(frozen=True, slots=True)
+class PagesTask:
+    """Pages of terms of one stream that become one at ``path``."""
+
+    folder: str
+    path: str
+    pages: tuple[SlotFile, ...]
+
+
+MergeTask: TypeAlias = "SegmentTask | PagesTask"
+
+REST = 64
+"""Batches, at most, between two attempts at merges that fail."""
+
+MERGED = "merged"
+"""Stands for the shape of a page that was merged."""
+
+
+def merge(task: MergeTask) -> SlotFile:
+    """Does a merge: writes one file, deletes none."""
+    return merge_segments(task) if isinstance(task, SegmentTask) else _merge_pages(task)
+
+
+def _merge_pages(task: PagesTask) -> SlotFile:
+    folder = Path(task.folder)
+    pages = [Page(folder / file.path) for file in task.pages]
+    ids, texts = once(np.concatenate([page.ids for page in pages]), pa.concat_arrays([page.terms for page in pages]))
+    write_page(folder / task.path, ids, texts)
+    greatest = max(file.greatest for file in task.pages)
+    return SlotFile("terms", task.path, task.pages[0].stream, MERGED, len(ids), greatest, greatest)
+
+
+class Merging:
+    """The merges of one run, while its batches go on. ``run`` has tasks done; ``start`` says when and where, see workshop.py."""
+
+    def __init__(
+        self,
+        folder: Path,
+        programs: Sequence[Program],
+        tiers: Tiers,
+        run: Callable[[Sequence[MergeTask]], list[SlotFile]],
+        start: Start,
+        note: Callable[[str], None] = lambda text: None,
+    ) -> None:
+        """``note`` is told of the first failure of each kind."""
+        self.folder, self.tiers, self._run, self._start = folder, tiers, run, start
+        self._layouts = layouts(programs)
+        self._round: _Round | None = None
+        self._note, self._noted = note, set[str]()
+        self._failed_in_a_row, self._rest = 0, 0
+        self.failures = 0
+
+    def forget(self) -> None:
+        """What is under way is of no use: an earlier state has been taken up."""
+        self._round = None
+
+    def wait(self, seconds: float) -> None:
+        """Waits for what is under way, which the next commit then takes."""
+        if self._round is not None:
+            self._round.ended.wait(seconds)
+
+    @property
+    def reading(self) -> set[str]:
+        """The files that what is under way reads."""
+        return set() if self._round is None else {path for task in self._round.tasks for path in _inputs(task)}
+
+    def settled(self, files: Sequence[SlotFile], batch: int, frontier: int) -> list[SlotFile]:
+        """The files of a state with what has been merged in the place of its inputs; begins what is to be merged next.
+
+        Rows up to ``frontier`` are all there: what comes later is behind it in time, or late.
+        """
+        found = self._taken(list(files))
+        self._rest = max(0, self._rest - 1)
+        if self._round is None and not self._rest and (tasks := self._due(found, f"{batch:08d}-{os.urandom(4).hex()}", frontier)):
+            self._round = _Round(tasks)
+            self._round.begin(self._start, self._run)
+        return self._taken(found)
+
+    def _taken(self, files: list[SlotFile]) -> list[SlotFile]:
+        """The files, with merged ones where they are there."""
+        if self._round is None or not self._round.ended.is_set():
+            return files
+        done, self._round = self._round, None
+        if done.failed is not None:
+            self._failed(done.failed)
+            return files
+        self._failed_in_a_row = 0
+        for task, merged in zip(done.tasks, done.merged, strict=True):
+            files = [*(f for f in files if not _replaced(f, task, merged)), merged]
+        return files
+
+    def _failed(self, failure: BaseException) -> None:
+        """Counts a failure, and waits longer after each one in a row."""
+        self.failures += 1
+        self._failed_in_a_row += 1
+        self._rest = min(REST, 1 << self._failed_in_a_row)
+        kind = type(failure).__name__
+        if kind not in self._noted:
+            self._noted.add(kind)
+            self._note(f"files of {self.folder} cannot be merged now, and it is tried again later: {kind}: {failure}")
+
+    def _due(self, files: Sequence[SlotFile], name: str, frontier: int) -> list[MergeTask]:
+        """What is to be merged now: of each shape, and of the pages of each stream, at most one group of neighbours."""
+        found: list[MergeTask] = []
+        for number, layout in enumerate(self._layouts):
+            mine = [f for f in files if f.stream == layout.shape.stream and f.shape == layout.shape.key]
+            task = self._segments(layout, mine, f"slots/segment-{name}-{number}.arrow", frontier)
+            found += [task] if task else []
+        pages = [f for f in files if f.kind == "terms"]
+        for number, stream in enumerate(dict.fromkeys(f.stream for f in pages)):
+            mine = [f for f in pages if f.stream == stream]
+            small, large = [f for f in mine if not f.shape], [f for f in mine if f.shape == MERGED]
+            if group := self.tiers.group([f.rows for f in large], [f.rows for f in small]):
+                some, all_small = group
+                inputs = (*large[some], *(small if all_small else []))
+                found.append(PagesTask(str(self.folder), f"slots/terms-{name}-m{number}.arrow", inputs))
+        return found
+
+    def _segments(self, layout: Layout, files: Sequence[SlotFile], path: str, frontier: int) -> SegmentTask | None:
+        """The merge of one shape."""
+        segments = sorted((f for f in files if f.kind == "segment"), key=lambda f: f.least)
+        slots = [f for f in files if f.kind == "slot"]
+        group = self.tiers.group([f.rows for f in segments], [f.rows for f in slots if f.greatest <= frontier])
+        if group is None:
+            return None
+        some, passed = group
+        mine = [f for f in slots if f.least <= frontier] if passed else []
+        earlier = tuple(segments[: some.start])
+        return SegmentTask(str(self.folder), path, layout, tuple(segments[some]), tuple(mine), frontier, earlier)
+
+
+def _replaced(file: SlotFile, task: MergeTask, merged: SlotFile) -> bool:
+    """Whether a merge has everything of a file."""
+    if isinstance(task, PagesTask):
+        return file in task.pages
+    slot = file.kind == "slot" and (file.stream, file.shape) == (merged.stream, merged.shape) and file.greatest <= merged.greatest
+    return file in task.segments or (bool(task.slots) and slot)
+
+
+def _inputs(task: MergeTask) -> list[str]:
+    files = task.pages if isinstance(task, PagesTask) else (*task.segments, *task.slots, *task.earlier)
+    return [file.path for file in files]
+
+
+class _Round:
+    """Merges that are done together."""
+
+    def __init__(self, tasks: Sequence[MergeTask]) -> None:
+        self.tasks, self.merged = tuple(tasks), list[SlotFile]()
+        self.failed: BaseException | None = None
+        self.ended = threading.Event()
+
+    def begin(self, start: Start, run: Callable[[Sequence[MergeTask]], list[SlotFile]]) -> None:
+        """Has them done, when and where ``start`` says."""
+        try:
+            start(lambda: self.do(run))
+        except Exception as failure:  # noqa: BLE001  # as where no thread can be started: no merge is worth a run
+            self.failed = failure
+            self.ended.set()
+
+    def do(self, run: Callable[[Sequence[MergeTask]], list[SlotFile]]) -> None:
+        """Has them done. What goes wrong is said where the outcome is asked for: batches go on without."""
+        self.failed = RunError("the merges were broken off")
+        try:
+            self.merged = run(self.tasks)
+            gave = len(self.merged)
+            self.failed = None if gave == len(self.tasks) else RunError(f"{gave} of {len(self.tasks)} merges gave a file")
+        except Exception as failure:  # noqa: BLE001  # whatever it is, it is noted, and no merge is worth a run
+            self.failed = failure
+        finally:
+            self.ended.set()

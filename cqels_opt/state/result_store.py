@@ -1,0 +1,204 @@
+"""Result slots: the rows of a block that later steps need, in mapped files that say by key, and by end, where the rows are.
+
+A file has its rows in order of their ends, and an index for each set of variables by which the operators above look rows up. Files of
+like size are merged as a step goes by (a log-structured merge, O'Neil et al. 1996), so that neither a look-up nor the
+search for what ends meets many files, and a row is written again only a logarithmic number of times.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from cqels_opt.lod.index import Index
+from cqels_opt.operators.evaluation_step import Step
+from cqels_opt.operators.rows import Ints, Rows, concat, empty
+from cqels_opt.operators.semijoin_filter import Keys
+from cqels_opt.state.worker_cache import Recent, Stamp, stamp_in_state
+from cqels_opt.storage.columns import read_arrays, write_arrays
+from cqels_opt.windows.binding_slots import SlotFile
+
+On = tuple[str, ...]
+MERGED = 4_000_000  # a file with so many rows is merged no more: a merge holds what it writes in memory
+START, END, N = "#start", "#end", "#n"
+
+
+def is_result(file: SlotFile) -> bool:
+    """Whether a file is of what the query before made of the slots: rows of blocks, sums of groups, standing answers and their terms."""
+    return Path(file.path).parts[0] == "results"
+
+
+class Segment:
+    """A file of result rows, mapped."""
+
+    def __init__(self, path: Path) -> None:
+        arrays, said = read_arrays(path)
+        variables = json.loads(said["variables"])
+        columns = {v: arrays[f"v{i}"] for i, v in enumerate(variables)}
+        self.rows = Rows(columns, arrays[START], arrays[END], arrays[N])
+        self.indexes: dict[On, Index] = {}
+        for i, (on, by) in enumerate(json.loads(said["indexes"])):
+            verified = tuple(columns[v] for v in on)
+            keys, starts = arrays[f"keys{i}"], arrays[f"starts{i}"]
+            self.indexes[tuple(on)] = Index(tuple(on), verified, by, keys, starts, arrays.get(f"rows{i}"))
+
+    def after(self, previous: int) -> Rows:
+        """The rows that end after an instant."""
+        return _slice(self.rows, int(np.searchsorted(self.rows.end, previous, "right")), len(self.rows))
+
+    def changing(self, previous: int, last: int, waiting: bool) -> Rows:
+        """The rows that end in ``(previous, last]``, and where some are ``waiting`` those that begin after ``previous``."""
+        first, stop = np.searchsorted(self.rows.end, [previous, last], "right").tolist()
+        ending = _slice(self.rows, first, stop)
+        if not waiting:
+            return ending
+        later = _slice(self.rows, stop, len(self.rows))
+        return concat([ending, later.take(np.flatnonzero(later.start > previous))])
+
+    def of(self, keys: Keys, previous: int) -> Rows:
+        """The rows that have one of the keys and end after an instant."""
+        order = tuple(sorted(keys.variables))
+        if keys.parts > 1 or order not in self.indexes:
+            return keys.within(self.after(previous))
+        values = dict(zip(keys.variables, keys.columns))
+        _, found = self.indexes[order].lookup(*(values[v] for v in order))
+        return self.rows.take(found[self.rows.end[found] > previous])
+
+
+def _slice(rows: Rows, first: int, stop: int) -> Rows:
+    part = slice(first, stop)
+    return Rows({v: c[part] for v, c in rows.columns.items()}, rows.start[part], rows.end[part], rows.n[part])
+
+
+def write_segment(path: Path, rows: Rows, indexed: Iterable[On]) -> Rows:
+    """Writes rows as a segment; returns them in the order of the file."""
+    rows = rows.take(np.argsort(rows.end, kind="stable"))
+    arrays: dict[str, np.ndarray] = {f"v{i}": column for i, column in enumerate(rows.columns.values())}
+    arrays |= {START: rows.start, END: rows.end, N: rows.n}
+    described = []
+    for i, on in enumerate(indexed):
+        index = Index.build(on, [rows.columns[v] for v in on])
+        arrays |= {f"keys{i}": index.keys, f"starts{i}": index.starts}
+        if index.rows is not None:
+            arrays[f"rows{i}"] = index.rows
+        described.append((on, index.by))
+    write_arrays(path, arrays, {"variables": json.dumps([*rows.columns]), "indexes": json.dumps(described)})
+    return rows
+
+
+@dataclass(frozen=True, slots=True)
+class ResultFiles:
+    """The result slots of one block: how they are called, and on what they are indexed."""
+
+    label: str
+    output: On
+    indexed: tuple[On, ...]
+
+    def write(self, step: Step, rows: Rows, name: str, kind: str = "result") -> list[SlotFile]:
+        """Writes rows to a file of the task that goes by ``name``."""
+        if not len(rows):
+            return []
+        path = f"results/{step.batch:08d}-{self.label.replace('/', '-')}-{name}.arrow"
+        rows = write_segment(step.path / path, rows, self.indexed)
+        return [SlotFile(kind, path, "", self.label, len(rows), int(rows.start.max()), int(rows.end[-1]))]
+
+    def files(self, step: Step) -> list[SlotFile]:
+        """The files of a step that have rows which end after the instant reported last."""
+        previous = int(step.instants[0])
+        return [file for file in step.select("result", shape=self.label) if file.greatest > previous]
+
+    def segments(self, step: Step) -> list[tuple[SlotFile, Segment]]:
+        """These files, mapped."""
+        held = _HELD.get((step.run, self.label), dict)
+        files, found = self.files(step), []
+        for file in files:
+            path = step.path / file.path
+            mark, known = stamp_in_state(path), held.get(file.path)
+            segment = known[1] if known is not None and known[0] == mark else Segment(path)
+            held[file.path] = (mark, segment)
+            found.append((file, segment))
+        for gone in held.keys() - {file.path for file in files}:
+            del held[gone]
+        return found
+
+    def merged(self, step: Step, name: str, fold: Callable[[Rows], Rows] = lambda rows: rows) -> tuple[list[SlotFile], list[str]]:
+        """Merges files of like size, folding their rows together: (files written, paths of those that they replace).
+
+        Rows that have not begun at the instant reported last are looked for in whole files, and stay in files of their own.
+        """
+        previous = int(step.instants[0])
+        written: list[SlotFile] = []
+        replaced: list[str] = []
+        for waiting in (False, True):
+            files = [file for file in self.files(step) if (file.least > previous) == waiting and file.rows < MERGED]
+            some = alike(sorted(files, key=lambda file: -file.rows))
+            if len(some) > 1:
+                paths = {file.path for file in some}
+                rows = concat([segment.after(previous) for file, segment in self.segments(step) if file.path in paths])
+                written += self.write(step, fold(rows), f"merged{int(waiting)}-{name}")
+                replaced += sorted(paths)
+        return written, replaced
+
+
+def alike(files: Sequence[SlotFile]) -> list[SlotFile]:
+    """Those of files in falling order of size that are merged: the smallest ones, until the next has twice the rows of all of them."""
+    some, rows = list(files[-1:]), sum(file.rows for file in files[-1:])
+    for file in reversed(files[:-1]):
+        if file.rows >= 2 * rows or file.rows + rows > MERGED:
+            break
+        some.append(file)
+        rows += file.rows
+    return some
+
+
+_HELD: Recent[tuple[str, str], dict[str, tuple[Stamp, Segment]]] = Recent(256)
+
+
+@dataclass(slots=True)
+class BlockRows:
+    """The rows of a block in a step, with intervals of places: those of earlier steps and the fresh ones.
+
+    ``read`` counts the rows that were handed out, for what they are worth to the operators above.
+    """
+
+    output: On
+    instants: Ints
+    fresh: Sequence[Rows]  # intervals of time
+    segments: Sequence[tuple[SlotFile, Segment]] = ()
+    read: int = field(default=0)
+
+    def of(self, keys: Keys) -> Rows:
+        """All rows that have one of the keys."""
+        keys, previous = keys.narrowed(self.output), int(self.instants[0])
+        if not keys.some:
+            return empty(self.output)
+        if keys.all or keys.parts > 1:
+            return self._given([*self.fresh, *(segment.after(previous) for _, segment in self.segments)], keys)
+        return self._given([*map(keys.within, self.fresh), *(segment.of(keys, previous) for _, segment in self.segments)])
+
+    def changing(self, keys: Keys) -> Rows:
+        """The rows that have one of the keys and begin or end in the step."""
+        rows = self._given(self.parts(whole=False), keys)
+        return rows.take((rows.start > 0) | (rows.end < len(self.instants)))
+
+    def parts(self, whole: bool) -> list[Rows]:
+        """The rows of the step, or those that begin or end in it and perhaps others, with intervals of time; files are mapped."""
+        previous, last = int(self.instants[0]), int(self.instants[-1])
+        if whole:
+            return [*self.fresh, *(segment.after(previous) for _, segment in self.segments)]
+        return [*self.fresh, *(segment.changing(previous, last, file.least > previous) for file, segment in self.segments)]
+
+    def alone(self, rows: Sequence[Rows]) -> BlockRows:
+        """A block that has these rows only."""
+        return BlockRows(self.output, self.instants, rows)
+
+    def _given(self, parts: Sequence[Rows], keys: Keys | None = None) -> Rows:
+        rows = concat([empty(self.output), *parts])
+        rows = rows if keys is None else keys.within(rows)
+        rows = rows.with_interval(np.searchsorted(self.instants, rows.start), np.searchsorted(self.instants, rows.end))
+        self.read += len(rows)
+        return rows

@@ -1,0 +1,155 @@
+"""Segments: the old part of a window on disk, one file a stretch of time and shape, sorted by time and indexed on the join keys.
+
+A segment is what slots became when they were merged. Its file is mapped, so that all workers of a machine share its pages and a restart
+opens it at once. Segments of a shape follow on each other in time: all elements up to the last time of the last one are in them, and
+what slots hold of these does not count any more. Keys are sorted values with the starts of their runs and a permutation of the
+rows, as :mod:`cqels_opt.lod.index` has them; a composite key has its own only where no single one is good enough.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+from weakref import WeakValueDictionary
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cqels_opt.lod.index import VERIFY_LIMIT, Index
+from cqels_opt.lod.order import Ids
+from cqels_opt.lod.relation import Relation
+from cqels_opt.operators.compiled_query import Program
+from cqels_opt.state.sorted_runs import Run, joined, run_of
+from cqels_opt.state.worker_cache import Stamp, stamp_in_state
+from cqels_opt.storage.columns import read_arrays, write_arrays
+from cqels_opt.windows.binding_slots import Shape, SlotFile, read_span
+from cqels_opt.windows.intervals import BEFORE_TIME
+
+Key = tuple[int, ...]
+_LAYOUT = "cqels-opt segment"
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """What segments of a shape have beside their rows: indexes on these columns, and the times of equal rows before (for sets)."""
+
+    shape: Shape
+    keys: tuple[Key, ...]
+    repeats: bool
+
+
+def layouts(programs: Sequence[Program]) -> tuple[Layout, ...]:
+    """The shapes that become segments: all but those of last-n windows, whose rows end with later elements and are few.
+
+    Keys are those that some plan may join on: each set of the variables that an occurrence shares with other relations of its block.
+    """
+    keys: dict[Shape, set[Key]] = {}
+    repeats, excluded = set[Shape](), set[Shape]()
+    for block in (block for program in programs for block in program.blocks):
+        for occurrence in block.occurrences:
+            others = {v for o in block.occurrences if o is not occurrence for v in o.variables}
+            others |= {v for s in block.statics for v in (*s.variables, *s.on, *s.reads)}
+            shared = [i for i, v in enumerate(occurrence.variables) if v in others]
+            for part in occurrence.parts:
+                mine = keys.setdefault(part.shape, set())
+                mine |= {key for size in range(1, len(shared) + 1) for key in combinations(shared, size)}
+                if part.distinct:
+                    repeats.add(part.shape)
+                    mine |= {tuple(range(part.shape.width))} - {()}
+                if part.window.kind == "last":
+                    excluded.add(part.shape)
+    return tuple(Layout(s, tuple(sorted(found)), s in repeats) for s, found in keys.items() if s not in excluded)
+
+
+# ------------------------------------------------------------------ files
+def write_segment(path: Path, run: Run, keys: Sequence[Key]) -> None:
+    """Writes a run with its indexes."""
+    arrays: dict[str, NDArray[Any]] = {**run.relation.columns}
+    narrow = run.last - run.first < 1 << 32  # seven weeks of milliseconds
+    arrays["t"] = (run.times() - run.first).astype(np.uint32) if narrow else run.times() - run.first
+    if run.before is not None:
+        arrays["before"] = run.before
+    single = {(i,): Index.build((f"v{i}",), [run.relation.columns[f"v{i}"]]) for i in {i for key in keys for i in key}}
+    described = []
+    for key in sorted(keys, key=len):
+        by = min(range(len(key)), key=lambda place: single[key[place],].fan_out.weighted)
+        index, at = single[key[by],], str(key[by])
+        if len(key) > 1 and index.fan_out.weighted > VERIFY_LIMIT:
+            names = [f"v{i}" for i in key]
+            index, at = Index.build(tuple(names), [run.relation.columns[name] for name in names]), "-".join(map(str, key))
+        arrays[f"keys {at}"] = index.keys
+        arrays[f"starts {at}"] = index.starts.astype(np.int32)
+        if index.rows is not None:
+            arrays[f"rows {at}"] = index.rows
+        described.append({"on": list(key), "by": by if index is single[key[by],] else index.by, "at": at})
+    write_arrays(path, arrays, {_LAYOUT: json.dumps({"base": run.first, "rows": len(run), "keys": described})})
+
+
+def read_segment(path: Path) -> Run:
+    """A segment, mapped."""
+    arrays, said = read_arrays(path)
+    header = json.loads(said[_LAYOUT])
+    columns = {name: arrays[name] for name in sorted(arrays) if name.startswith("v")}
+    indexes = [_index(described, arrays) for described in header["keys"]]
+    return Run(Relation(columns, None, header["rows"], indexes), header["base"], arrays["t"], arrays.get("before"))
+
+
+def _index(described: Mapping[str, Any], arrays: Mapping[str, Ids]) -> Index:
+    on, at = tuple(f"v{i}" for i in described["on"]), described["at"]
+    columns = tuple(arrays[name] for name in on)
+    return Index(on, columns, described["by"], arrays[f"keys {at}"], arrays[f"starts {at}"], arrays.get(f"rows {at}"))
+
+
+_SEGMENTS: WeakValueDictionary[tuple[str, Stamp], Run] = WeakValueDictionary()
+
+
+def segment(path: Path) -> Run:
+    """A segment, opened once by a worker, and mapped as long as a window has it: a mapped file takes its place on disk."""
+    key = (str(path), stamp_in_state(path))
+    found = _SEGMENTS.get(key)
+    if found is None:
+        found = _SEGMENTS[key] = read_segment(path)
+    return found
+
+
+def sealed(segments: Sequence[SlotFile]) -> int:
+    """The time up to which segments of one shape have everything."""
+    return max((s.greatest for s in segments), default=int(BEFORE_TIME))
+
+
+# ------------------------------------------------------------------ merging
+@dataclass(frozen=True, slots=True)
+class SegmentTask:
+    """Segments that follow on each other, and behind the last of them what slots hold up to a time, become one segment at ``path``.
+
+    ``earlier`` are the segments before them, where equal rows are looked for.
+    """
+
+    folder: str
+    path: str
+    layout: Layout
+    segments: tuple[SlotFile, ...]
+    slots: tuple[SlotFile, ...]
+    upto: int
+    earlier: tuple[SlotFile, ...] = ()
+
+
+def merge_segments(task: SegmentTask) -> SlotFile:
+    """Writes the merged segment. Nothing is deleted: what it replaces counts until a commit record says otherwise."""
+    folder, shape = Path(task.folder), task.layout.shape
+    parts = [read_segment(folder / s.path) for s in task.segments]
+    if task.slots:
+        after = sealed((*task.earlier, *task.segments))
+        columns = read_span(folder, list(task.slots), after, task.upto, shape.width)
+        earlier = [*parts, *(read_segment(folder / s.path) for s in task.earlier)] if task.layout.repeats else None
+        new = run_of(columns, shape.width, earlier)
+        parts += [new] if new is not None else []
+    if task.layout.repeats:  # a query that came later matches as a set what was a bag before: it sees nothing of that
+        parts = [run if run.before is not None else replace(run, before=np.full(len(run), BEFORE_TIME)) for run in parts]
+    run = joined(parts, 0)
+    write_segment(folder / task.path, run, task.layout.keys)
+    return SlotFile("segment", task.path, shape.stream, shape.key, len(run), run.first, run.last)

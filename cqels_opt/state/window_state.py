@@ -1,0 +1,201 @@
+"""The content of a window, as joins see it in a step: an old part in indexed runs, and a new part.
+
+What is old lies in segments (see segments.py), which are mapped; what the segments do not have yet is kept in memory by the worker, in runs
+that are merged when they are of like size. So a probe meets few runs, and a worker holds few rows, however long the window is.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cqels_opt.operators.compiled_query import Occurrence
+from cqels_opt.operators.evaluation_step import Step
+from cqels_opt.operators.interval_join import Indexed
+from cqels_opt.operators.rows import RANK, Rows, concat
+from cqels_opt.rdf.ids import integer_ids
+from cqels_opt.state.sorted_runs import Run, ends_at, joined, run_of
+from cqels_opt.state.time_slices import sealed, segment
+from cqels_opt.state.union_window_state import MergedContent
+from cqels_opt.state.worker_cache import Recent
+from cqels_opt.state.worker_cache import relation as static_relation
+from cqels_opt.storage.columns import Columns
+from cqels_opt.windows.binding_slots import SlotFile, rank_elements, read_span
+from cqels_opt.windows.intervals import BEFORE_TIME, FOREVER
+
+Key = tuple[str, str, str, object]
+
+
+class Content:
+    """The rows of one shape under one window: ``old`` runs with t <= F0, in order of time, and ``new`` rows of the step."""
+
+    def __init__(self, occurrence: Occurrence) -> None:
+        self.occurrence = occurrence
+        self.new = _no_rows(occurrence)
+        self._instant = int(BEFORE_TIME)  # what has ended by then does not count
+        self._upto = self._new_upto = self._sealed = int(BEFORE_TIME)
+        self._held: list[Run] = []  # behind the segments, in memory
+        self._arrived: Run | None = None  # the new rows
+        self._mapped: list[Run] = []
+        self._parts: dict[str, Run] = {}  # of segments most of which has expired: the living part, in memory
+
+    def advance(self, step: Step) -> None:
+        """Moves the content to a step. A step that does not follow on the last one makes it read its slots again."""
+        segments = step.select("segment", self.occurrence.shape.stream, self.occurrence.shape.key)
+        mapped = sealed(segments)
+        if (self._upto, self._new_upto, self._sealed) == (step.after, step.upto, mapped):
+            return
+        if self._new_upto == step.after and self._upto <= step.after:
+            self._append(self._arrived)
+            self._upto = step.after
+        if self._upto > step.after or mapped < self._sealed:
+            self._upto, self._held = int(BEFORE_TIME), []
+        self._instant, self._sealed = step.ended, mapped
+        self._map(step, segments)
+        self._held = [run if run.first > mapped else run.since(_behind(run, mapped)) for run in self._held if run.last > mapped]
+        if max(self._upto, mapped) < step.after:
+            self._append(self._read(step, max(self._upto, mapped), step.after))
+        self._upto = step.after
+        self._arrived = self._read(step, step.after, step.upto)
+        self._new_upto = step.upto
+        self.new = _no_rows(self.occurrence) if self._arrived is None else self._arrived.rows(self.occurrence)
+        self._held = [run for run in self._held if ends_at(self.occurrence, run.last) > self._instant]
+        self._compact()
+
+    def _append(self, run: Run | None) -> None:
+        if run is not None:
+            self._held.append(run)
+
+    def _compact(self) -> None:
+        while len(self._held) > 1 and len(self._held[-2]) < 2 * len(self._held[-1]):
+            last, before = self._held.pop(), self._held.pop()
+            self._append(joined([before, last], before.living(self.occurrence, self._instant)))
+
+    def _map(self, step: Step, segments: list[SlotFile]) -> None:
+        """The segments with living rows. Of one that is mostly behind the window only its living part is taken, into memory."""
+        parts, self._mapped = self._parts, []
+        self._parts = {}
+        for file in segments:
+            if ends_at(self.occurrence, file.greatest) <= self._instant or file.greatest <= self.occurrence.since:
+                continue
+            run = parts.get(file.path) or segment(step.path / file.path)
+            run = run.behind(self.occurrence.since)
+            living = run.living(self.occurrence, self._instant)
+            if 2 * living > len(run):
+                run = run.since(living)
+            if len(run) < file.rows:
+                self._parts[file.path] = run
+            self._mapped.append(run)
+
+    def _read(self, step: Step, after: int, upto: int) -> Run | None:
+        columns = _span(self.occurrence, step, max(after, min(self.occurrence.since, upto)), upto)
+        earlier = [*self._mapped, *self._held] if self.occurrence.distinct else None
+        return run_of(columns, self.occurrence.shape.width, earlier)
+
+    @property
+    def old(self) -> list[Run]:
+        """The runs of the old part."""
+        return [*self._mapped, *self._held]
+
+    def indexed(self, with_new: bool) -> list[Indexed]:
+        """The indexes of the old part, one a run, and of the new one; expired rows among them meet no row that lives."""
+        runs = [*self.old, self._arrived] if with_new and self._arrived is not None else self.old
+        return [run.indexed(self.occurrence) for run in runs]
+
+    def rows(self, with_new: bool) -> Rows:
+        """The living rows of the old part, and the new ones: copies, as many as there are."""
+        parts = [run.rows(self.occurrence, run.living(self.occurrence, self._instant)) for run in self.old]
+        rows = concat([*parts, self.new if with_new else self.new.take(np.empty(0, np.int64))])
+        return rows.take(rows.end > self._instant)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that are held in memory: what is not mapped."""
+        runs = [*self._held, *self._parts.values(), *([] if self._arrived is None else [self._arrived])]
+        return sum(run.nbytes for run in runs)
+
+
+def _behind(run: Run, t: int) -> int:
+    """The place of the first row of a run behind a time."""
+    return int(np.searchsorted(run.offsets, t - run.base, "right"))
+
+
+class LastContent:
+    """The content of a last-n window: small, and read anew, for its ends hang on later elements.
+
+    With a step of m elements its beginnings do too: a row is new in the step in which the window moves over its element.
+    """
+
+    def __init__(self, occurrence: Occurrence) -> None:
+        self.occurrence = occurrence
+        self._old = self.new = _no_rows(occurrence)
+        self._sides: dict[bool, list[Indexed]] = {False: [], True: []}
+        self._read: tuple[object, ...] = ()
+
+    def advance(self, step: Step) -> None:
+        """Reads what the tables still hold; see :class:`Ranks`."""
+        occurrence, stream = self.occurrence, self.occurrence.window.stream
+        slots, elements = step.select("slot", stream, occurrence.shape.key), step.select("elements", stream)
+        read = (step.after, step.upto, *slots, *elements)
+        if read == self._read:
+            return
+        self._read = read
+        columns = read_span(step.path, slots, int(BEFORE_TIME), step.upto, occurrence.shape.width)
+        ranks = rank_elements(step.path, elements, step.dropped.get(stream, 0), step.upto)
+        tables = [ranks.of[slot.path.replace("slot-", "elements-").replace(f"-{occurrence.shape.key}", "")] for slot in slots]
+        rank = np.empty(len(columns["t"]), np.int64)
+        for number, table in enumerate(tables):
+            mine = columns["task"] == number
+            rank[mine] = table[columns["e"][mine]]
+        bound = {variable: columns[f"v{i}"] for i, variable in enumerate(occurrence.variables)}
+        if occurrence.time:
+            bound[occurrence.time] = integer_ids(columns["t"])
+        every = occurrence.window.every or 1  # the window moves with each m-th element
+        entry = (rank + every) // every * every - 1
+        expiry = (rank + occurrence.window.count + every) // every * every - 1
+        start, end = (ranks.time_of(at, int(FOREVER)) for at in (entry, expiry))
+        rows = Rows({**bound, RANK + stream: expiry}, start, end, np.ones(len(end), np.int64))
+        rows = rows.take((start < end) & (end > step.ended) & (columns["t"] > occurrence.since))
+        self._old, self.new = rows.take(rows.start <= step.after), rows.take(rows.start > step.after)
+        self._sides = {False: [Indexed.of_rows(self._old)], True: [Indexed.of_rows(self._old), Indexed.of_rows(self.new)]}
+
+    def indexed(self, with_new: bool) -> list[Indexed]:
+        """The indexes of the old part, and of the new one."""
+        return [side for side in self._sides[with_new] if side.rows]
+
+    def rows(self, with_new: bool) -> Rows:
+        """The rows of the old part, and the new ones."""
+        return concat([self._old, self.new]) if with_new else self._old
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that are held in memory."""
+        return sum(rows.start.nbytes * (3 + len(rows.columns)) for rows in (self._old, self.new))
+
+
+def _no_rows(occurrence: Occurrence) -> Rows:
+    none = np.empty(0, np.int64)
+    return Rows(dict.fromkeys(occurrence.binds, none), none, none, none)
+
+
+def _span(occurrence: Occurrence, step: Step, after: int, upto: int) -> Columns:
+    slots = step.select("slot", occurrence.window.stream, occurrence.shape.key)
+    return read_span(step.path, slots, after, upto, occurrence.shape.width)
+
+
+_CONTENTS: Recent[Key, Content | LastContent | MergedContent] = Recent(512)
+
+
+def content(occurrence: Occurrence, step: Step) -> Content | LastContent | MergedContent:
+    """The content of an occurrence's windows at a step. Occurrences that differ in their variables' names have one each."""
+    found = _CONTENTS.get((step.run, occurrence.shape.key, occurrence.window.stream, occurrence), lambda: _made(occurrence))
+    if isinstance(found, MergedContent):
+        static = occurrence.static
+        found.advance(step, None if static is None else static_relation(occurrence.store, static.at))
+    else:
+        found.advance(step)
+    return found
+
+
+def _made(occurrence: Occurrence) -> Content | LastContent | MergedContent:
+    parts = [(LastContent if part.window.kind == "last" else Content)(part) for part in occurrence.parts]
+    return MergedContent(occurrence, parts) if occurrence.merged else parts[0]

@@ -1,0 +1,150 @@
+"""Which pairs of connected sub-patterns a block can be joined from: DPccp (Moerkotte & Neumann 2006, §3).
+
+A pair is a connected subset and a connected subset of what is left over, with a variable in common. Every bushy tree
+without cross products is made of such pairs, and each pair is found once. Where units require what several relations bind
+together, the graph has hyperedges, and DPhyp (``hyper.py``) takes over; the conflict rules (``conflicts.py``) say which pairs
+with units are legal, and in which orientation. Components of a disconnected graph are enumerated alone and then multiplied,
+one component at a time; units that need several of them follow. Beyond a budget of pairs the caller plans greedily
+(``greedy.py``) instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import TypeAlias
+
+from cqels_opt.plans.conflict_rules import Operator, legal, operators, orientations, written
+from cqels_opt.plans.dphyp import HyperSearch, TooManyPairsError
+from cqels_opt.plans.query_graph import QueryGraph
+from cqels_opt.plans.relation_set import RelationSet, below, contains, members, size, subsets
+
+Pair: TypeAlias = "tuple[RelationSet, RelationSet]"
+
+PAIR_BUDGET = 100_000
+"""Pairs (unordered) times delta sources that a block may have before it is planned greedily: the memo has alternatives for each source.
+
+With one source a star of 14 has 53,248 and a clique of 11 86,526; a clique of 9, each of them a source, has 83,970.
+"""
+
+COMPONENT_BUDGET = 8
+"""Components whose order of multiplication is still searched exhaustively."""
+
+
+class _Search:
+    """One run of DPccp over one component; the recursion of the paper's EnumerateCsg and EnumerateCmp."""
+
+    def __init__(self, graph: QueryGraph, budget: int) -> None:
+        self.graph, self.budget = graph, budget
+        self.pairs: list[Pair] = []
+        self._neighbourhood: dict[RelationSet, RelationSet] = {}
+
+    def neighbourhood(self, relations: RelationSet) -> RelationSet:
+        known = self._neighbourhood.get(relations)
+        if known is None:
+            known = self._neighbourhood[relations] = self.graph.neighbourhood(relations)
+        return known
+
+    def connected_subsets(self, start: int, forbidden: RelationSet) -> Iterator[RelationSet]:
+        """EnumerateCsg from one relation: the connected sets that hold it and nothing forbidden."""
+        pending = [(1 << start, forbidden)]
+        yield 1 << start
+        while pending:
+            current, excluded = pending.pop()
+            around = self.neighbourhood(current) & ~excluded
+            for extension in subsets(around):
+                yield current | extension
+                pending.append((current | extension, excluded | around))
+
+    def complements(self, first: RelationSet) -> Iterator[RelationSet]:
+        """EnumerateCmp: the connected sets that ``first`` pairs with, numbered after its lowest relation."""
+        lowest = (first & -first).bit_length() - 1
+        excluded = below(lowest) | first
+        around = self.neighbourhood(first) & ~excluded
+        for start in sorted(members(around), reverse=True):
+            yield from self.connected_subsets(start, excluded | (below(start) & around))
+
+    def run(self, component: RelationSet) -> None:
+        for start in sorted(members(component), reverse=True):
+            for first in self.connected_subsets(start, below(start)):
+                found = ((first, second) for second in self.complements(first))
+                self.pairs.extend(islice(found, self.budget + 1 - len(self.pairs)))
+                if len(self.pairs) > self.budget:
+                    raise TooManyPairsError
+
+
+def connected_pairs(graph: QueryGraph, budget: int = PAIR_BUDGET) -> list[Pair] | None:
+    """Every csg-cmp pair of a graph without hyperedges, each once and in no particular orientation; None beyond the budget."""
+    search = _Search(graph, budget)
+    try:
+        for component in graph.components:
+            search.run(component)
+    except TooManyPairsError:
+        return None
+    return search.pairs
+
+
+def _legal_pairs(graph: QueryGraph, budget: int) -> list[Pair] | None:
+    """The ordered pairs of a graph with units that the conflict rules allow; None beyond the budget."""
+    found: list[Pair] = []
+    try:
+        for component in graph.components:
+            rules = operators(written(graph, component))
+            if graph.is_simple:
+                search = _Search(graph, budget)
+                search.run(component)
+                found += legal(rules, search.pairs)
+            else:
+                found += hyper_pairs(graph.hyperedges, rules, component, budget)
+    except TooManyPairsError:
+        return None
+    return found
+
+
+def hyper_pairs(
+    edges: Iterable[Pair], rules: Sequence[Operator], relations: RelationSet, budget: int = PAIR_BUDGET
+) -> list[Pair]:
+    """The ordered pairs of some relations of a hypergraph that the conflict rules allow. Raises TooManyPairsError."""
+    found: list[Pair] = []
+
+    def accept(one: RelationSet, other: RelationSet) -> bool:
+        oriented = orientations(rules, one, other)
+        found.extend(oriented)
+        return bool(oriented)
+
+    inside = [(left, right) for left, right in edges if contains(relations, left | right)]
+    HyperSearch(inside, budget, accept).run(relations)
+    return found
+
+
+def component_pairs(components: Iterable[RelationSet]) -> list[Pair]:
+    """The cross products between components, left-deep: a product of some of them (left) with one more (right)."""
+    parts = list(components)
+    pairs: list[Pair] = []
+    for chosen in range(1, 1 << len(parts)):
+        left = sum(parts[i] for i in members(chosen))
+        pairs.extend((left, parts[i]) for i in range(len(parts)) if not chosen >> i & 1)
+    return pairs
+
+
+def spanning_pairs(graph: QueryGraph) -> list[Pair]:
+    """The cross products between components, with the units that need several of them as soon as they can be or later."""
+    parts = [*graph.components, *(1 << k for k in members(graph.spanning))]
+    pairs: list[Pair] = []
+    for chosen in range(1, 1 << len(parts)):
+        left = sum(parts[i] for i in members(chosen))
+        pairs.extend((left, parts[i]) for i in range(len(parts)) if not chosen >> i & 1 and graph.fits(left, parts[i]))
+    return pairs
+
+
+def join_pairs(graph: QueryGraph, budget: int = PAIR_BUDGET) -> list[Pair] | None:
+    """All *ordered* pairs that plans of this graph are made of: (left, right) and (right, left); None beyond the budget."""
+    if len(graph.components) + size(graph.spanning) > COMPONENT_BUDGET:
+        return None
+    if graph.units:
+        pairs = _legal_pairs(graph, budget)
+        return None if pairs is None else pairs + spanning_pairs(graph)
+    pairs = connected_pairs(graph, budget)
+    if pairs is None:
+        return None
+    return pairs + [(right, left) for left, right in pairs] + component_pairs(graph.components)

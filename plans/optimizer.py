@@ -1,0 +1,455 @@
+"""The optimizer: one plan for each delta source, chosen anew whenever the statistics have moved.
+
+``adaptive`` takes the cheapest plan now. A switch moves no state (DESIGN §4.3), so nothing is charged for it; only a near
+tie keeps the current plan, which spares the trace a flicker between equals. ``static`` is what a database does: the
+cheapest plan when the first elements have come, kept for ever. ``first`` joins in the order written, ``heuristic`` by ranks that the
+graph has, ``worst`` takes the dearest retained join order, and given plans are kept as they are.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cqels_opt.plans import plan as planning
+from cqels_opt.plans import plan_extraction
+from cqels_opt.plans.base_estimates import Assumptions, Leaves
+from cqels_opt.plans.cardinality import Estimator
+from cqels_opt.plans.cost import Constants, CostModel, model_named
+from cqels_opt.plans.dpccp import PAIR_BUDGET, Pair
+from cqels_opt.plans.feedback import Feedback
+from cqels_opt.plans.greedy import GreedySearch
+from cqels_opt.plans.memo import Memo
+from cqels_opt.plans.plan import Plan, PlanError, PlanOperator
+from cqels_opt.plans.plan_changes import Reason, corrected, reasons, rows_and_factor
+from cqels_opt.plans.plan_extraction import Ranked
+from cqels_opt.plans.plan_text import parse_plan
+from cqels_opt.plans.predicate_placement import Placing, operators_among
+from cqels_opt.plans.query_graph import QueryGraph
+from cqels_opt.plans.relation_set import RelationSet, members, of, size
+from cqels_opt.plans.reoptimization_budget import Pace
+from cqels_opt.plans.sampling import WALKS, Corrections, Walk
+from cqels_opt.plans.statistics import Key, StatisticKey, Statistics
+from cqels_opt.plans.validity_ranges import Hinge, hinges
+
+Logs: TypeAlias = "list[tuple[RelationSet, float]]"
+State: TypeAlias = "tuple[str, list[float], bool, Logs, list[tuple[RelationSet, float, float]], list[str], float | None]"
+"""What a restart needs to know of one delta source."""
+
+Learnt: TypeAlias = "Mapping[frozenset[str], float]"
+"""Observed rows of sets of relations, by their names."""
+
+MODES = ("adaptive", "static", "first", "worst", "heuristic")
+
+FORMER = 3
+"""So many plans that were chosen before are priced with every batch, for the trace."""
+
+SURPRISE = 2.0
+"""By this factor rows must differ from what was expected for walks to be taken before they are due."""
+
+FEW = 32.0
+"""Rows that are too few to tell."""
+
+NEAR_TIE = 0.01
+"""The current plan is kept unless the cheapest is cheaper by more than this share of its own cost."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The plan of one delta source for one batch.
+
+    ``operators`` and ``estimated`` (rows after each operator) are in the order of execution. ``cost`` is in the cost
+    model's unit. ``filters`` are those that each operator evaluates, in this order. ``runner_up`` is the cheapest other plan. ``previous``
+    and ``reason`` are empty unless ``switched``. ``assumed`` names the statistics that nobody had observed. ``retained``
+    counts the alternatives in the memo. ``fallback`` says that the block was too large to search and was planned greedily. ``former``
+    are the plans that were chosen before this one, the last one first, with what they would cost now.
+    """
+
+    source: str
+    plan: Plan
+    cost: float
+    operators: tuple[PlanOperator, ...]
+    filters: tuple[tuple[str, ...], ...]
+    estimated: tuple[float, ...]
+    runner_up: Ranked | None
+    previous: Plan | None
+    reason: tuple[Reason, ...]
+    assumed: tuple[StatisticKey, ...]
+    retained: int
+    fallback: bool
+    former: tuple[Ranked, ...] = ()
+
+    @property
+    def switched(self) -> bool:
+        """Whether the plan is another than that of the batch before."""
+        return self.previous is not None
+
+
+class Optimizer:
+    """The optimizer of one block. State: the memo, the current plans, and the statistics they were last chosen from.
+
+    ``sources`` names the relations whose deltas are planned for. ``cost_model`` is ``default``, ``paper`` or a model.
+    ``mode`` is one of :data:`MODES`, or the plans to keep, one a source. ``feedback`` lets what :meth:`observe` is told correct
+    the estimates. ``placing`` says where filters stand (``placing.py``). Raises :class:`PlanError` where a plan does not fit the
+    graph, and ValueError for a name that is none.
+    """
+
+    def __init__(
+        self,
+        graph: QueryGraph,
+        sources: Sequence[str],
+        cost_model: str | CostModel = "default",
+        mode: str | Mapping[str, Plan] = "adaptive",
+        *,
+        constants: Constants | None = None,
+        assumptions: Assumptions | None = None,
+        pair_budget: int = PAIR_BUDGET,
+        feedback: bool = False,
+        placing: Placing = "cost",
+    ) -> None:
+        for source in sources:
+            if source not in graph.index or graph.relations[graph.index[source]].kind != "inner":
+                raise ValueError(f"delta source {source!r} is not a relation of the query graph that plans can begin with")
+        if isinstance(mode, str) and mode not in MODES:
+            raise ValueError(f"there is no plan mode {mode!r}; choose one of {', '.join(MODES)}, or give the plans")
+        self.sources = tuple(sources)
+        self.model = model_named(cost_model, constants)
+        budget = pair_budget // max(1, len(sources))
+        graph, pairs = operators_among(graph, self.model, mode, placing, budget)
+        self.graph = graph
+        self._weights = graph.weights
+        self.mode = mode if isinstance(mode, str) else "fixed"
+        self._kept: dict[str, Plan] = {}
+        if not isinstance(mode, str):
+            self._kept = _checked(mode, graph, self.sources)
+        elif mode == "first":
+            self._kept = {source: planning.written_order(graph, source) for source in self.sources}
+        elif mode == "heuristic":
+            self._kept = {source: planning.heuristic_order(graph, source) for source in self.sources}
+        self._current: dict[str, Plan] = {}
+        self._former: dict[str, tuple[Plan, ...]] = {}
+        self._seen: dict[str, NDArray[np.float64]] = {}
+        self._estimated: dict[str, dict[RelationSet, tuple[float, float]]] = {}
+        self._known: dict[str, Corrections] = {}
+        self._feedback = {source: Feedback() for source in self.sources} if feedback else None
+        self._pace = Pace()
+        self.leaves = Leaves(graph, self.sources, assumptions)
+        self.fallback = pairs is None
+        self._stays: Mapping[str, Plan] = {}  # plans that were found greedily before, and are not looked for anew
+        self.priced = 0
+        """Joins that greedy searches have priced."""
+        self._memos: dict[str, Memo] = {}  # one for all sources, or of greedy trees one for each
+        estimator = Estimator(self.leaves)
+        if self.fallback:
+            self._memos = {source: Memo(estimator, self._kept_pairs(source), self.model, [source]) for source in self.sources}
+        else:
+            kept = [pair for source in self.sources for pair in self._kept_pairs(source)]
+            self._memos = dict.fromkeys(self.sources, Memo(estimator, [*(pairs or []), *kept], self.model))
+
+    @property
+    def memo(self) -> Memo:
+        """What is retained for all sources, as of the last choice; of a block that is planned greedily, for the first one."""
+        return self._memos[self.sources[0]]
+
+    @property
+    def current(self) -> Mapping[str, Plan]:
+        """The plan of each source that was chosen last."""
+        return self._current
+
+    def choose(
+        self,
+        statistics: Mapping[str, Statistics],
+        changed: Collection[Key] | None = None,
+        walk: Walk | None = None,
+        takes: float = 0.0,
+    ) -> dict[str, Choice]:
+        """The plan of every delta source now, given the statistics of each.
+
+        ``changed`` may name the only statistics that can have moved since the last call; otherwise all are read. Either way
+        just the alternatives that depend on what moved are priced again. With ``walk`` the cheapest plan is tried on a sample of the
+        delta, what that gives corrects the estimates for this delta alone, and the cheapest plan is looked for again, until
+        it is one that was tried (sampling-based re-optimization, Wu, Naughton & Singh 2016). ``takes`` is what a walk costs, in the cost
+        model's unit: plans are tried when they have cost some times that since they last were (:class:`Pace`), or when rows were observed
+        that nobody expected. A greedy plan takes about as long to be found as it takes to walk one, and is looked for as often.
+        """
+        if not self.sources:
+            return {}
+        moved = self.leaves.read(statistics, changed if self._current else None)
+        self._known = {}
+        if self.fallback:
+            self._plan_greedily(moved, takes)
+        else:
+            self.memo.refresh(moved)
+            if walk is not None and self.mode == "adaptive" and len(self.graph.relations) > 2:
+                self._try(walk, takes)
+        return {source: self._choose(source) for source in self.sources}
+
+    @property
+    def filter_order(self) -> tuple[str, ...]:
+        """All filters in the order in which those at one place are evaluated: by cost/(1 − selectivity), Hellerstein & Stonebraker 1993.
+
+        What a filter keeps counts for all delta sources together, so the first one's statistics stand for all.
+        """
+        kept = [float(self.leaves.factors[0, self.leaves.filter_factor(i)]) for i in range(len(self.graph.filters))]
+        ranks = {f.name: (share - 1) / self._weights[f.name] for f, share in zip(self.graph.filters, kept)}
+        return tuple(sorted(ranks, key=ranks.__getitem__))
+
+    def weigh(self, weights: Mapping[str, float]) -> None:
+        """From now on some filters weigh as much as it was measured. Which of them are operators was decided by what was declared."""
+        self._weights = {name: weights.get(name, known) for name, known in self._weights.items()}
+        for memo in {id(memo): memo for memo in self._memos.values()}.values():
+            memo.weigh(self._weights)
+
+    def alternatives(self, source: str, k: int = 10) -> list[Ranked]:
+        """The ``k`` cheapest retained plans of a delta source under the last statistics, cheapest first."""
+        return list(islice(plan_extraction.ranked(self._memos[source], source), k))
+
+    def validity(self, source: str) -> tuple[Hinge, ...]:
+        """What the current plan of a delta source hinges on; nothing where a plan is kept whatever it costs, or was found greedily."""
+        if self.fallback or self.mode != "adaptive":
+            return ()
+        return hinges(self._memos[source], source, self._current[source], NEAR_TIE)
+
+    def _try(self, walk: Walk, takes: float) -> None:
+        """Walk the cheapest plans until they are known, correcting estimates on the way."""
+        nothing = np.zeros_like(self.leaves.factors, bool)
+        learnt = [Corrections(self._feedback[source].corrections() if self._feedback else {}) for source in self.sources]
+        self._known = dict(zip(self.sources, learnt))
+        for number, corrections in enumerate(learnt):
+            self.memo.table.correct(number, corrections.known)
+        self.memo.refresh(nothing)
+        best = {s: self._select(s, plan_extraction.cheapest(self.memo, s)) for s in self.sources if self._has_rows(s)}
+        due = {source: chosen.plan for source, chosen in best.items() if self._pace.due(source, chosen.cost, takes)}
+        walked: set[tuple[str, str]] = set()
+        for _ in range(WALKS):
+            before = len(walked)
+            for source, plan in due.items():
+                number = self.sources.index(source)
+                if (source, str(plan)) not in walked:
+                    walked.add((source, str(plan)))
+                    for step, found in zip(planning.operators(plan, self.graph), walk(source, plan), strict=True):
+                        if found is not None:
+                            relations = self._covers(step)
+                            learnt[number].learn(relations, self._memos[source].uncorrected_rows(source, relations), found)
+                    self.memo.table.correct(number, learnt[number].known)
+            if len(walked) == before:
+                return
+            self.memo.refresh(nothing)
+            due = {source: self._select(source, plan_extraction.cheapest(self._memos[source], source)).plan for source in due}
+
+    def observe(self, source: str, rows: Sequence[float | None]) -> None:
+        """Take in the rows that the operators of the source's last plan gave, in their order (None: not counted).
+
+        With ``feedback=True`` they correct later estimates, but where a block is planned greedily; otherwise nothing changes.
+        """
+        if self._feedback is None:
+            return
+        steps = planning.operators(self._current[source], self.graph)
+        given = [(self._covers(step), seen) for step, seen in zip(steps, rows, strict=True) if seen is not None]
+        if any(_surprising(self._estimated[source][relations][0], seen) for relations, seen in given):
+            self._pace.hurry(source)
+        if self.fallback:
+            return
+        learnt = [(relations, self._memos[source].uncorrected_rows(source, relations), seen) for relations, seen in given]
+        self._feedback[source].observe(learnt)
+        self.memo.table.correct(self.sources.index(source), self._feedback[source].corrections())
+
+    # ------------------------------------------------------------------ other designs of the same block
+    def price(self, statistics: Mapping[str, Statistics], learnt: Mapping[str, Learnt] | None = None) -> float | None:
+        """What the cheapest plans of all sources cost together, without taking them; None where there are too many pairs to search.
+
+        ``learnt`` has rows that were observed, by source: they stand for what the statistics say of these sets.
+        """
+        if self.fallback:
+            return None
+        if not self.sources:
+            return 0.0
+        moved = self.leaves.read(statistics)
+        for number, source in enumerate(self.sources):
+            self.memo.table.correct(number, self._corrections(source, (learnt or {}).get(source, {})))
+        self.memo.refresh(moved)
+        return sum(plan_extraction.cheapest_cost(self._memos[source], source) for source in self.sources)
+
+    def learnt(self, source: str, *, walked: bool = True) -> Learnt:
+        """The rows of the sets whose estimates what was observed, or ``walked`` last, corrects; by the names of their relations."""
+        if self.fallback:
+            return {}
+        found = self._feedback[source].corrections() if self._feedback is not None else {}
+        if walked and source in self._known:
+            found = self._known[source].known
+        return {self._names(s): self._memos[source].uncorrected_rows(source, s) * factor for s, factor in found.items()}
+
+    def teach(self, learnt: Mapping[str, Learnt]) -> None:
+        """Begin with what was observed under another design; for an optimizer that has read statistics and not observed anything."""
+        for source, rows in learnt.items():
+            if self._feedback is not None and not self.fallback:
+                found = self._corrections(source, rows)
+                self._feedback[source] = Feedback.of((s, math.log(factor)) for s, factor in found.items())
+                self.memo.table.correct(self.sources.index(source), found)
+
+    def _corrections(self, source: str, learnt: Learnt) -> dict[RelationSet, float]:
+        """The factors by which the statistics miss what was observed, for the sets that the memo knows."""
+        known_names = self.graph.index.keys()
+        sets = {of(self.graph.index[name] for name in names): rows for names, rows in learnt.items() if names <= known_names}
+        known = sorted(
+            (s for s in sets if (s, self.graph.covered_filters(s)) in self.memo.shape.state_of), key=lambda s: (size(s), s)
+        )
+        return {s: max(sets[s], 1.0) / max(self._memos[source].uncorrected_rows(source, s), 1.0) for s in known}
+
+    def _names(self, relations: RelationSet) -> frozenset[str]:
+        return frozenset(self.graph.relations[i].name for i in members(relations))
+
+    # ------------------------------------------------------------------ a restart
+    def state(self) -> dict[str, State]:
+        """Each source's current plan, the statistics it was chosen from (NaN: not observed), whether it is kept, feedback, estimates,
+        the plans before, and what plans have cost since they were last walked (None: never)."""
+        return {
+            source: (
+                str(plan),
+                self._seen[source].tolist(),
+                source in self._kept,
+                self._feedback[source].state() if self._feedback else [],
+                [(relations, *found) for relations, found in self._estimated.get(source, {}).items()],
+                [str(former) for former in self._former.get(source, ())],
+                self._pace.since.get(source),
+            )
+            for source, plan in self._current.items()
+        }
+
+    def resume(self, state: Mapping[str, State]) -> None:
+        """Goes on from the :meth:`state` of an optimizer of the same block; a plan that this one does not retain is forgotten."""
+        for source, found in state.items():
+            text, seen, kept, learnt, estimated = found[:5]
+            self._former[source] = tuple(map(parse_plan, found[5])) if len(found) > 5 else ()  # those of before have fewer
+            if len(found) > 6 and found[6] is not None:
+                self._pace.since[source] = found[6]
+            self._estimated[source] = {relations: (rows, factor) for relations, rows, factor in estimated}
+            if self._feedback and not self.fallback:
+                self._feedback[source] = Feedback.of(learnt)
+                self.memo.table.correct(self.sources.index(source), self._feedback[source].corrections())
+            plan = parse_plan(text)
+            if self.fallback or plan_extraction.cost_of(self._memos[source], source, plan) is not None:
+                self._current[source], self._seen[source] = plan, np.array(seen, np.float64)
+                if kept and self.mode == "static":
+                    self._kept[source] = plan
+
+    # ------------------------------------------------------------------ one source
+    def _choose(self, source: str) -> Choice:
+        best = plan_extraction.cheapest(self._memos[source], source)
+        chosen = self._select(source, best)
+        other = plan_extraction.runner_up(self._memos[source], source) if chosen.plan == best.plan else best
+        before = self._current.get(source)
+        previous = before if before != chosen.plan else None
+        raw = self.leaves.raw[self.sources.index(source)]
+        reason: tuple[Reason, ...] = ()
+        if previous is not None:
+            reason = reasons(self._memos[source], source, previous, chosen.plan, self._seen[source])
+            reason += corrected(self._memos[source], source, self._estimated.get(source, {}))
+            others = (plan for plan in self._former.get(source, ()) if plan not in (previous, chosen.plan))
+            self._former[source] = (previous, *others)[:FORMER]
+        self._current[source] = chosen.plan
+        if previous is not None or source not in self._seen or self._has_rows(source):
+            self._seen[source] = raw
+        steps, in_turn = tuple(planning.operators(chosen.plan, self.graph)), self.filter_order
+        covered = [self._covers(step) for step in steps]
+        self._estimated[source] = {relations: rows_and_factor(self._memos[source], source, relations) for relations in covered}
+        return Choice(
+            source,
+            chosen.plan,
+            chosen.cost,
+            steps,
+            tuple(tuple(name for name in in_turn if name in names) for names in planning.filters(chosen.plan, self.graph)),
+            tuple(self._estimated[source][relations][0] for relations in covered),
+            other,
+            previous,
+            reason,
+            self.leaves.assumed(source),
+            self._memos[source].retained(source),
+            self.fallback,
+            tuple(
+                Ranked(plan, cost)
+                for plan in self._former.get(source, ())
+                if (cost := plan_extraction.cost_of(self._memos[source], source, plan)) is not None
+            ),
+        )
+
+    def _select(self, source: str, best: Ranked) -> Ranked:
+        if (stays := self._kept.get(source) or self._stays.get(source)) is not None:
+            return Ranked(stays, self._cost(source, stays))
+        if self.mode == "worst":
+            return plan_extraction.dearest(self._memos[source], source)
+        if self.mode == "static" and self._has_rows(source):
+            self._kept[source] = best.plan
+        current = self._current.get(source)
+        if current is not None and current != best.plan and self.mode == "adaptive":
+            cost = self._cost(source, current)
+            if cost <= best.cost * (1 + NEAR_TIE):
+                return Ranked(current, cost)
+        return best
+
+    def _cost(self, source: str, plan: Plan) -> float:
+        cost = plan_extraction.cost_of(self._memos[source], source, plan)
+        if cost is None:
+            raise PlanError(f"plan of {source}: the memo has no such joins: {plan}")
+        return cost
+
+    def _covers(self, step: PlanOperator) -> RelationSet:
+        return of(self.graph.index[name] for name in step.covers)
+
+    def _has_rows(self, source: str) -> bool:
+        """Whether the source's delta is known to have rows."""
+        number = self.sources.index(source)
+        return bool(self.leaves.raw[number, self.graph.index[source]] > 0)
+
+    # ------------------------------------------------------------------ memos
+    def _kept_pairs(self, source: str) -> Iterator[Pair]:
+        """The pairs of the plans of a source that are kept whatever they cost."""
+        for plan in (self._kept.get(source), self._current.get(source)):
+            if plan is not None:
+                yield from planning.pairs(plan, self.graph)
+
+    def _plan_greedily(self, moved: NDArray[np.bool_], takes: float) -> None:
+        """Greedy trees for the sources that have no plan yet, and for those whose plans have cost enough since; others keep theirs."""
+        estimator = Estimator(self.leaves)
+        costs: dict[str, float] = {}
+        for memo in self._memos.values():
+            memo.refresh(moved)
+        for source, plan in self._current.items():
+            if plan_extraction.cost_of(self._memos[source], source, plan) is None:  # a restart knows the plans alone
+                self._memos[source] = self._greedy_memo(estimator, source, ())
+            costs[source] = self._cost(source, plan)
+        free = [source for source in self.sources if source not in self._kept]
+        due = [s for s in free if s not in costs or self.mode != "adaptive" or self._pace.due(s, costs[s], takes)]
+        search = GreedySearch(estimator)
+        for source in due:
+            self._memos[source] = self._greedy_memo(estimator, source, search.pairs(self.sources.index(source)))
+        self.priced += search.candidates
+        self._stays = {source: plan for source, plan in self._current.items() if source not in due}
+
+    def _greedy_memo(self, estimator: Estimator, source: str, found: Iterable[Pair]) -> Memo:
+        memo = Memo(estimator, [*found, *self._kept_pairs(source)], self.model, [source])
+        memo.weigh(self._weights)
+        return memo
+
+
+def _surprising(expected: float, observed: float) -> bool:
+    """Whether rows are so many more or fewer than expected that plans should be thought about again; few rows surprise nobody."""
+    least, most = sorted((max(expected, FEW), max(observed, FEW)))
+    return most > SURPRISE * least
+
+
+def _checked(plans: Mapping[str, Plan], graph: QueryGraph, sources: Sequence[str]) -> dict[str, Plan]:
+    for source in plans:
+        if source not in sources:
+            raise PlanError(f"there is no delta source {source!r}; the query has {', '.join(sources)}")
+    for source in sources:
+        if source not in plans:
+            raise PlanError(f"delta source {source!r} has no plan")
+        planning.check(plans[source], graph, source)
+    return dict(plans)

@@ -1,0 +1,179 @@
+"""What a plan hinges on: how far each statistic must move, alone, before another plan takes over.
+
+A plan is valid in a range of each statistic's values (the validity ranges of Markl et al. 2004, *Robust query processing through
+progressive optimization*, there of one operator, here of the whole plan). The memo holds every other plan, so the range is found by
+asking it: a statistic is moved, the memo re-costed, and the place where the plan would be left is found by halving.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeAlias
+
+from cqels_opt.plans import plan_extraction
+from cqels_opt.plans.memo import Memo
+from cqels_opt.plans.plan import Plan
+from cqels_opt.plans.query_graph import QueryGraph
+from cqels_opt.plans.statistics import StatisticKey
+
+FARTHEST = 2.0**20
+"""The factor, up or down, to which a statistic is moved; a plan that survives that does not hinge on it."""
+
+STEP = 2.0
+"""The factor from one place to the next."""
+
+EXACT = 1e-3
+"""How exactly, as a share of itself, the end of a range is found."""
+
+COSTINGS = 2_000
+"""After so many costings for one plan no other statistic is tried; filters come last."""
+
+LIMIT = 5
+"""How many statistics are named, those nearest to the end of their range."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hinge:
+    """A statistic that decides: its value, and the nearest values below and above it at which another plan is chosen (None: none)."""
+
+    statistic: str
+    now: float
+    below: float | None
+    above: float | None
+
+    @property
+    def distance(self) -> float:
+        """The logarithm of the smaller of the two factors."""
+        return min(_factor(self.now, end) for end in (self.below, self.above) if end is not None)
+
+
+def hinges(memo: Memo, source: str, plan: Plan, tie: float) -> tuple[Hinge, ...]:
+    """What a delta source's ``plan`` hinges on, under the statistics that the memo last saw; nearest first.
+
+    Another plan takes over where it is cheaper by more than the share ``tie``. The memo is the same afterwards.
+    """
+    if len(memo.graph.relations) < 2 or plan_extraction.runner_up(memo, source) is None:
+        return ()
+    search = _Search(memo, source, plan, tie)
+    try:
+        places = [
+            found for key in filter(partial(_moves, memo.graph), memo.leaves.read_now(source)) if (found := search.places(key))
+        ]
+        farthest = sorted(place.farthest for place in places)[:LIMIT]
+        near = [place for place in places if place.nearest <= farthest[-1]]
+        hinging = [Hinge(str(p.key), p.now, search.end(p.column, p.below), search.end(p.column, p.above)) for p in near]
+    finally:
+        search.close()
+    return tuple(sorted(hinging, key=lambda hinge: (hinge.distance, hinge.statistic))[:LIMIT])
+
+
+Between: TypeAlias = "tuple[float, float] | None"
+"""A value at which a plan stays, and one at which it is left; None: it stays as far as was looked."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Places:
+    """Between which values of a statistic a plan is left, downwards and upwards."""
+
+    key: StatisticKey
+    column: int
+    now: float
+    below: Between
+    above: Between
+
+    @property
+    def nearest(self) -> float:
+        """The least that the distance of the hinge can be."""
+        return min(_factor(self.now, ends[0]) for ends in (self.below, self.above) if ends is not None)
+
+    @property
+    def farthest(self) -> float:
+        """The most that it can be."""
+        return min(_factor(self.now, ends[1]) for ends in (self.below, self.above) if ends is not None)
+
+
+class _Search:
+    """Moves statistics and asks a memo, of one delta source alone, whether its plan is left.
+
+    The cost of a plan is nearly linear in each statistic, and the least of all plans' costs then concave: a plan is best in one interval.
+    So a statistic at whose farthest value the plan stays is done with at once, and otherwise halving finds the end.
+    """
+
+    def __init__(self, memo: Memo, source: str, plan: Plan, tie: float) -> None:
+        self.memo, self.source, self.plan, self.tie = memo.of_source(source), source, plan, tie
+        self.leaves = memo.leaves
+        self.number, self.kept = self.leaves.sources.index(source), self.leaves.raw
+        self.costings = 0
+
+    def close(self) -> None:
+        """Leaves the statistics as they were."""
+        self.leaves.replace(self.kept)
+
+    def left(self, column: int, value: float) -> bool:
+        """Whether the plan is left when the statistic has this value."""
+        self.costings += 1
+        raw = self.kept.copy()
+        raw[self.number, column] = value
+        self.memo.refresh(self.leaves.replace(raw))
+        cost = plan_extraction.cost_of(self.memo, self.source, self.plan)
+        return cost is not None and cost > plan_extraction.cheapest_cost(self.memo, self.source) * (1 + self.tie)
+
+    def places(self, key: StatisticKey) -> _Places | None:
+        """Where a statistic makes the plan be left; None where it does not, or as much as :data:`COSTINGS` has been tried before."""
+        if self.costings >= COSTINGS:
+            return None
+        now, column = self.leaves.value(self.source, key), self.leaves.column[key]
+        below, above = (self._between(column, list(values)) for values in (_downwards(key, now), _upwards(key, now)))
+        return _Places(key, column, now, below, above) if below or above else None
+
+    def _between(self, column: int, values: Sequence[float]) -> Between:
+        if len(values) < 2 or not self.left(column, values[-1]):
+            return None
+        inside, outside = 0, len(values) - 1
+        while outside - inside > 1:
+            middle = (inside + outside) // 2
+            inside, outside = (inside, middle) if self.left(column, values[middle]) else (middle, outside)
+        return values[inside], values[outside]
+
+    def end(self, column: int, between: Between) -> float | None:
+        """The value at which the plan is left."""
+        if between is None:
+            return None
+        inside, outside = between
+        while abs(outside - inside) > EXACT * max(inside, outside):
+            middle = math.sqrt(inside * outside) if inside > 0 else (inside + outside) / 2
+            inside, outside = (inside, middle) if self.left(column, middle) else (middle, outside)
+        return outside
+
+
+def _factor(now: float, value: float) -> float:
+    return abs(math.log(max(value, 1e-9) / max(now, 1e-9)))
+
+
+def _moves(graph: QueryGraph, key: StatisticKey) -> bool:
+    """Whether a statistic can become another one: that of static relations alone stays."""
+    relations = {"cardinality": key.names[:1], "distinct": key.names[:1], "join_size": key.names[:2], "selectivity": ()}[key.kind]
+    return key.kind == "selectivity" or any(graph.relations[graph.index[name]].dynamic for name in relations)
+
+
+def _upwards(key: StatisticKey, now: float) -> Iterator[float]:
+    """Values from that of now upwards: a share ends at 1, a count that is 0 goes on from 1."""
+    yield now
+    place = max(now, 1e-6 if key.kind == "selectivity" else 1.0)
+    most = 1.0 if key.kind == "selectivity" else place * FARTHEST
+    while place < most:
+        place = min(place * STEP, most)
+        yield place
+
+
+def _downwards(key: StatisticKey, now: float) -> Iterator[float]:
+    """Values from that of now downwards, not to 0: a count ends at 1."""
+    yield now
+    least = now / FARTHEST if key.kind == "selectivity" else max(1.0, now / FARTHEST)
+    place = now
+    while place > least:
+        place = max(place / STEP, least)
+        yield place

@@ -1,0 +1,79 @@
+"""A slot as the statistics of a window hold it: value counts, and the intervals of its rows that still live."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import numpy as np
+
+from cqels_opt.stats.frequencies import Ints, ValueCounts, tally
+from cqels_opt.stats.frequency_sketch import BoundedCounts
+from cqels_opt.stats.interval_overlap import Spans, spans
+from cqels_opt.stats.slots import SlotCounts
+
+Intervals: TypeAlias = Callable[[Ints], tuple[Ints, Ints]]
+"""Element times (ms) -> starts and ends of their validity (SEMANTICS §1); start >= end where it is never in the window."""
+
+
+@dataclass(slots=True, eq=False)
+class Held:
+    """A slot, or several that were merged.
+
+    ``spans`` are the rows that live, of ``total`` that came. ``known`` is where pairs keep join sizes that do not change while it
+    is held; ``packed`` is where :mod:`cqels_opt.stats.state` keeps its bytes, which seldom change either.
+    """
+
+    slots: tuple[int, ...]
+    times: Ints
+    rows: Ints
+    counts: dict[str, BoundedCounts]
+    spans: Spans
+    total: int
+    known: dict[str, float] = field(default_factory=dict)
+    packed: tuple[list[tuple[ValueCounts, int]], bytes] | None = None
+
+    @property
+    def next_end(self) -> int:
+        """When its next row expires."""
+        return self.spans.first_end
+
+    @property
+    def weight(self) -> float:
+        """The share of its rows that lives."""
+        return self.spans.rows / self.total
+
+
+def hold(slot: SlotCounts, variables: Sequence[str], intervals: Intervals, most_times: int) -> Held:
+    """A slot with the value counts of ``variables``; of its distinct times at most ``most_times`` are told apart."""
+    missing = set(variables) - set(slot.values)
+    if missing:
+        raise ValueError(f"slot {slot.slot} has no counts for {', '.join(sorted(missing))}")
+    times, rows = coarsened(np.asarray(slot.times, np.int64), np.asarray(slot.rows, np.int64), most_times)
+    counts = {variable: BoundedCounts(ValueCounts(slot.values[variable])) for variable in variables}
+    return Held((slot.slot,), times, rows, counts, spans(*intervals(times), rows), slot.total)
+
+
+def coarsened(times: Ints, rows: Ints, most: int) -> tuple[Ints, Ints]:
+    """At most ``most`` times, each the last of a group: no row expires early, and none later than the last of its group."""
+    if len(times) <= most:
+        return times, rows
+    group = np.arange(len(times)) * most // len(times)
+    last = np.flatnonzero(np.diff(group, append=most))
+    return times[last], np.add.reduceat(rows, np.searchsorted(group, np.arange(most)))
+
+
+def merged(one: Held, other: Held, intervals: Intervals, most_times: int) -> Held:
+    """Two whole slots of one window as one: the sums of their counts, which from now on expire together, in proportion."""
+    times, rows = coarsened(*tally(np.concatenate([one.times, other.times]), np.concatenate([one.rows, other.rows])), most_times)
+    counts = {}
+    for variable, mine in one.counts.items():
+        counts[variable] = BoundedCounts(ValueCounts(mine.tally()), mine.kept, mine.rows)
+        counts[variable].add(other.counts[variable])
+    known = _sum(one.known, other.known)
+    return Held(one.slots + other.slots, times, rows, counts, spans(*intervals(times), rows), one.total + other.total, known)
+
+
+def _sum(one: Mapping[str, float], other: Mapping[str, float]) -> dict[str, float]:
+    return {name: size + other[name] for name, size in one.items() if name in other}
