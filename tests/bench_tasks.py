@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from local_run import Triple, write_stream
+from local_runs import Triple, write_stream
 
 from cqels_opt.bench.contenders import Task
 from cqels_opt.bench.local import load

@@ -18,7 +18,7 @@ from unittest.mock import patch
 import duckdb
 import numpy as np
 import pyarrow as pa
-from local_run import Cut, Outcome, Registered, force_plans
+from local_runs import Cut, Outcome, Registered, force_plans
 from pyspark import cloudpickle
 
 from cqels_opt.operators.compiled_query import Block

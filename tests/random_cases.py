@@ -1,6 +1,6 @@
 """Random queries of the supported body over random worlds, from a seed.
 
-A query is a tree of droppable parts, so that a failing case can be made small (shrinking.py).
+A query is a tree of droppable parts, so that a failing case can be made small (case_shrinking.py).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, TypeAlias
 
-from local_run import Settings, Triple, World
+from local_runs import Settings, Triple, World
 
 from cqels_opt.query.algebra import Query, Window
 from cqels_opt.query.parser import parse

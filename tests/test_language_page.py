@@ -11,7 +11,7 @@ import re
 from pathlib import Path
 
 import pytest
-from local_run import write_stream
+from local_runs import write_stream
 
 from cqels_opt.bench.local import Prepared
 from cqels_opt.compiler.compile import Compiler

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from local_run import Cut, World, register
+from local_runs import Cut, World, register
 
 from cqels_opt.bench.social import PLACES_GRAPH, STREAM, social
 from cqels_opt.verify import read_inputs

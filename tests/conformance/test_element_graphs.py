@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
-from local_run import Cut, Settings, World, register
+from local_runs import Cut, Settings, World, register
 
 from cqels_opt.query.parser import parse
 from cqels_opt.verify import Element

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pyarrow.dataset as pa_dataset
 import pytest
-from local_run import Cut, Settings, World, register
+from local_runs import Cut, Settings, World, register
 
 from cqels_opt.query.parser import parse
 from cqels_opt.runtime.answer_folder import FolderSink

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from local_run import Cut, Settings, World, register
+from local_runs import Cut, Settings, World, register
 
 from cqels_opt.verify import Element
 

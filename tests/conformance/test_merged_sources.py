@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
-from local_run import Cut, Registered, Settings, World, register
-from merged_cases import MergedMaker
+from local_runs import Cut, Registered, Settings, World, register
+from merged_source_cases import MergedMaker
 from random_cases import make
 
 from cqels_opt.errors import QueryError

@@ -1,6 +1,6 @@
 """Random queries over random worlds: the engine's bag of answers is the independent evaluation's, for every cut, plan, share and join.
 
-They are of all dialects and forms, under any report policy and output operator, over bags and sets (whole_cases.py). What pyoxigraph
+They are of all dialects and forms, under any report policy and output operator, over bags and sets (full_algebra_cases.py). What pyoxigraph
 evaluates to the letter is held against `verify`; the rest of the algebra, where pyoxigraph departs from SPARQL 1.1, against the
 definitions alone (by_definition.py). ``CQELS_OPT_CASES`` is the number of cases a kind, ``CQELS_OPT_SEED`` the first seed. A case that
 fails is made small before it is shown; its seed makes it again.
@@ -15,11 +15,11 @@ from pathlib import Path
 
 import pytest
 from by_definition import answers_in_time
-from local_run import Cut, Registered, register
+from case_shrinking import shrunk
+from full_algebra_cases import KINDS, Formed
+from local_runs import Cut, Registered, register
 from mixed_frames import Compared
 from random_cases import Case, make
-from shrinking import shrunk
-from whole_cases import KINDS, Formed
 
 from cqels_opt.errors import QueryError, RunError
 from cqels_opt.operators import eager_aggregation

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from local_run import Cut, Registered, Settings, World, register
+from local_runs import Cut, Registered, Settings, World, register
 
 from cqels_opt.verify import Element
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from local_run import Cut, Settings, Triple, World, register
+from local_runs import Cut, Settings, Triple, World, register
 
 from cqels_opt.bench.local import load, prepare
 from cqels_opt.compiler.dialect_profile import meaning

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from local_run import Cut, Registered, World, register
+from local_runs import Cut, Registered, World, register
 
 from cqels_opt.bench.shared_data import shared_world
 from cqels_opt.bench.social import DRIFT, PLACES_GRAPH, STREAM, social

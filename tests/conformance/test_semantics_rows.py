@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
-from local_run import Cut, Settings, World, register
+from local_runs import Cut, Settings, World, register
 
 from cqels_opt.compiler.dialect_profile import meaning, with_bounds
 from cqels_opt.query.algebra import Query

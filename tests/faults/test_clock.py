@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
-from local_run import Cut, register
+from local_runs import Cut, register
 from random_cases import make
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from faults.faulty_disk import KINDS, FaultyDisk, KilledError, Kind, random_fault
-from local_run import Cut, Registered, register
+from local_runs import Cut, Registered, register
 from random_cases import make
 
 from cqels_opt.errors import CqelsOptError

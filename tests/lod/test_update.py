@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from killed import died
+from killed_process import died
 
 from cqels_opt.errors import DataError, StoreError
 from cqels_opt.lod import update as updating

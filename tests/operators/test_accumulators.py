@@ -20,7 +20,7 @@ from cqels_opt.operators.term_table import TermTable
 from cqels_opt.query.algebra import Aggregate, Variable
 from cqels_opt.rdf.ids import PUBLIC
 
-from .rows_by_hand import HORIZON, Plain, rows_of, snapshots
+from .interval_rows import HORIZON, Plain, rows_of, snapshots
 
 XSD = "http://www.w3.org/2001/XMLSchema#"
 TEXTS = [

@@ -18,7 +18,7 @@ from cqels_opt.query.algebra import Aggregate, Call, Constant, Variable
 from cqels_opt.query.values import sort_key
 from cqels_opt.rdf.ids import PUBLIC
 
-from .rows_by_hand import HORIZON, Plain, plain_rows, rows_of, snapshots
+from .interval_rows import HORIZON, Plain, plain_rows, rows_of, snapshots
 
 XSD = "http://www.w3.org/2001/XMLSchema#"
 TEXTS = [

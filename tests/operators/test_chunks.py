@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from local_run import Cut, Registered, World, register
+from local_runs import Cut, Registered, World, register
 from random_cases import EX, make
-from shared_cases import Run, alike
+from shared_query_cases import Run, alike
 
 from cqels_opt.errors import LimitError
 from cqels_opt.operators import accumulators, eager_aggregation, memory

@@ -8,7 +8,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from local_run import Cut, Settings, World, register
+from local_runs import Cut, Settings, World, register
 
 from cqels_opt.bench.w3c.running import Quads, run
 from cqels_opt.query.parser import parse

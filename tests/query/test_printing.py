@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 from by_definition import answers
+from full_algebra_cases import KINDS, Formed
 from random_cases import make
-from whole_cases import KINDS, Formed
 
 from cqels_opt.bench.w3c.manifest import W3CTest
 from cqels_opt.errors import QueryError

@@ -1,7 +1,7 @@
 """Annotated statements and filters on probabilities through Spark, the way that the command line goes.
 
 That any plan, cut and place of a filter gives the same answers is shown without Spark (tests/conformance/test_rdf_star.py,
-tests/operators/planning/test_uncertain.py); these say that files of RDF-star, costs and calls reach executors and come back.
+tests/planner/test_uncertain_filters.py); these say that files of RDF-star, costs and calls reach executors and come back.
 """
 
 from __future__ import annotations

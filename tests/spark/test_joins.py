@@ -10,7 +10,7 @@ from typing import Literal
 
 import pyarrow as pa
 import pytest
-from local_run import Cut, Outcome, Registered, Settings, World, force_designs, force_plans, register
+from local_runs import Cut, Outcome, Registered, Settings, World, force_designs, force_plans, register
 from pyspark.sql import SparkSession
 from random_cases import make
 

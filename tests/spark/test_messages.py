@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from local_run import Registered, World, register
+from local_runs import Registered, World, register
 
 from cqels_opt.errors import InputError
 from cqels_opt.rdf.ids import PUBLIC

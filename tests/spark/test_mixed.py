@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from local_run import Cut, Outcome, Registered, force_plans, register
+from local_runs import Cut, Outcome, Registered, force_plans, register
 from pyspark.sql import SparkSession
 
 from cqels_opt.planner.block_planner import BlockPlanner

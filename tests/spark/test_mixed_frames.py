@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
-from local_run import Cut, register
+from local_runs import Cut, register
 from mixed_frames import Compared
 from random_cases import make
 

@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import pytest
-from local_run import register, write_stream
+from local_runs import register, write_stream
 from random_cases import Case, make
 
 from cqels_opt.cli.commands import in_session
@@ -42,7 +42,7 @@ def cases() -> list[tuple[int, Case]]:
 
 
 def supported(case: Case) -> bool:
-    """Whether the engine takes the query (tests/operators/compiling/test_compile.py says what it does not take yet)."""
+    """Whether the engine takes the query (tests/compiler/test_compile.py says what it does not take yet)."""
     with TemporaryDirectory() as folder:
         try:
             register(case.query(), case.world, Path(folder), case.settings)

@@ -14,7 +14,7 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
-from local_run import Cut, World, register
+from local_runs import Cut, World, register
 
 from cqels_opt.errors import CheckpointError
 from cqels_opt.operators.compiled_query import Program

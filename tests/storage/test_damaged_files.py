@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from local_run import Cut, Registered, World, register
+from local_runs import Cut, Registered, World, register
 
 from cqels_opt.cli.main import main
 from cqels_opt.errors import CheckpointError, StoreError

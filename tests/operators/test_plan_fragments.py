@@ -1,0 +1,92 @@
+"""A plan that is cut where other operators come between gives, over the rows of what lies below, the rows of the whole plan."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from local_runs import Cut, force_plans, register
+from random_cases import make
+
+from cqels_opt.errors import QueryError
+from cqels_opt.operators.delta_join import BlockStep
+from cqels_opt.operators.rows import Rows
+from cqels_opt.plans import Plan, Scan, Split, parse_planned
+from cqels_opt.runtime import driver as driving
+from cqels_opt.runtime.evaluate import EvaluateTask
+from cqels_opt.runtime.local_runner import LocalRunner
+
+
+def bag(parts: list[Rows], names: list[str]) -> Counter[tuple[int, ...]]:
+    """The rows, counted."""
+    found: Counter[tuple[int, ...]] = Counter()
+    for rows in parts:
+        columns = [rows.columns[name].tolist() for name in names]
+        for *key, n in zip(*columns, rows.start.tolist(), rows.end.tolist(), rows.n.tolist()):
+            found[tuple(key)] += n
+    return found
+
+
+def spine(plan: Plan) -> list[Plan]:
+    """The parts that begin where the plan does, the whole plan first."""
+    return [plan] if isinstance(plan, Scan) else [plan, *spine(plan.input)]
+
+
+class Cutting(LocalRunner):
+    """Does each term once more, in two parts."""
+
+    def __init__(self, rng: random.Random) -> None:
+        super().__init__(1)
+        self.rng, self.cuts = rng, 0
+
+    def evaluate(self, tasks: list[EvaluateTask], parts: int) -> driving.Evaluated:  # type: ignore[override]
+        for task in tasks:
+            for block in task.program.blocks:
+                for source in task.step.orders.get(block.name, ()):
+                    self.compare(task, block.name, source)
+        return super().evaluate(tasks, parts)
+
+    def compare(self, task: EvaluateTask, name: str, source: str) -> None:
+        plan = parse_planned(task.step.plans[name][source])
+        if isinstance(plan, Split):
+            return
+        block = next(b for b in task.program.blocks if b.name == name)
+        whole, below, above = (BlockStep(block, task.program.store, task.step, task.terms()) for _ in range(3))
+        part = self.rng.choice(spine(plan))
+        lower = list(below.rows_of_part(source, part, plan, None))
+        upper = list(above.rows_of_part(source, plan, plan, (part, iter(lower))))
+        names = sorted(block.output)
+        assert bag(upper, names) == bag(list(whole.rows_of(source)), names), (str(plan), str(part))
+        counted = [a + b for a, b in zip(below.observed.operators[source], above.observed.operators[source])]
+        assert counted == whole.observed.operators[source]
+        self.cuts += part is not plan
+
+
+def test_cut_anywhere(tmp_path: Path) -> None:
+    """Random queries under random plans."""
+    cuts = 0
+    for seed in range(25):
+        case = make(seed)
+        try:
+            query = register(case.query(), case.world, tmp_path / str(seed), case.settings)
+        except QueryError:  # what is not supported
+            continue
+        rng = random.Random(seed)
+        runner = Cutting(rng)
+        driver = query.driver(Cut("9"), runner=runner)
+        for number, rows in enumerate(query.chunks(Cut("9"))):
+            force_plans(driver, rng)
+            driver.batch(number, rows)
+        cuts += runner.cuts
+    assert cuts > 50
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_shares_that_are_written_a_few_rows_at_a_time(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    case = make(seed)
+    query = register(case.query(), case.world, tmp_path, case.settings)
+    expected = query.run(Cut("9")).answers
+    monkeypatch.setattr("cqels_opt.operators.rows.CHUNK", 2)
+    assert query.run(Cut("9", parts=2)).answers == expected

@@ -1,0 +1,147 @@
+"""From rows to answers: ISTREAM, DSTREAM and RSTREAM as bag differences, JSON lines, and columns."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import cast
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from operators.interval_rows import HORIZON, Plain, plain_rows, rows_of, snapshots
+
+from cqels_opt.operators.algebra_operators import ORDER
+from cqels_opt.operators.stream_output import SIGN, Answers, answers, columns_of, json_lines, json_term, json_terms
+from cqels_opt.operators.term_table import TermTable
+from cqels_opt.query.algebra import Operator
+from cqels_opt.rdf.ids import PUBLIC
+from cqels_opt.rdf.terms import XSD_INTEGER, XSD_STRING, literal
+
+INSTANTS = np.array([10, 20, 30, 40, 50, 60], np.int64)
+OPERATORS = ("istream", "dstream", "rstream")
+
+
+def bag(found: Answers, variables: str) -> Counter[tuple[int, tuple[int, ...]]]:
+    rows: Counter[tuple[int, tuple[int, ...]]] = Counter()
+    for i, (time, n) in enumerate(zip(found.time.tolist(), found.n.tolist())):
+        rows[time, tuple(int(found.columns[v][i]) for v in variables)] += n
+    return rows
+
+
+@given(plain_rows(2), st.sampled_from(OPERATORS), st.integers(1, 3))
+def test_each_operator_by_definition(plain: list[Plain], name: str, parts: int) -> None:
+    """The instants after the first; the parts of the answers together are all of them."""
+    operator = cast(Operator, name)
+    shown = snapshots(rows_of("xy", plain), "xy")
+    content = [Counter({row: n for (at, row), n in shown.items() if at == place}) for place in range(HORIZON)]
+    expected: Counter[tuple[int, tuple[int, ...]]] = Counter()
+    for place in range(1, HORIZON):
+        now, before = content[place], content[place - 1]
+        put = {"istream": now - before, "dstream": before - now, "rstream": now}[name]
+        expected.update({(int(INSTANTS[place]), row): n for row, n in put.items()})
+    found = [answers(rows_of("xy", plain), "xy", operator, INSTANTS, part, parts) for part in range(parts)]
+    assert sum((bag(f, "xy") for f in found), Counter()) == expected
+    assert all(f.op == SIGN[operator] for f in found)
+    assert (np.diff(np.concatenate([f.time for f in found])) >= 0).all()  # also from part to part
+
+
+def test_a_row_that_ends_and_an_equal_one_that_begins_cancel_out() -> None:
+    rows = rows_of("x", [((1,), 1, 3, 1), ((1,), 3, 5, 1), ((2,), 1, 3, 1), ((2,), 3, 5, 2)])
+    assert bag(answers(rows, "x", "istream", INSTANTS), "x") == {(20, (1,)): 1, (20, (2,)): 1, (40, (2,)): 1}
+
+
+def test_what_is_not_selected_leaves_its_multiplicity() -> None:
+    rows = rows_of("xy", [((1, 1), 1, 3, 1), ((1, 2), 1, 3, 1)])
+    found = answers(rows, ["x", "unknown"], "istream", INSTANTS)
+    assert (found.columns["x"].tolist(), found.columns["unknown"].tolist(), found.n.tolist()) == ([1], [0], [2])
+
+
+def test_a_snapshot_is_in_the_order_of_order_by() -> None:
+    rows = rows_of(["x", ORDER], [((1, 2), 1, 2, 1), ((2, 0), 1, 2, 1), ((3, 1), 1, 2, 1)])
+    assert answers(rows, "x", "rstream", INSTANTS).columns["x"].tolist() == [2, 3, 1]
+
+
+@pytest.mark.parametrize(
+    ("term", "expected"),
+    [
+        ("<http://ex.org/a>", {"type": "uri", "value": "http://ex.org/a"}),
+        ("_:b0", {"type": "bnode", "value": "b0"}),
+        ('"a \\"b\\"\\n"', {"type": "literal", "value": 'a "b"\n'}),
+        ('"a"@en-gb', {"type": "literal", "value": "a", "xml:lang": "en-gb"}),
+        (
+            '"1"^^<http://www.w3.org/2001/XMLSchema#integer>',
+            {"type": "literal", "value": "1", "datatype": "http://www.w3.org/2001/XMLSchema#integer"},
+        ),
+    ],
+)
+def test_terms_as_sparql_json(term: str, expected: dict[str, str]) -> None:
+    assert json_term(term) == expected
+
+
+CHARACTERS = st.characters(exclude_categories=["Cs"]) | st.sampled_from('"\\\n\t\r\b\x01\x7f{}<>@^')
+LITERALS = st.builds(
+    literal,
+    st.text(CHARACTERS),
+    st.sampled_from([XSD_STRING, XSD_INTEGER, "http://ex.org/t"]),
+    st.sampled_from([None, "en", "en-gb"]),
+)
+TERMS = LITERALS | st.sampled_from(["<http://ex.org/é>", "<>", "_:b0", "_:a.b"])
+
+
+@given(st.lists(st.none() | TERMS, max_size=8))
+def test_many_terms_are_written_as_each_alone(texts: list[str | None]) -> None:
+    expected = [None if text is None else json.dumps(json_term(text), ensure_ascii=False) for text in texts]
+    assert json_terms(texts).to_pylist() == expected
+
+
+def some_answers() -> tuple[Answers, TermTable]:
+    terms = TermTable(PUBLIC, None)
+    a, b = terms.ids(["<http://ex.org/a>", '"Zoë \\\\ \\"x\\""']).tolist()
+    columns = {"x": np.array([a, b]), "y": np.array([0, a])}
+    return Answers(np.array([10, 20]), np.array([2, 1]), columns, "+"), terms
+
+
+def test_a_row_that_occurs_twice_is_two_lines() -> None:
+    found, terms = some_answers()
+    ((data, times, lengths),) = json_lines(found, terms)
+    lines = data.to_pybytes().decode().splitlines()
+    assert times.tolist() == [10, 10, 20]
+    assert lengths.tolist() == [len(line.encode()) + 1 for line in lines]
+    assert lines[0] == lines[1] == '{"time": 10, "op": "+", "bindings": {"x": {"type": "uri", "value": "http://ex.org/a"}}}'
+    assert json.loads(lines[2])["bindings"]["x"]["value"] == 'Zoë \\ "x"'
+    assert found.total == 3
+
+
+def test_columns_of_terms() -> None:
+    found, terms = some_answers()
+    ((times, table),) = columns_of(found, terms)
+    assert times.tolist() == [10, 10, 20]
+    assert table["y"].to_pylist() == [None, None, "<http://ex.org/a>"]
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_many_answers_are_written_some_at_a_time(size: int) -> None:
+    found, terms = some_answers()
+    whole, *_ = (data.to_pybytes() for data, _, _ in json_lines(found, terms))
+    parts = list(json_lines(found, terms, size))
+    assert b"".join(data.to_pybytes() for data, _, _ in parts) == whole
+    assert [len(times) for _, times, _ in parts] == {1: [1, 1, 1], 2: [2, 1], 3: [3]}[size]
+    texts = [text for _, table in columns_of(found, terms, size) for text in table["y"].to_pylist()]
+    assert texts == [None, None, "<http://ex.org/a>"]
+
+
+def test_what_is_unbound_is_left_out() -> None:
+    terms = TermTable(PUBLIC, None)
+    a = int(terms.ids(["<a>"])[0])
+    shown = '{"type": "uri", "value": "a"}'
+    columns = {"x": np.array([0, a, 0, a]), "y": np.array([0, 0, a, a])}
+    ((data, _, _),) = json_lines(Answers(np.full(4, 10), np.ones(4, np.int64), columns, "+"), terms)
+    bindings = ["", f'"x": {shown}', f'"y": {shown}', f'"x": {shown}, "y": {shown}']
+    assert data.to_pybytes().decode().splitlines() == [f'{{"time": 10, "op": "+", "bindings": {{{b}}}}}' for b in bindings]
+
+
+def test_answers_without_variables() -> None:
+    ((data, _, _),) = json_lines(Answers(np.array([10]), np.array([2]), {}, "="), TermTable(PUBLIC, None))
+    assert data.to_pybytes() == 2 * b'{"time": 10, "op": "=", "bindings": {}}\n'

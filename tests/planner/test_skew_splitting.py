@@ -1,0 +1,142 @@
+"""Splitting a delta by fan-out: the same answers, and fewer rows where one plan is not best for all rows."""
+
+from __future__ import annotations
+
+import json
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from local_runs import Cut, Registered, World, register
+
+from cqels_opt.planner import skew_splitting
+from cqels_opt.planner.explain import explained_now
+from cqels_opt.planner.planner_options import PlanMode
+from cqels_opt.planner.query_planner import Planner
+from cqels_opt.planner.skew_splitting import cuts
+from cqels_opt.plans import Split, parse_plans
+from cqels_opt.runtime.local_runner import LocalSink
+from cqels_opt.trace.records import Delta, TraceRecord
+from cqels_opt.verify import Element
+
+EX = "http://ex.org/"
+TEXT = f"""PREFIX : <{EX}>
+SELECT ?u ?v ?p FROM NAMED :S [NOW] AS ?n FROM NAMED :T [RANGE 4 s] AS ?w
+WHERE {{ GRAPH ?n {{ ?u :online ?d }} ?u :knows ?v . ?u :bought ?p . GRAPH ?w {{ ?v :views ?p }} }}"""
+
+
+def _iri(kind: str, number: int) -> str:
+    return f"<{EX}{kind}{number}>"
+
+
+def crowd(seed: int) -> World:
+    """Some know many and bought little, others bought much and know few: who is online decides which side to begin with."""
+    rng = random.Random(seed)
+    people, products, famous = 120, 150, 12
+    facts = []
+    for u in range(people):
+        known, bought = (60, 1) if u < famous else (1, 30)
+        facts += [(_iri("u", u), f"<{EX}knows>", _iri("u", v)) for v in rng.sample(range(people), known)]
+        facts += [(_iri("u", u), f"<{EX}bought>", _iri("p", p)) for p in rng.sample(range(products), bought)]
+    online = [Element(1000 * (i // 60), ((_iri("u", rng.randrange(people)), f"<{EX}online>", _iri("d", 0)),)) for i in range(360)]
+    views = [
+        Element(1000 * (i // 60), ((_iri("u", rng.randrange(people)), f"<{EX}views>", _iri("p", rng.randrange(products))),))
+        for i in range(360)
+    ]
+    return World({f"{EX}S": [online], f"{EX}T": [views]}, facts)
+
+
+def rows_made(records: list[TraceRecord]) -> int:
+    return sum(o.observed or 0 for r in records for d in r.deltas for o in d.operators)
+
+
+def run(query: Registered, mode: PlanMode) -> tuple[list[str], list[TraceRecord]]:
+    driver, sink = query.driver(Cut("120"), sink=(sink := LocalSink())), sink
+    driver.planners = {p.id: Planner(p, mode) for p in driver.programs}
+    records = [record for number, rows in enumerate(query.chunks(Cut("120"))) for record in driver.batch(number, rows)]
+    return sorted(sink.lines), records
+
+
+def test_a_skewed_delta_is_split_where_that_pays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(skew_splitting, "TAKES", 0.0)
+    query = register(TEXT, crowd(1), tmp_path)
+    answers, whole = run(query, PlanMode(split=False))
+    again, parted = run(query, PlanMode(split=True))
+    assert answers == again and answers
+    split = [d for r in parted for d in r.deltas if " | " in d.plan]
+    assert split and {d.source for d in split} == {"n"}
+    assert rows_made(parted) < 0.7 * rows_made(whole)
+    (first, *_) = [d for d in split if d.switched]
+    assert first.reason[0].statistic.startswith("rows(n, ") and first.runner_up is not None
+    assert first.cost is not None and first.runner_up.cost is not None and first.cost < 0.9 * first.runner_up.cost
+
+
+def test_small_deltas_are_not_worth_it(tmp_path: Path) -> None:
+    _, records = run(register(TEXT, crowd(1), tmp_path), PlanMode())
+    assert all(" | " not in d.plan for r in records for d in r.deltas)
+
+
+def test_the_estimates_of_both_parts_are_for_their_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(skew_splitting, "TAKES", 0.0)
+    _, records = run(register(TEXT, crowd(1), tmp_path), PlanMode())
+    errors = [o.q_error for r in records for d in r.deltas if " | " in d.plan for o in d.operators if o.observed is not None]
+    assert errors and np.max([e for e in errors if e is not None]) == pytest.approx(1)
+
+
+def test_a_split_can_be_given(tmp_path: Path) -> None:
+    query = register(TEXT, crowd(2), tmp_path)
+    text = (
+        "n: n » knows[?u] » w[?v] » bought[?p ?u] | knows[?u] >= 8: n » bought[?u] » w[?p] » knows[?u ?v]; "
+        "w: w » knows[?v] » n[?u] » bought[?p ?u]"
+    )
+    given = parse_plans(text)
+    assert isinstance(given["n"], Split)
+    answers, records = run(query, PlanMode("fixed", given))
+    assert answers == run(query, PlanMode("first"))[0]
+    plans = {d.plan for r in records for d in r.deltas if d.source == "n"}
+    assert plans == {str(given["n"])}
+    busy = next(d for r in records for d in r.deltas if d.source == "n" and d.operators[0].observed)
+    scans = [o.observed for o in busy.operators if o.op == "scan"]
+    assert len(scans) == 2 and all(scans)
+
+
+def test_explain_shows_both_parts_with_their_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(skew_splitting, "TAKES", 0.0)
+    query = register(TEXT, crowd(1), tmp_path)
+    driver = query.driver(Cut("120"))
+    for number, rows in enumerate(query.chunks(Cut("120"))[:3]):
+        driver.batch(number, rows)
+    found = json.loads(explained_now(list(driver.planners.values()), PlanMode(), "json", 0))["deltas"]
+    few, many = (d for d in found if d["source"] == "n")
+    assert few["part"] == f"not {many['part']}" and "[?u] >= " in many["part"]
+    assert all(o["observed"] == pytest.approx(o["estimated"]) for part in (few, many) for o in part["operators"])
+    assert f"delta n where {many['part']}: " in explained_now(list(driver.planners.values()), PlanMode(), "text", 0)
+
+
+def unpriced(delta: Delta) -> Delta:
+    """What a walk has learnt stays with the process that walked until the next walk, in the costs of plans that nobody takes."""
+    return replace(delta, former=tuple(replace(former, cost=None) for former in delta.former))
+
+
+def test_a_restart_goes_on_with_the_cuts_that_it_had(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(skew_splitting, "TAKES", 0.0)
+    query = register(TEXT, crowd(1), tmp_path)
+    told: list[list[tuple[Delta, ...]]] = []
+    for again in (False, True):
+        folder = tmp_path / f"state-again-{again}"
+        driver, found = query.driver(Cut("60"), folder), []
+        for number, rows in enumerate(query.chunks(Cut("60"))):
+            driver = query.driver(Cut("60"), folder, sink=driver.sink) if again else driver
+            found += [tuple(map(unpriced, record.deltas)) for record in driver.batch(number, rows)]
+        told.append(found)
+    assert told[0] == told[1]
+    assert sum(" | " in d.plan for deltas in told[0] for d in deltas) > 2
+
+
+def test_cuts_are_where_fan_outs_part() -> None:
+    few, many = np.full(90, 2), np.full(10, 500)
+    (cut,) = cuts({("knows", "u"): np.concatenate([few, many]), ("bought", "u"): np.full(100, 30)})
+    assert (cut.relation, cut.variable) == ("knows", "u") and 2 < cut.at_least <= 500
+    assert not cuts({("knows", "u"): np.empty(0, np.int64)})

@@ -1,0 +1,116 @@
+"""Many queries in one run: each has the answers that it has alone, whatever it shares, and whenever it comes or goes."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from local_runs import Cut, World, register
+from merged_source_cases import MergedMaker
+from random_cases import Maker
+from shared_query_cases import Run, alike
+
+from cqels_opt.compiler.registration import Programs, member_of, record_of
+from cqels_opt.errors import InputError
+from cqels_opt.runtime.driver import Driver
+from cqels_opt.runtime.local_runner import LocalRunner, LocalSink
+from cqels_opt.runtime.query_catalog import Population
+from cqels_opt.verify import Element
+
+
+def _cut(rng: random.Random, seed: int) -> Cut:
+    batch, plan = rng.choice("1237"), rng.choice(["adaptive", "random"])
+    return Cut(batch, plan, split=rng.choice([1, 2]), parts=rng.choice([1, 2, None]), seed=seed)
+
+
+MAKERS = {"windows by name": Maker, "merged with static data": MergedMaker}
+
+
+@pytest.mark.parametrize("maker", MAKERS.values(), ids=MAKERS)
+@pytest.mark.parametrize("seed", range(6))
+def test_instances_have_the_answers_that_they_have_alone(
+    seed: int, maker: type[Maker], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng, some = random.Random(seed), alike(seed, 3, maker)
+    run = Run(some, ["m0", "m1", "m2"], _cut(rng, seed), tmp_path, monkeypatch)
+    assert [program.id for program in run.driver.programs] == ["like-m0"]
+    for number, rows in enumerate(run.source.chunks(run.how)):
+        run.batch(number, rows)
+    for name in run.span:
+        assert run.lines_of(name) == run.alone(name), name
+
+
+@pytest.mark.parametrize("maker", MAKERS.values(), ids=MAKERS)
+@pytest.mark.parametrize("seed", range(6))
+def test_queries_come_and_go(seed: int, maker: type[Maker], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng, some = random.Random(1000 + seed), alike(seed, 6, maker)
+    names = [member.id for member in some.members]
+    there, waiting = names[: rng.randint(2, 3)], names[3:]
+    run = Run(some, there, _cut(rng, seed), tmp_path, monkeypatch)
+    killed = rng.random() < 0.5
+    for number, rows in enumerate(run.source.chunks(run.how)):
+        if killed and number and rng.random() < 0.3:
+            run.driver = run.opened()
+        come = [waiting.pop(0) for _ in range(rng.randint(0, 2)) if waiting] if number and rng.random() < 0.5 else []
+        go = [rng.choice(there)] if number and len(there) > 1 and rng.random() < 0.3 else []
+        run.change(come, go)
+        there = [*(name for name in there if name not in go), *come]
+        run.batch(number, rows)
+        if killed and rng.random() < 0.3:  # done, but perhaps Spark has not noted it
+            run.driver = run.opened()
+            if rng.random() < 0.7:
+                run.batch(number, rows)
+        assert run.queries.names() == there
+    for name in run.span:
+        assert run.lines_of(name) == run.alone(name), name
+
+
+# ------------------------------------------------------------------ queries that nobody has prepared for
+EX = "http://ex.org/"
+ONE = f"PREFIX : <{EX}> SELECT ?p ?x FROM NAMED :S [RANGE 2s] AS ?w {{ GRAPH ?w {{ ?p :at ?x }} }}"
+OTHER = f"PREFIX : <{EX}> SELECT ?p ?v FROM NAMED :S [RANGE 5s] AS ?w {{ GRAPH ?w {{ ?p :at ?x . ?p :val ?v }} }}"
+
+
+def _elements(number: int) -> list[Element]:
+    rng = random.Random(3)
+    triples = [
+        (f"<{EX}p{rng.randrange(3)}>", *rng.choice([(f"<{EX}at>", f"<{EX}x>"), (f"<{EX}val>", '"1"')])) for _ in range(number)
+    ]
+    return [Element(250 * i, (triple,)) for i, triple in enumerate(triples)]
+
+
+@pytest.mark.parametrize("kind", ["", "SELECT DISTINCT"])
+@pytest.mark.parametrize("at", [1, 4])
+def test_other_queries_begin_with_empty_windows(at: int, kind: str, tmp_path: Path) -> None:
+    elements, other = _elements(60), OTHER.replace("SELECT", kind or "SELECT")
+    source = register(ONE, World({f"{EX}S": [elements]}), tmp_path / "one")
+    how, sink = Cut("6"), LocalSink()
+    made = source.driver(how)
+    there = Population(
+        [member_of(record_of(ONE, "one"))], tmp_path / "state", Programs(tmp_path / "one" / "store", tmp_path / "queries")
+    )
+    named = replace(made.options, named=True)
+    driver = Driver(tmp_path / "state", there.programs(), LocalRunner(), sink, made.frontier, named, population=there)
+    for number, rows in enumerate(source.chunks(how)):
+        if number == at:
+            there.add([member_of(record_of(other, "other"))])
+            with pytest.raises(InputError, match="there is a query 'other' already"):
+                there.add([member_of(record_of(other, "other"))])
+        driver.batch(number, rows)
+    seen = [element for element in elements if element.t > elements[6 * at - 1].t]
+    alone = register(other, World({f"{EX}S": [seen]}), tmp_path / "other").run(Cut("100")).lines
+    said = ', "query": "other"'
+    assert Counter(line.replace(said, "") for line in sink.lines if said in line) == Counter(alone) and alone
+
+
+def test_the_last_query_stays_and_unknown_ones_do_not_go(tmp_path: Path) -> None:
+    source = register(ONE, World({f"{EX}S": [_elements(6)]}), tmp_path / "one")
+    programs = Programs(source.folder / "store", tmp_path / "queries")
+    there = Population([member_of(record_of(ONE, "one"))], tmp_path / "state", programs)
+    with pytest.raises(InputError, match="'one' is the only query that is left: stop the run instead"):
+        there.remove("one")
+    with pytest.raises(InputError, match="there is no query 'two'"):
+        there.remove("two")

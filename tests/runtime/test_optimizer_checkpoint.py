@@ -1,0 +1,91 @@
+"""A run that is stopped after each batch and started again chooses the plans, with the estimates, of one that is not."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from local_runs import Cut, Registered, register
+from random_cases import make
+
+from cqels_opt.runtime.local_runner import LocalSink
+from cqels_opt.state.compaction_policy import Tiers
+from cqels_opt.trace.records import TraceRecord
+
+
+def told(records: Sequence[TraceRecord]) -> list[dict[str, Any]]:
+    """Trace records without the clock."""
+    return [{name: getattr(r, name) for name in TraceRecord.__slots__ if name != "ms"} for r in records]
+
+
+def at_once(query: Registered, how: Cut) -> list[dict[str, Any]]:
+    driver = query.driver(how)
+    return told([r for number, rows in enumerate(query.chunks(how)) for r in driver.batch(number, rows)])
+
+
+def stopped_each_time(query: Registered, how: Cut, folder: Path) -> list[dict[str, Any]]:
+    records: list[TraceRecord] = []
+    sink = LocalSink()
+    for number, rows in enumerate(query.chunks(how)):
+        records += query.driver(how, folder, sink=sink).batch(number, rows)
+    return told(records)
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_a_restart_goes_on_as_if_nothing_had_happened(seed: int, tmp_path: Path) -> None:
+    case = make(9_000 + seed)
+    query = register(case.query(), case.world, tmp_path / "q", case.settings)
+    how = Cut(["3", "7", "500ms"][seed % 3], ["adaptive", "static", "worst", "first"][seed % 4], 1 + seed % 2)
+    assert stopped_each_time(query, how, tmp_path / "state") == at_once(query, how)
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("damage", [b"", b"PK", None])
+def test_what_was_learnt_may_be_lost(damage: bytes | None, seed: int, tmp_path: Path) -> None:
+    """Before each batch: answers are those of a run that loses nothing, and each loss is named in the trace."""
+    case = make(9_100 + seed)
+    query = register(case.query(), case.world, tmp_path / "q", case.settings)
+    how, folder, sink, whole = Cut(["3", "7", "500ms"][seed % 3]), tmp_path / "state", LocalSink(), LocalSink()
+    chunks = query.chunks(how)
+    undisturbed = query.driver(how, sink=whole)
+    for number, rows in enumerate(chunks):
+        undisturbed.batch(number, rows)
+    for number, rows in enumerate(chunks):
+        if number == 0:
+            query.driver(how, folder, sink=sink).batch(number, rows)
+            continue
+        newest = max((folder / "knowledge").iterdir())
+        if damage is None:
+            newest.unlink()
+        else:
+            newest.write_bytes(damage)
+        with pytest.warns(RuntimeWarning, match=f"statistics of the optimizer are lost and are counted again: {newest}") as told:
+            driver = query.driver(how, folder, sink=sink)
+        (record,) = driver.batch(number, rows)
+        assert record.notices == tuple(str(one.message) for one in told)
+        assert TraceRecord.from_json(record.to_json()) == record
+    assert sorted(sink.lines) == sorted(whole.lines)
+
+
+def test_counts_that_wait_are_counted_again(tmp_path: Path) -> None:
+    """Rows that the frontier has not passed are in the statistics once it has, as if nothing had been lost."""
+    case = make(9_104)
+    query = register(case.query(), case.world, tmp_path / "q", replace(case.settings, lateness=1_000))
+    how = Cut("3", tiers=Tiers())
+    chunks, folders = query.chunks(how), (tmp_path / "whole", tmp_path / "lost")
+    windows = []
+    for folder in folders:
+        query.driver(how, folder).batch(0, chunks[0])
+        if folder.name == "lost":
+            (folder / "knowledge" / "00000000.zip").unlink()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)
+            driver = query.driver(how, folder)
+        waiting = {key: sum(c.total for c in parts) for key, parts in driver.arrivals.pending.items()}
+        windows.append(({key: total for key, total in waiting.items() if total}, driver.batch(1, chunks[1])[0].windows))
+    assert windows[0][0]
+    assert windows[0] == windows[1]

@@ -1,0 +1,105 @@
+"""Counts that wait for a silent stream: what a batch writes of them does not grow with how many wait."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from local_runs import World, register
+
+from cqels_opt.errors import EngineWarning
+from cqels_opt.runtime.driver import Driver, DriverOptions
+from cqels_opt.runtime.ingest import ROW_SCHEMA
+from cqels_opt.runtime.local_runner import LocalRunner, LocalSink
+from cqels_opt.state.pending_counts import KIND
+from cqels_opt.windows.frontier import Frontier
+
+EX = "http://ex.org/"
+QUERY = f"""PREFIX : <{EX}> SELECT ?p ?q FROM NAMED :S [RANGE 5s] AS ?u FROM NAMED :T [RANGE 5s] AS ?w
+{{ GRAPH ?u {{ ?p :at ?x }} GRAPH ?w {{ ?q :at ?x }} }}"""
+S, T = f"{EX}S", f"{EX}T"
+
+
+def rows(stream: int, first: int, count: int) -> pa.Table:
+    """Elements of a live stream, one each 10 ms, each of another person."""
+    found = [
+        {
+            "stream": stream,
+            "partition": stream,
+            "offset": n,
+            "s": f"<{EX}person{n}>",
+            "p": f"<{EX}at>",
+            "o": f"<{EX}room{n % 7}>",
+            "g": None,
+            "t": 1000 + n * 10,
+            "late": False,
+            "line": 1,
+        }
+        for n in range(first, first + count)
+    ]
+    return pa.Table.from_pylist(found, schema=ROW_SCHEMA)
+
+
+def driver(tmp_path: Path) -> Driver:
+    query = register(QUERY, World({S: [[]], T: [[]]}), tmp_path / "q")
+    return Driver(
+        tmp_path / "state", [query.program], LocalRunner(), LocalSink(), Frontier(query.program.streams), DriverOptions()
+    )
+
+
+def written(run: Driver, number: int) -> int:
+    """The bytes of what the optimizer keeps that a batch has written."""
+    names = {run.state.knowledge, *(f.path for f in run.state.files if f.kind == KIND)}
+    return sum((run.folder / name).stat().st_size for name in names if f"{number:08d}" in name)
+
+
+def waiting(run: Driver) -> list[tuple[str, int, list[int], list[int]]]:
+    return [(key, c.slot, c.times.tolist(), c.rows.tolist()) for key, counts in run.arrivals.pending.items() for c in counts]
+
+
+def by_time(run: Driver) -> dict[tuple[str, int], int]:
+    """The rows that wait by key and time, however they are cut into parts."""
+    return {(key, t): n for key, _, times, counts in waiting(run) for t, n in zip(times, counts, strict=True)}
+
+
+def test_a_silent_stream_makes_no_batch_write_more(tmp_path: Path) -> None:
+    run = driver(tmp_path)
+    run.batch(0, pa.concat_tables([rows(0, 0, 50), rows(1, 0, 1)]))
+    sizes = []
+    for number in range(1, 121):
+        run.batch(number, rows(0, 50 * number, 50))
+        sizes.append(written(run, number))
+    assert sum(f.kind == KIND for f in run.state.files) > 100  # all of them wait
+    assert max(sizes) < 1.2 * min(sizes), sizes
+    run.batch(121, rows(1, 60_000, 1))  # and wait no longer
+    assert [f.least for f in run.state.files if f.kind == KIND] == [61_000, 601_000]  # the last batch of each stream
+
+
+def test_what_waits_is_the_same_after_a_restart(tmp_path: Path) -> None:
+    run = driver(tmp_path)
+    for number in range(5):
+        run.batch(number, rows(0, 50 * number, 50))
+    run.batch(5, rows(1, 120, 1))  # the frontier is within the third batch
+    again = driver(tmp_path)
+    assert len(waiting(run)) > 10
+    assert waiting(again) == waiting(run)
+    assert again.arrivals.counted == run.arrivals.counted
+
+
+@pytest.mark.parametrize("damage", [b"", b"PK", None])
+def test_a_damaged_file_is_counted_again(damage: bytes | None, tmp_path: Path) -> None:
+    run = driver(tmp_path)
+    run.batch(0, rows(0, 0, 50))
+    before = by_time(run)
+    (file,) = (run.folder / f.path for f in run.state.files if f.kind == KIND)
+    if damage is None:
+        file.unlink()
+    else:
+        file.write_bytes(damage)
+    with pytest.warns(EngineWarning, match=r"are counted again: .*pending-00000000\.zip"):
+        again = driver(tmp_path)
+    assert by_time(again) == before
+    (record,) = again.batch(1, rows(1, 0, 1))
+    assert "pending-00000000" in record.notices[0]
+    assert [f.path for f in again.state.files if f.kind == KIND] == ["slots/pending-00000001.zip"]

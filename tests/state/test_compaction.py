@@ -1,0 +1,82 @@
+"""Merges that are slow or fail while a run goes on: answers are those of a run whose merges are done at once, and inputs stay."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from local_runs import Cut, Registered, World, register
+
+from cqels_opt.runtime.local_runner import LocalRunner, LocalSink
+from cqels_opt.state.compaction import MergeTask
+from cqels_opt.state.compaction_policy import Tiers
+from cqels_opt.verify import Element
+from cqels_opt.windows.binding_slots import SlotFile
+
+EX = "http://ex.org/"
+QUERY = """PREFIX : <http://ex.org/>
+SELECT ?a ?b FROM NAMED :S [RANGE 1 s] AS ?u FROM NAMED :S [NOW] AS ?z
+WHERE { GRAPH ?u { ?a :at ?x } GRAPH ?z { ?b :at ?x } }"""
+HOW = Cut("4", tiers=Tiers(files=2, rows=4, share=4))
+
+
+class Failing(LocalRunner):
+    """Merges fail in every way, and some succeed."""
+
+    def __init__(self) -> None:
+        super().__init__(1)
+        self.asked = 0
+
+    def merge(self, tasks: Sequence[MergeTask]) -> list[SlotFile]:
+        self.asked += 1
+        if self.asked % 3 == 0:
+            return super().merge(tasks)
+        if self.asked % 3 == 1:
+            raise TypeError("zip() argument 2 is shorter than argument 1")
+        return []
+
+
+def registered(tmp_path: Path) -> Registered:
+    elements = [Element(1000 + 40 * i, ((f"<{EX}p{i}>", f"<{EX}at>", f"<{EX}x{i % 3}>"),)) for i in range(240)]
+    return register(QUERY, World({EX + "S": [elements]}), tmp_path / "q")
+
+
+def run(query: Registered, folder: Path, **how: Any) -> tuple[LocalSink, Any]:
+    sink = LocalSink()
+    driver = query.driver(HOW, folder, sink=sink, **how)
+    for number, rows in enumerate(query.chunks(HOW)):
+        driver.batch(number, rows)
+    return sink, driver
+
+
+@pytest.mark.parametrize("delay", [1, 5, 12])
+def test_merges_that_come_late(delay: int, tmp_path: Path) -> None:
+    """By so many batches that all inputs have left the windows meanwhile. No merge misses a file."""
+    query = registered(tmp_path)
+    whole, _ = run(query, tmp_path / "whole")
+    waiting: list[tuple[int, Callable[[], None]]] = []
+    driver = query.driver(HOW, tmp_path / "late", sink=LocalSink(), merging=lambda work: waiting.append((number, work)))
+    for number, rows in enumerate(query.chunks(HOW)):
+        while waiting and waiting[0][0] + delay <= number:
+            waiting.pop(0)[1]()
+        driver.batch(number, rows)
+    assert driver.sink.lines == whole.lines
+    assert driver.merging.failures == 0
+    assert driver.state.totals["failed merges"] == 0
+
+
+def test_merges_that_fail(tmp_path: Path) -> None:
+    """They are counted, and noted once of a kind; the answers are the same, and what can be merged is."""
+    query = registered(tmp_path)
+    whole, _ = run(query, tmp_path / "whole")
+    runner = Failing()
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        sink, driver = run(query, tmp_path / "failing", runner=runner)
+    assert sink.lines == whole.lines
+    assert runner.asked >= 4
+    assert driver.state.totals["failed merges"] == runner.asked - runner.asked // 3
+    assert [str(one.message).rpartition(": ")[0].rpartition(": ")[2] for one in told] == ["TypeError", "RunError"]
