@@ -44,7 +44,7 @@ _LATER = {
     "Engine": "engine",
     "JoinRun": "adaptive_join",
     "KafkaTopic": "engine",
-    "Limits": "operators.running.limits",
+    "Limits": "runtime.limits",
     "Messages": "engine",
     "register_distribution": "query.uncertainty",
     "register_function": "query.extensions",

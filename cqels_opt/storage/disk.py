@@ -25,6 +25,8 @@ from typing import BinaryIO, Final, cast
 
 import pyarrow as pa
 
+from cqels_opt.storage.file_errors import naming
+
 _SYNCFS: Final = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)
 _PIECE: Final = 1 << 20
 _CANNOT_COPY: Final = (errno.EXDEV, errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP)  # not between, or not on, these file systems
@@ -206,7 +208,7 @@ def publish(path: Path, content: bytes) -> None:
 def _replace(path: Path, content: bytes, settle: Callable[[BinaryIO], None] | None) -> None:
     temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        with create(temporary) as file:
+        with naming(path), create(temporary) as file:
             file.write(content)
             file.flush()
             if settle is not None:

@@ -12,7 +12,7 @@ from cqels_opt.bench.shapes import clique, relation
 from cqels_opt.plans import Filter, KnownStatistics, Optimizer, QueryGraph, deltas, dot, q_error, text
 
 from .graphs import q2
-from .test_choose import both, figure_3, figure_3_graph, q2_statistics
+from .test_optimizer import both, figure_3, figure_3_graph, q2_statistics
 
 GOLDENS = Path(__file__).parent / "goldens"
 

@@ -9,7 +9,7 @@ import pytest
 from cqels_opt.plans import KnownStatistics, Optimizer, StatisticKey, Statistics
 from cqels_opt.stats.block_statistics import Key, StatisticsView
 
-from .test_choose import figure_3, figure_3_graph
+from .test_optimizer import figure_3, figure_3_graph
 
 
 @pytest.mark.parametrize("method", ["cardinality", "distinct", "join_size", "selectivity"])

@@ -13,7 +13,7 @@ from cqels_opt.bench.shapes import clique
 from cqels_opt.plans import KnownStatistics, Optimizer, StatisticKey, validity_ranges
 
 from .graphs import q2, random_graph, random_statistics, uniform_statistics
-from .test_choose import figure_3, figure_3_graph
+from .test_optimizer import figure_3, figure_3_graph
 
 
 def with_value(known: KnownStatistics, key: StatisticKey, value: float) -> KnownStatistics:

@@ -7,12 +7,11 @@ from typing import Any
 
 import pytest
 from local_runs import Cut
+from state.test_compaction import registered
 
 from cqels_opt.runtime.local_runner import LocalSink
 from cqels_opt.storage import disk, documents
 from cqels_opt.trace.writer import TraceFile
-
-from .test_merging import registered
 
 
 class Watched:

@@ -12,7 +12,7 @@ import pytest
 from cqels_opt.errors import CheckpointError
 from cqels_opt.state.commit_log import KEEP, NAME, Commit, CommitLog, Identity
 
-from .test_damage import Cut, started
+from .test_damaged_checkpoint import Cut, started
 
 BATCHES = 6  # of a run that was killed
 
