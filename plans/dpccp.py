@@ -21,7 +21,7 @@ from cqels_opt.plans.relation_set import RelationSet, below, contains, members, 
 
 Pair: TypeAlias = "tuple[RelationSet, RelationSet]"
 
-PAIR_BUDGET = 100_000
+PAIR_BUDGET = 1 << 17
 """Pairs (unordered) times delta sources that a block may have before it is planned greedily: the memo has alternatives for each source.
 
 With one source a star of 14 has 53,248 and a clique of 11 86,526; a clique of 9, each of them a source, has 83,970.

@@ -1,6 +1,7 @@
 """Random queries of the whole algebra, in every dialect, form and manner of a window.
 
-:class:`Whole` adds what the makers of random_cases.py and merged_source_cases.py leave out because pyoxigraph departs from SPARQL 1.1 there:
+:class:`Whole` adds what the makers of random_cases.py and merged_source_cases.py leave out because pyoxigraph departs from SPARQL 1.1
+there:
 these cases are held against the definitions (by_definition.py) alone.
 """
 

@@ -54,6 +54,9 @@ def main(words: Sequence[str] | None = None) -> int:
         if isinstance(error, CqelsOptError):
             _complain(_one_line(str(error)), debug)
             return FAILED
+        if isinstance(error, ConnectionError):
+            _complain("the JVM of Spark has ended; the same command continues where it was, if it has a --checkpoint", debug)
+            return FAILED
         _complain(f"{type(error).__name__}: {_one_line(str(error))}{'' if debug else ' (--debug shows where)'}", debug)
         return FAILED
 

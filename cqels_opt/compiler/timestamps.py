@@ -1,7 +1,8 @@
 """C-SPARQL's ``timestamp(s, p, o)``: the time of the latest element by which a triple is in the windows, in milliseconds.
 
 The engine of C-SPARQL keeps the time of each triple that a window brings, a later one in the place of an earlier one. Here it is a
-look-up (:class:`~cqels_opt.operators.compiled_query.StampNode`) of the greatest time, a step function of the instant, that the windows hold of
+look-up (:class:`~cqels_opt.operators.compiled_query.StampNode`) of the greatest time, a step function of the instant, that the windows
+hold of
 this triple. Of a triple that no window holds there is none, and the expression is an error.
 """
 

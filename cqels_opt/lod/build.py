@@ -1,7 +1,8 @@
 """Writing a store: from quads of canonical terms to partitions and dictionary.
 
 The pieces (:func:`encode_quads`, :func:`write_partitions`, :func:`~cqels_opt.lod.dictionary.write_part`,
-:func:`~cqels_opt.lod.atomic_publish.finish`) are what executors and driver call when a store is loaded in parallel; :func:`build_store` does
+:func:`~cqels_opt.lod.atomic_publish.finish`) are what executors and driver call when a store is loaded in parallel; :func:`build_store`
+does
 it all in one process.
 """
 

@@ -1,4 +1,5 @@
-"""Heuristics H1 and H2 of Keskisärkkä et al. 2021 (§4.1) as ranks of a block's relations; H3 and H4 place filters (``plans/predicate_placement.py``).
+"""Heuristics H1 and H2 of Keskisärkkä et al. 2021 (§4.1) as ranks of a block's relations; H3 and H4 place filters
+(``plans/predicate_placement.py``).
 
 Windows stay in the order written. Within each, H2 puts patterns of a named graph before those of any graph, and H1 orders patterns
 by which of their places are constants.

@@ -1,7 +1,8 @@
 """Other designs of a block are weighed while it runs, and one that has paid for itself is taken (CQELS report, §4.2).
 
 Each time that batches have cost as much as a few looks take, the best plans of neighbouring designs are priced from the statistics of that
-batch, which stands for those since the last look. What they would have saved adds up (``plans/view_selection.py``); when it exceeds what building
+batch, which stands for those since the last look. What they would have saved adds up (``plans/view_selection.py``); when it exceeds what
+building
 takes, the missing sub-results are built beside the batches, and the next batch after they are there runs under the new design. Nothing
 here changes an answer.
 """

@@ -12,6 +12,9 @@ from dataclasses import fields, is_dataclass
 from functools import reduce
 from typing import TypeVar
 
+from cqels_opt.errors import QueryError
+from cqels_opt.query.algebra import Query
+
 T = TypeVar("T")
 
 MOST_LEVELS = 200
@@ -37,6 +40,12 @@ def brackets(text: str) -> int:
     return deepest
 
 
+TOO_DEEP = (
+    f"the query is nested too deeply: groups, OPTIONALs, MINUSes, BINDs and operators may hold or follow one another {MOST_LEVELS} levels "
+    "deep; chains of ||, && and UNION may be of any length"
+)
+
+
 def levels(root: object) -> int:
     """The levels of a tree of the algebra, expressions included; without recursion."""
     deepest, waiting = 0, [(root, 1)]
@@ -48,6 +57,12 @@ def levels(root: object) -> int:
             deepest = max(deepest, level)
             waiting += [(getattr(part, field.name), level + 1) for field in fields(part)]
     return deepest
+
+
+def check_levels(query: Query) -> None:
+    """QueryError where a query is nested too deeply to be run; it can be parsed and printed."""
+    if levels(query.body) > MOST_LEVELS:
+        raise QueryError(TOO_DEEP, query.text, 1, 1, query.file)
 
 
 def chained(operands: Sequence[T], join: Callable[[T, T], T]) -> T:

@@ -22,7 +22,7 @@ from cqels_opt.query.algebra import (
     Term,
     Variable,
 )
-from cqels_opt.query.chains import MOST_BRACKETS, MOST_LEVELS, brackets, levels
+from cqels_opt.query.chains import MOST_BRACKETS, TOO_DEEP, brackets
 from cqels_opt.query.dialects import DIALECTS, recognise
 from cqels_opt.query.forms import read_form
 from cqels_opt.query.formulas import read_iri
@@ -43,10 +43,6 @@ _WINDOW_CLAUSE: Final = re.compile(
     re.IGNORECASE | re.VERBOSE,
 )
 """The window of a stream, in the words of any dialect."""
-TOO_DEEP = (
-    f"the query is nested too deeply: groups, OPTIONALs, MINUSes, BINDs and operators may hold or follow one another {MOST_LEVELS} levels "
-    "deep; chains of ||, && and UNION may be of any length"
-)
 
 
 def parse(text: str, dialect: str = "auto", file: str = "query", any_function: bool = False) -> Query:
@@ -66,12 +62,9 @@ def parse(text: str, dialect: str = "auto", file: str = "query", any_function: b
         raise QueryError(TOO_DEEP, text, 1, 1, file)
     chosen = recognise(text) if dialect == "auto" else DIALECTS[dialect]
     try:
-        query = _read(text, chosen, file, any_function)
+        return _read(text, chosen, file, any_function)
     except RecursionError:
         raise QueryError(TOO_DEEP, text, 1, 1, file) from None
-    if levels(query.body) > MOST_LEVELS:
-        raise QueryError(TOO_DEEP, text, 1, 1, file)
-    return query
 
 
 def _read(text: str, dialect: Dialect, file: str, any_function: bool) -> Query:

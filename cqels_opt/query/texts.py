@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 
 from cqels_opt.errors import QueryError
 from cqels_opt.query import algebra as a
+from cqels_opt.query.chains import check_levels
 from cqels_opt.query.outlines import Outline, filled, outline
 from cqels_opt.query.parser import BYTE_ORDER_MARK, parse
 
@@ -90,6 +91,7 @@ class Reader:
             if (found := known.read(text, pieces, file)) is not None:
                 return found
         query = parse(text, dialect, file)
+        check_levels(query)
         outlined = outline(query)
         if outlined is not None and pieces.constants and (learnt := _learnt(query, outlined, pieces, dialect)) is not None:
             self._known[key] = [*self._known.pop(key, []), learnt][-OUTLINES:]

@@ -1,6 +1,7 @@
 """How many rows of a static relation have each join key: all keys within a budget, beyond it the heavy ones and a sample of the rest.
 
-The sample is that of ``stats/frequency_sketch.py``: keys whose hash is below a bound, with exact counts, so that two relations hold the same keys
+The sample is that of ``stats/frequency_sketch.py``: keys whose hash is below a bound, with exact counts, so that two relations hold the
+same keys
 of what they have in common, and estimates are Horvitz and Thompson's. Here Spark counts, so keys are hashes and come with the sample
 taken already; what is not held has no rows, on average rightly.
 """

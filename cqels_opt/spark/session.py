@@ -82,6 +82,8 @@ def make_session(master: str | None, scratch: Path, quiet: bool = True, packages
         if manager := _file_manager(session):
             session.conf.set(FILE_MANAGER, manager)
         session.sparkContext.setLogLevel("OFF" if quiet else "WARN")
+        if quiet and (server := getattr(session.sparkContext, "_accumulatorServer", None)) is not None:
+            server.handle_error = lambda *_: None  # PySpark prints a stack trace when the JVM is killed
     return session
 
 

@@ -34,6 +34,7 @@ from cqels_opt.trace.records import TraceRecord
 CHUNK_SCHEMA = "stream int, partition int, offset long, s string, p string, o string, g string, t long, late boolean, line long"
 FILE_SCHEMA = "path string, modificationTime timestamp, length long, content binary"
 FOR_EVER = "36500d"  # Spark's default passes over files that were modified a week before the newest: copied with their times, say
+MOST_ROWS = (1 << 33) - 1  # of a task, in the numbers that Spark gives
 MOST_BYTES = 64 << 20  # of new files in a live folder that a batch takes
 __all__ = ["DataFrame", "SparkSession", "StreamRun", "as_rows", "chunk_stream", "folder_stream", "row_stream"]
 
@@ -107,11 +108,12 @@ def numbered(frame: DataFrame, batch: int, tasks: int) -> NumberedBatch:
 
     The rows of a graph are brought to one task, which numbers them alike. Of ``tasks`` so many take those that have one.
     """
+    place = f.monotonically_increasing_id()  # the task above, the row below
+    frame = frame.withColumn("line", place.bitwiseAND(MOST_ROWS))  # as the source has them
     if "g" in frame.columns and not isinstance(frame.schema["g"].dataType, t.NullType):
         spread = f.when(f.col("g").isNull(), f.monotonically_increasing_id().cast("string")).otherwise(f.col("g"))
         frame = frame.repartition(tasks, spread)
-    place = f.monotonically_increasing_id()  # the task above, the row below
-    whole = frame.withColumn("offset", place).withColumn("line", place)
+    whole = frame.withColumn("offset", place)
     return NumberedBatch(whole.select(*(field.split()[0] for field in CHUNK_SCHEMA.split(", "))), first_place(batch))
 
 

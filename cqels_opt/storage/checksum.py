@@ -254,7 +254,10 @@ def seal(path: Path, content: bytes) -> None:
 
 def unsealed(path: Path) -> bytes:
     """The content of a sealed file, verified; CheckpointError where it is damaged."""
-    return opened(path)[0].to_pybytes()
+    content, blocks = opened(path)
+    if blocks is not None:
+        blocks.verify_all()
+    return content.to_pybytes()
 
 
 def opened(path: Path) -> tuple[pa.Buffer, Blocks | None]:

@@ -14,6 +14,7 @@ from cqels_opt.planner.explain import explained
 from cqels_opt.planner.plan_modes import plan_mode
 from cqels_opt.query.parser import parse
 from cqels_opt.query.printing.queries import to_text
+from cqels_opt.query.texts import Reader
 from cqels_opt.verify import Element
 
 MANY = 4000
@@ -50,7 +51,7 @@ def nested(before: str, inside: str, after: str, levels: int) -> str:
 )
 def test_too_deep_a_query_is_refused_with_the_limit(body: str) -> None:
     with pytest.raises(QueryError, match=r"nested too deeply: .* 200 levels") as refused:
-        parse(query(body))
+        Reader().read(query(body))
     assert "\n" not in refused.value.message
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import subprocess
 import sys
 import tracemalloc
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -114,7 +116,9 @@ class Counting:
     def __init__(self) -> None:
         self.reports: list[FinishReport] = []
 
-    def restore(self, lengths: object) -> None:
+    digests: Mapping[str, str] = MappingProxyType({})
+
+    def restore(self, lengths: object, digests: object) -> None:
         pass
 
     def put(self, batch: int, chunks: list[tuple[object, FinishReport]], folder: Path) -> dict[str, int]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from cqels_opt.cli.main import main
 from cqels_opt.lod.build import build_store
 from cqels_opt.query.parser import parse
+from cqels_opt.storage import documents
 from cqels_opt.trace.records import read_trace
 from cqels_opt.verify import Inputs, Options, Refreshed, evaluate, read_answers, read_inputs
 
@@ -94,7 +95,7 @@ def test_an_idle_folder_is_let_go(tmp_path: Path) -> None:
     assert [record.frontier for record in read_trace(trace)] == [1999, 6999]
     assert {time for time, _, _ in read_answers(out)} == {1000, 2000, 3000}
     decisions = sorted((tmp_path / "checkpoint" / "idle").iterdir())
-    assert [json.loads(path.read_text(encoding="utf-8")) for path in decisions] == [[], ["<http://ex.org/T>"]]
+    assert [documents.decode(path.name, path.read_bytes()) for path in decisions] == [[], ["<http://ex.org/T>"]]
 
 
 def test_the_store_is_updated_while_it_runs(tmp_path: Path) -> None:

@@ -75,7 +75,7 @@ def test_a_network_in_one_run(spark: SparkSession, files: Files, tmp_path: Path)
     assert [record.query for record in records[:3]] == ["counts", "pairs", "any"]
     assert all(record.jobs <= 6 for record in records)  # a stage of queries has at most three
 
-    folders = asked(files, tmp_path, "out/", 60)
+    folders = replace(asked(files, tmp_path, "out/", 60), trace=tmp_path / "other.jsonl")
     in_session(spark, folders, tmp_path / "other")
     for name in ("counts", "pairs", "any"):
         table = pa_dataset.dataset(tmp_path / "out" / f"query={name}").to_table()

@@ -129,7 +129,7 @@ QUADS = [
 def everything(folder: Path) -> list[Any]:
     """All that can be asked of a store: matches, look-ups, counts and texts."""
     store = Store.open(folder)
-    found: list[Any] = [store.triples, store.terms, store.named_graphs().tolist(), store.seed]
+    found: list[Any] = [store.triples, store.terms, store.named_graphs().tolist(), store.scheme.key]
     for graph, predicate in sorted(store.entries):
         partition = store.partition(graph, predicate)
         found += [np.asarray(partition.columns[v]).tolist() for v in "so"]
