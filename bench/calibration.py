@@ -22,16 +22,16 @@ from cqels_opt.bench.screen import console
 from cqels_opt.bench.social import DRIFT, PLACES_GRAPH, social
 from cqels_opt.compiler.block_builder import PAGE
 from cqels_opt.compiler.compile import Compiler
-from cqels_opt.compiler.dialect_profile import meaning
+from cqels_opt.compiler.dialect_profile import query_semantics
 from cqels_opt.lod.build import build_store
 from cqels_opt.operators.compiled_query import Block
-from cqels_opt.operators.delta_join import BlockStep, Observed
+from cqels_opt.operators.delta_join import DeltaJoin, Observed
 from cqels_opt.planner import predicate_costs
 from cqels_opt.planner.block_planner import BlockPlanner
 from cqels_opt.planner.calibration import measure
 from cqels_opt.planner.calibration_store import seconds_text
-from cqels_opt.planner.planner_options import PlanMode
-from cqels_opt.plans import Constants, Join, Operator, Optimizer, Plan, Scan, SecondsCost
+from cqels_opt.planner.planner_options import PlannerOptions
+from cqels_opt.plans import Constants, Join, JoinOperator, Optimizer, Plan, Scan, SecondsCost
 from cqels_opt.plans.plan_extraction import cost_of
 from cqels_opt.query.parser import parse
 from cqels_opt.rdf.static import Failures, StaticSource, read_all
@@ -41,7 +41,7 @@ from cqels_opt.runtime.ingest import ROW_SCHEMA
 from cqels_opt.runtime.interfaces import Evaluated
 from cqels_opt.runtime.local_runner import LocalRunner, LocalSink
 from cqels_opt.windows.binding_slots import SlotFile
-from cqels_opt.windows.frontier import Frontier, Partition
+from cqels_opt.windows.frontier import Frontier, SourcePartition
 from cqels_opt.windows.intervals import FOREVER
 from cqels_opt.windows.replay import BatchSize, ReplaySource, cut
 
@@ -81,7 +81,7 @@ class _TimingRunner(LocalRunner):
             for block in task.program.blocks:
 
                 def joins(task: EvaluateTask = task, block: Block = block) -> Observed:
-                    step = BlockStep(block, task.program.store, task.step, task.terms())
+                    step = DeltaJoin(block, task.program.store, task.step, task.terms())
                     for _ in step.rows():
                         continue
                     return step.observed
@@ -119,13 +119,13 @@ def _priced(
     cost, covers, left = _priced(plan.input, after, optimizer, source, model)
     if isinstance(plan, Join):
         inner, covered, right = _priced(plan.build, after, optimizer, source, model)
-        cost, covers, operator = cost + inner, covers | covered, Operator.HASH
+        cost, covers, operator = cost + inner, covers | covered, JoinOperator.HASH
     else:
         covers |= {plan.relation}
         right = optimizer.memo.rows(source, 1 << optimizer.graph.index[plan.relation])
-        operator = Operator.PROBE
+        operator = JoinOperator.PROBE
     if not plan.on:
-        operator = Operator.LOOP
+        operator = JoinOperator.LOOP
     rows = after[covers]
     return cost + float(model.join(operator, *(np.array(x) for x in (left, right, rows, 0.0)))), covers, rows
 
@@ -150,7 +150,7 @@ def timed(folder: Path, contenders: Mapping[str, Constants], authors: int, rate:
     for query in NAMES:
         text = re.sub(r"\$[^$\n]+\$", "Author 0", (QUERIES / f"{query}.rq").read_text(encoding="utf-8"))
         parsed = parse(text, file=query)
-        meant = meaning(parsed)
+        meant = query_semantics(parsed)
         (folder / query).mkdir()
         compiler = Compiler(parsed, str(folder / "store"), folder / query, meant.report, meant.duplicates == "set")
         program = compiler.compile(query, meant.operator)
@@ -158,11 +158,11 @@ def timed(folder: Path, contenders: Mapping[str, Constants], authors: int, rate:
         for mode in MODES:
             frontier = Frontier(program.streams, finite=True)
             for p in plan.partitions:
-                frontier.partitions[p.partition] = Partition(plan.streams[p.stream], None, -1, p.first, p.elements)
+                frontier.partitions[p.partition] = SourcePartition(plan.streams[p.stream], None, -1, p.first, p.elements)
             pages = folder / query / PAGE
             held = [SlotFile("terms", str(pages), greatest=int(FOREVER))] if pages.exists() else []
             runner = _TimingRunner(query, mode, contenders)
-            options = DriverOptions(plan=PlanMode(mode))
+            options = DriverOptions(plan=PlannerOptions(mode))
             runner.driver = Driver(folder / f"{query}-{mode}", [program], runner, LocalSink(), frontier, options, pages=held)
             for number in range(len(plan.chunks)):
                 runner.driver.batch(number, parquet.read_table(plan.path(number)).cast(ROW_SCHEMA))

@@ -32,17 +32,17 @@ from cqels_opt.bench.social import PLACES_GRAPH, STREAM, fill_first, social
 from cqels_opt.compiler.multi_query_sharing import Member, alone
 from cqels_opt.compiler.registration import Programs, member_of, record_of
 from cqels_opt.errors import RunError
-from cqels_opt.planner.planner_options import PlanMode
+from cqels_opt.planner.planner_options import PlannerOptions
 from cqels_opt.rdf.static import StaticSource
 from cqels_opt.runtime.driver import Driver, DriverOptions
 from cqels_opt.runtime.ingest import ROW_SCHEMA
 from cqels_opt.runtime.local_runner import LocalRunner
-from cqels_opt.runtime.query_catalog import Population
+from cqels_opt.runtime.query_catalog import QueryCatalog
 from cqels_opt.spark import prepare
 from cqels_opt.spark.runner import SparkRunner
 from cqels_opt.spark.session import make_session
 from cqels_opt.spark.sinks import FileSink
-from cqels_opt.windows.frontier import Frontier, Partition
+from cqels_opt.windows.frontier import Frontier, SourcePartition
 from cqels_opt.windows.replay import BatchSize, ReplayPlan, ReplaySource, cut
 
 SEED = 1
@@ -160,7 +160,7 @@ def measured(found: World, query: str, members: Sequence[Member], contender: str
             ending.callback(spark.stop)
         runner: Any = LocalRunner() if spark is None else SparkRunner(spark)
         programs = Programs(found.store, folder / "queries", *([] if spark is None else [prepare.by_an_executor(spark)]))
-        mode = PlanMode("first", designs=False, split=False) if contender == "sub-results" else PlanMode()
+        mode = PlannerOptions("first", designs=False, split=False) if contender == "sub-results" else PlannerOptions()
         sink = FileSink(folder / "answers.jsonl")
         folder.mkdir(parents=True, exist_ok=True)
         began = time.perf_counter()
@@ -169,7 +169,7 @@ def measured(found: World, query: str, members: Sequence[Member], contender: str
             population, compiled = None, [programs.of(alone(member)) for member in again]
             pages = [programs.page(alone(member), folder / "state") for member in again]
         else:
-            population, pages = Population(again, folder / "state", programs), []
+            population, pages = QueryCatalog(again, folder / "state", programs), []
             compiled = population.programs()
         registered = time.perf_counter() - began
         options = DriverOptions(plan=mode, named=True)
@@ -202,7 +202,7 @@ def _frontier(replay: ReplayPlan, streams: Sequence[str]) -> Frontier:
     frontier = Frontier(tuple(streams), finite=True)
     for p in replay.partitions:
         stream, first = replay.streams[p.stream], p.first if p.elements else None
-        frontier.partitions[p.partition] = Partition(stream, None, -1, first, p.elements)
+        frontier.partitions[p.partition] = SourcePartition(stream, None, -1, first, p.elements)
     return frontier
 
 

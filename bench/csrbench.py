@@ -22,10 +22,10 @@ from cqels_opt.bench.real_data import real_data
 from cqels_opt.bench.screen import console, table
 from cqels_opt.bench.w3c.results import read_quads
 from cqels_opt.compiler.compile import Compiler
-from cqels_opt.compiler.dialect_profile import PROFILES, meaning
+from cqels_opt.compiler.dialect_profile import PROFILES, query_semantics
 from cqels_opt.errors import RunError
 from cqels_opt.lod.build import build_store
-from cqels_opt.planner.planner_options import PlanMode
+from cqels_opt.planner.planner_options import PlannerOptions
 from cqels_opt.query.algebra import Query
 from cqels_opt.query.parser import parse
 from cqels_opt.runtime.local_runner import LocalSink
@@ -78,13 +78,13 @@ def origins(query: Query) -> list[int]:
 def run(query: Query, t0: int | None, stream: list[Element], file: Path, folder: Path) -> Run:
     """The engine's answers to a query, judged; its input drains."""
     language: Any = query.dialect
-    meant = meaning(query, t0=None if t0 is None else {"": t0})
+    meant = query_semantics(query, t0=None if t0 is None else {"": t0})
     folder.mkdir()
     build_store(folder / "store", [], durable=False)
     program = Compiler(query, str(folder / "store"), folder, meant.report, meant.duplicates == "set").compile("q", meant.operator)
     prepared = Prepared("q", program, cut([ReplaySource(f"<{STREAM}>", (file,))], folder / "replay", BatchSize(count=8)), folder)
     sink = LocalSink()
-    driver = prepared.driver(folder / "state", sink, mode=PlanMode("first"), drain=True)
+    driver = prepared.driver(folder / "state", sink, mode=PlannerOptions("first"), drain=True)
     for number, rows in enumerate(prepared.chunks()):
         driver.batch(number, rows)
     out = folder / "answers.jsonl"

@@ -22,8 +22,8 @@ from cqels_opt.bench.local import Prepared, Ran, check_same, prepare, rows_produ
 from cqels_opt.bench.scenarios import QUERIES
 from cqels_opt.bench.screen import console
 from cqels_opt.bench.social import CONGRESS, DRIFT, STREAM, Phase
-from cqels_opt.planner.planner_options import PlanMode
-from cqels_opt.planner.query_planner import Planner
+from cqels_opt.planner.planner_options import PlannerOptions
+from cqels_opt.planner.query_planner import QueryPlanner
 from cqels_opt.plans import Join, Plan, QueryGraph, Scan, Split, parse_plan, parse_planned
 from cqels_opt.plans.plan import join_plans, joins, pairs
 from cqels_opt.plans.relation_set import RelationSet, members, size
@@ -140,7 +140,7 @@ def measure(query: Prepared, taken: Mapping[str, Sequence[str]]) -> Measured:
 
     A run serves all delta sources, as the plan of one moves no rows of another.
     """
-    blocks = Planner(query.program, PlanMode()).blocks.values()
+    blocks = QueryPlanner(query.program, PlannerOptions()).blocks.values()
     graphs = {source: block.optimizer.graph for block in blocks for source in block.sources}
     orders = {source: covering_orders(graph, source) for source, graph in graphs.items()}
     bushy = {source: [plan for text in taken[source] if _is_bushy(plan := parse_planned(text))] for source in graphs}
@@ -148,7 +148,7 @@ def measure(query: Prepared, taken: Mapping[str, Sequence[str]]) -> Measured:
     runs = []
     for number in range(max(map(len, plans.values()))):
         fixed = {source: found[min(number, len(found) - 1)] for source, found in plans.items()}
-        runs.append(query.run(f"fixed {number}", PlanMode("fixed", fixed)))
+        runs.append(query.run(f"fixed {number}", PlannerOptions("fixed", fixed)))
     rows = {
         source: {
             relations: _observed(runs[number].records, source)[:, place]
@@ -200,7 +200,7 @@ def study(quick: bool) -> dict[str, Any]:
 
 def compared(query: Prepared, work: Drifting) -> dict[str, Any]:
     """The rows of each mode and of hindsight, by phase and in all; over one design of sub-results, so that all plans join the same."""
-    runs = [query.run(mode, PlanMode(mode, designs=False)) for mode in MODES]
+    runs = [query.run(mode, PlannerOptions(mode, designs=False)) for mode in MODES]
     deltas = [delta for record in runs[0].records for delta in record.deltas]
     taken = {d.source: list(dict.fromkeys(other.plan for other in deltas if other.source == d.source)) for d in deltas}
     measured = measure(query, taken)

@@ -19,7 +19,7 @@ from cqels_opt.bench.local import Prepared, Ran, check_same, load, prepare
 from cqels_opt.bench.screen import console
 from cqels_opt.bench.social import START
 from cqels_opt.operators.algebra_operators import evaluate
-from cqels_opt.planner.planner_options import PlanMode
+from cqels_opt.planner.planner_options import PlannerOptions
 from cqels_opt.runtime import evaluate as stage
 from cqels_opt.windows.replay import BatchSize
 
@@ -94,9 +94,9 @@ def study(quick: bool) -> dict[str, Any]:
 
 
 def _both(query: Prepared) -> list[Ran]:
-    one = query.run(WAYS[0], PlanMode())
+    one = query.run(WAYS[0], PlannerOptions())
     with from_all_rows():
-        return [one, query.run(WAYS[1], PlanMode())]
+        return [one, query.run(WAYS[1], PlannerOptions())]
 
 
 def _batch(run: Ran) -> dict[str, float]:

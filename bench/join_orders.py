@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from rich.table import Table
 
 from cqels_opt.bench.screen import console
-from cqels_opt.plans import KnownStatistics, Operator, Optimizer, QueryGraph, Relation
+from cqels_opt.plans import JoinOperator, KnownStatistics, Optimizer, QueryGraph, RelationNode
 from cqels_opt.plans.cost import JoinShape, Rows
 from cqels_opt.plans.dpccp import join_pairs
 from cqels_opt.plans.plan import pairs
@@ -37,15 +37,15 @@ class RowsCost:
     unit: str = "rows"
     static_is_free: bool = False
 
-    def operators(self, shape: JoinShape) -> tuple[Operator, ...]:
+    def operators(self, shape: JoinShape) -> tuple[JoinOperator, ...]:
         """One for each kind of join: which one does not matter."""
-        return (Operator.HASH,) if shape.connected else (Operator.LOOP,)
+        return (JoinOperator.HASH,) if shape.connected else (JoinOperator.LOOP,)
 
     def scan(self, rows: Rows, filtered: Rows) -> Rows:
         """Nothing."""
         return np.zeros_like(rows)
 
-    def join(self, operator: Operator, left: Rows, right: Rows, produced: Rows, filtered: Rows) -> Rows:
+    def join(self, operator: JoinOperator, left: Rows, right: Rows, produced: Rows, filtered: Rows) -> Rows:
         """What it makes."""
         return produced
 
@@ -161,7 +161,7 @@ class Database:
 def compared(seed: int, most: int = 7) -> Compared:
     """One random set of relations."""
     tables = random_tables(np.random.default_rng(seed), most)
-    graph = QueryGraph([Relation(f"r{i}", frozenset(columns), i == 0) for i, columns in enumerate(tables)])
+    graph = QueryGraph([RelationNode(f"r{i}", frozenset(columns), i == 0) for i, columns in enumerate(tables)])
     optimizer = Optimizer(graph, ["r0"], RowsCost())
     choice = optimizer.choose({"r0": statistics(tables, graph)})["r0"]
     database = Database(tables)

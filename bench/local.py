@@ -15,32 +15,33 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as parquet
+from cachetools import LRUCache
 
 from cqels_opt.bench.answers import digest_of_answers
 from cqels_opt.bench.social import PLACES_GRAPH, Phase, social
 from cqels_opt.compiler.block_builder import PAGE
 from cqels_opt.compiler.compile import Compiler
-from cqels_opt.compiler.dialect_profile import meaning
+from cqels_opt.compiler.dialect_profile import query_semantics
 from cqels_opt.errors import RunError
 from cqels_opt.lod.build import build_store
-from cqels_opt.operators.compiled_query import Program
-from cqels_opt.planner.background_jobs import Workshop
-from cqels_opt.planner.planner_options import PlanMode
+from cqels_opt.operators.compiled_query import CompiledProgram
+from cqels_opt.planner.background_jobs import BackgroundJobs
+from cqels_opt.planner.planner_options import PlannerOptions
 from cqels_opt.query.parser import parse
 from cqels_opt.rdf.static import Failures, StaticSource, read_all
 from cqels_opt.runtime.driver import Driver, DriverOptions
 from cqels_opt.runtime.ingest import ROW_SCHEMA
 from cqels_opt.runtime.interfaces import Sink, TraceLog
 from cqels_opt.runtime.local_runner import LocalRunner, LocalSink
-from cqels_opt.state.worker_cache import Recent
-from cqels_opt.trace.records import Delta, Operator, TraceRecord
+from cqels_opt.state.worker_cache import cached
+from cqels_opt.trace.records import Delta, OperatorRecord, TraceRecord
 from cqels_opt.verify import Element
 from cqels_opt.windows.binding_slots import SlotFile
-from cqels_opt.windows.frontier import Frontier, Partition
+from cqels_opt.windows.frontier import Frontier, SourcePartition
 from cqels_opt.windows.intervals import FOREVER
 from cqels_opt.windows.replay import BatchSize, ReplayPlan, ReplaySource, cut
 
-ADAPTIVE = PlanMode()
+ADAPTIVE = PlannerOptions()
 
 
 def load(folder: Path, sources: Sequence[StaticSource]) -> Path:
@@ -80,11 +81,11 @@ class Prepared:
     """A query compiled over a store, and its stream cut into micro-batches."""
 
     name: str
-    program: Program
+    program: CompiledProgram
     replay: ReplayPlan
     folder: Path
 
-    def run(self, name: str, mode: PlanMode, answers: Path | None = None) -> Ran:
+    def run(self, name: str, mode: PlannerOptions, answers: Path | None = None) -> Ran:
         """The query from its first batch to its last; its answers are left in a file where one is named."""
         with tempfile.TemporaryDirectory(dir=self.folder) as scratch:
             sink = LocalSink()
@@ -95,10 +96,10 @@ class Prepared:
             return Ran(name, tuple(records), len(sink.lines), digest_of_answers(out))
 
     def driver(
-        self, state: Path, sink: Sink, trace: TraceLog | None = None, mode: PlanMode = ADAPTIVE, drain: bool = False
+        self, state: Path, sink: Sink, trace: TraceLog | None = None, mode: PlannerOptions = ADAPTIVE, drain: bool = False
     ) -> Driver:
         """A driver over a folder for its state; with ``drain`` its windows empty at the end."""
-        workshop = Workshop(state / "subresults", lambda work: work())  # is waited for: then rows do not hang on the clock
+        workshop = BackgroundJobs(state / "subresults", lambda work: work())  # is waited for: then rows do not hang on the clock
         options, pages, frontier = DriverOptions(drain=drain, plan=mode), self._pages(), self._frontier()
         return Driver(state, [self.program], LocalRunner(), sink, frontier, options, pages=pages, trace=trace, workshop=workshop)
 
@@ -110,7 +111,7 @@ class Prepared:
         frontier = Frontier(self.program.streams, finite=True)
         for p in self.replay.partitions:
             stream, first = self.replay.streams[p.stream], p.first if p.elements else None
-            frontier.partitions[p.partition] = Partition(stream, None, -1, first, p.elements)
+            frontier.partitions[p.partition] = SourcePartition(stream, None, -1, first, p.elements)
         return frontier
 
     def _pages(self) -> list[SlotFile]:
@@ -143,23 +144,23 @@ def digest_of(names: Sequence[str]) -> str:
     return hashlib.sha256("\n".join(names).encode()).hexdigest()[:16]
 
 
-_PROGRAMS: Recent[tuple[str, str, Path, Path, bool], Program] = Recent(64)
+_PROGRAMS: LRUCache[tuple[str, str, Path, Path, bool], CompiledProgram] = LRUCache(64)
 
 
-def compiled(name: str, text: str, store: Path, folder: Path, lazy: bool = True) -> Program:
+def compiled(name: str, text: str, store: Path, folder: Path, lazy: bool = True) -> CompiledProgram:
     """A query compiled over a store, into a folder of its own; once a process, as long as the folder is there."""
 
-    def make() -> Program:
+    def make() -> CompiledProgram:
         query = parse(text)
-        meant = meaning(query)
+        meant = query_semantics(query)
         folder.mkdir(parents=True)
         compiler = Compiler(query, str(store), folder, meant.report, meant.duplicates == "set", lazy=lazy)
         return compiler.compile(name, meant.operator)
 
     key = (name, text, store, folder, lazy)
     if not folder.is_dir():
-        _PROGRAMS.forget(key)
-    return _PROGRAMS.get(key, make)
+        _PROGRAMS.pop(key, None)
+    return cached(_PROGRAMS, key, make)
 
 
 def write_elements(file: Path, elements: Iterable[Element]) -> None:
@@ -180,7 +181,7 @@ def check_same(runs: Sequence[Ran]) -> None:
             )
 
 
-def joins_of(delta: Delta) -> list[Operator]:
+def joins_of(delta: Delta) -> list[OperatorRecord]:
     """The operators of a delta source but for the scans of the delta (of a split one, of its parts), which every plan has."""
     return [operator for operator in delta.operators if (operator.op, operator.relation) != ("scan", delta.source)]
 

@@ -29,9 +29,9 @@ from rich.table import Table
 from cqels_opt.bench.circumstances import megabytes
 from cqels_opt.bench.screen import console
 from cqels_opt.compiler.compile import Compiler
-from cqels_opt.compiler.dialect_profile import meaning
+from cqels_opt.compiler.dialect_profile import query_semantics
 from cqels_opt.lod.build import build_store
-from cqels_opt.operators.compiled_query import Program
+from cqels_opt.operators.compiled_query import CompiledProgram
 from cqels_opt.planner.background_jobs import in_thread
 from cqels_opt.query.parser import parse
 from cqels_opt.runtime.driver import Driver, DriverOptions
@@ -151,7 +151,7 @@ class Life:
     """What one pair of processes does: restarts over the state that is there, times batches, fills the window, and is killed."""
 
     folder: Path
-    program: Program
+    program: CompiledProgram
     begin: int
     end: int
     timed: int
@@ -236,13 +236,13 @@ def study(quick: bool) -> dict[str, Any]:
     return {"seed": SEED, "rate": RATE, "fill": FILL, "sizes": sizes, "results": found}
 
 
-def _compiled(folder: Path) -> Program:
+def _compiled(folder: Path) -> CompiledProgram:
     rng = np.random.default_rng(SEED)
     pairs = zip(np.repeat(np.arange(PEOPLE), FRIENDS).tolist(), rng.integers(0, PEOPLE, PEOPLE * FRIENDS).tolist())
     iri = "<http://example.org/{}>".format
     build_store(folder / "store", ((iri(f"p{a}"), iri("knows"), iri(f"p{b}"), None) for a, b in pairs), durable=False)
     query = parse(QUERY)
-    meant = meaning(query)
+    meant = query_semantics(query)
     (folder / "static").mkdir()
     return Compiler(query, str(folder / "store"), folder / "static", meant.report).compile("q", meant.operator)
 

@@ -38,7 +38,7 @@ from cqels_opt.spark.runner import SparkRunner
 from cqels_opt.spark.session import SparkSession, make_session
 from cqels_opt.spark.sinks import FileSink
 from cqels_opt.spark.stream import CHUNK_SCHEMA, StreamRun
-from cqels_opt.windows.frontier import Frontier, Partition
+from cqels_opt.windows.frontier import Frontier, SourcePartition
 from cqels_opt.windows.replay import BatchSize, ReplaySource, cut
 
 RATES = (1_000, 5_000)
@@ -208,7 +208,7 @@ def _adaptive(spark: SparkSession, text: Path, course: Course, seconds: int) -> 
     query = Engine(spark, store=course.world.store, folder=folder / "registered").register(text.read_text(encoding="utf-8"))
     frontier = Frontier(query.program.streams, finite=True)
     for p in plan.partitions:
-        frontier.partitions[p.partition] = Partition(plan.streams[p.stream], first_known=p.first, elements=p.elements)
+        frontier.partitions[p.partition] = SourcePartition(plan.streams[p.stream], first_known=p.first, elements=p.elements)
     runner, out = SparkRunner(spark), folder / "answers.jsonl"
     driver = make_driver(
         population_of([query], folder), folder, runner, FileSink(out), frontier, DriverOptions(plan=plan_mode("adaptive")), None

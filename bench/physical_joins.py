@@ -25,7 +25,7 @@ from cqels_opt.cli.commands import in_session
 from cqels_opt.cli.options import JOINS, Batch, RunOptions
 from cqels_opt.errors import RunError
 from cqels_opt.plans import operators, parse_plan
-from cqels_opt.plans.physical import Machine, Prices, Relation, physical
+from cqels_opt.plans.physical import Machine, PhysicalCostModel, RelationPlacement, physical
 from cqels_opt.plans.plan import relations
 from cqels_opt.rdf.static import StaticSource
 from cqels_opt.spark.session import SparkSession, make_session
@@ -113,13 +113,13 @@ def _chosen() -> Iterator[dict[str, Any]]:
     bushy, chain = parse_plan("delta » a[?x] » (b » c[?z])[?y]"), parse_plan("delta » a[?x] » b[?y]")
     for slots in (2, 16, 100):
         for rows in (1e4, 1e6, 1e8):
-            held = {name: Relation(rows, 2) for name in relations(bushy)}
-            prices = Prices(Machine(slots), slots, relations=held)
+            held = {name: RelationPlacement(rows, 2) for name in relations(bushy)}
+            prices = PhysicalCostModel(Machine(slots), slots, relations=held)
             way = physical(bushy, operators(bushy), [rows] * 5, prices)
             yield {"case": "a bushy part of so many rows", "slots": slots, "rows": rows, "by": [str(by) for by in way.by if by]}
-            large = {"a": Relation(1e8, 2), "b": Relation(1e4, 2)}
+            large = {"a": RelationPlacement(1e8, 2), "b": RelationPlacement(1e4, 2)}
             cluster = Machine(slots, executors=max(1, slots // 2), memory=large["a"].bytes / 2)
-            way = physical(chain, operators(chain), [rows] * 3, Prices(cluster, slots, relations=large))
+            way = physical(chain, operators(chain), [rows] * 3, PhysicalCostModel(cluster, slots, relations=large))
             yield {
                 "case": "an index twice an executor's room",
                 "slots": slots,

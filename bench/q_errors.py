@@ -19,7 +19,7 @@ from cqels_opt.bench.local import check_same, joins_of, prepare, small_world
 from cqels_opt.bench.scenarios import QUERIES
 from cqels_opt.bench.screen import console
 from cqels_opt.bench.social import DRIFT, STEADY, STREAM, Phase
-from cqels_opt.planner.planner_options import Estimates, PlanMode
+from cqels_opt.planner.planner_options import Estimates, PlannerOptions
 from cqels_opt.trace.records import TraceRecord
 from cqels_opt.windows.replay import BatchSize
 
@@ -50,7 +50,7 @@ def study(quick: bool) -> dict[str, Any]:
             for asked in ASKED:
                 text = (QUERIES / f"{asked}.rq").read_text(encoding="utf-8").replace("$Author Name$", AUTHOR)
                 query = prepare(asked, text, store, {STREAM: stream}, folder / asked, BatchSize(count=batch))
-                runs = [query.run(name, PlanMode(estimates=kind, walk=0.0)) for name, kind in KINDS.items()]
+                runs = [query.run(name, PlannerOptions(estimates=kind, walk=0.0)) for name, kind in KINDS.items()]
                 check_same(runs)
                 results += [
                     {"workload": workload, "query": asked, "estimates": run.name, "errors": errors(run.records)} for run in runs

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from cqels_opt.plans import QueryGraph, Relation
+from cqels_opt.plans import QueryGraph, RelationNode
 
 
-def relation(name: str, variables: str, dynamic: bool = False) -> Relation:
+def relation(name: str, variables: str, dynamic: bool = False) -> RelationNode:
     """A relation of these variables, with spaces between them."""
-    return Relation(name, frozenset(variables.split()), dynamic)
+    return RelationNode(name, frozenset(variables.split()), dynamic)
 
 
 def chain(n: int) -> QueryGraph:

@@ -21,7 +21,7 @@ from rich.table import Table
 from cqels_opt.bench.local import check_same, load, prepare, rows_produced
 from cqels_opt.bench.screen import console
 from cqels_opt.bench.social import PLACES_GRAPH, START, STREAM, write_locations
-from cqels_opt.planner.planner_options import PlanMode
+from cqels_opt.planner.planner_options import PlannerOptions
 from cqels_opt.plans import parse_plans
 from cqels_opt.rdf.static import StaticSource
 from cqels_opt.windows.replay import BatchSize
@@ -43,11 +43,11 @@ WHERE {{
 }}
 """
 
-MODES: Mapping[str, PlanMode] = {
-    "adaptive": PlanMode(),
-    "one plan a delta": PlanMode(split=False),
-    "person first": PlanMode("fixed", parse_plans("now: now » worksOn[?person] » treats[?room ?topic]")),
-    "room first": PlanMode("fixed", parse_plans("now: now » treats[?room] » worksOn[?person ?topic]")),
+MODES: Mapping[str, PlannerOptions] = {
+    "adaptive": PlannerOptions(),
+    "one plan a delta": PlannerOptions(split=False),
+    "person first": PlannerOptions("fixed", parse_plans("now: now » worksOn[?person] » treats[?room ?topic]")),
+    "room first": PlannerOptions("fixed", parse_plans("now: now » treats[?room] » worksOn[?person ?topic]")),
 }
 """The contenders; the plans that are kept are all that there are."""
 

@@ -88,11 +88,11 @@ def containers(driver: Driver) -> Sample:
         "bytes of the commit record": max(path.stat().st_size for path in (folder / "commits").glob("[0-9]*.json")),
         "times": sum(len(line.times) for line in driver.arrivals.times.values()),
         "counts that wait": sum(len(waiting) for waiting in driver.arrivals.pending.values()),
-        "files to be deleted": sum(len(paths) for _, paths in driver.doomed),
-        "window contents": len(window_state._CONTENTS.values),
-        "relations": len(worker_cache._RELATIONS.values),
-        "join sizes": len(worker_cache._JOIN_SIZES.values),
-        "pages of terms": len(worker_cache._PAGES.values),
+        "files to be deleted": sum(len(paths) for _, paths in driver.scheduled_deletions),
+        "window contents": len(window_state._CONTENTS),
+        "relations": len(worker_cache._RELATIONS),
+        "join sizes": len(worker_cache._JOIN_SIZES),
+        "pages of terms": len(worker_cache._PAGES),
     }
 
 

@@ -19,9 +19,9 @@ import numpy as np
 from cqels_opt.bench.local import Prepared, Ran, check_same, load, prepare
 from cqels_opt.bench.real_data import real_data
 from cqels_opt.bench.screen import console, table
-from cqels_opt.compiler.dialect_profile import meaning
+from cqels_opt.compiler.dialect_profile import query_semantics
 from cqels_opt.errors import InputError, RunError
-from cqels_opt.planner.planner_options import PlanMode
+from cqels_opt.planner.planner_options import PlannerOptions
 from cqels_opt.query.parser import parse
 from cqels_opt.rdf.static import StaticSource
 from cqels_opt.runtime.local_runner import LocalSink
@@ -124,7 +124,7 @@ def times(folder: Path, store: Path, counts: tuple[int, ...], seconds: int, rate
             text = (QUERIES / f"{form.lower()}.rq").read_text(encoding="utf-8")
             streams = {STREAM: write(folder, form, n, seconds, rate)}
             ready[form] = prepare("q", text, store, streams, folder / f"{form}-{n}-run", BatchSize(duration=SECOND))
-        runs = [ready[form].run(name, PlanMode(mode)) for name, form, mode in CONTENDERS]
+        runs = [ready[form].run(name, PlannerOptions(mode)) for name, form, mode in CONTENDERS]
         check_same(runs)
         yield {"annotated": n, "answers": runs[0].answers, "milliseconds": {run.name: _median(run) for run in runs}}
 
@@ -158,7 +158,7 @@ def ehealth(folder: Path, minutes: int, checked: int) -> list[dict[str, Any]]:
         records = [record for number, rows in enumerate(prepared.chunks()) for record in driver.batch(number, rows)]
         out = at / "answers.jsonl"
         out.write_text("".join(line + "\n" for line in sink.lines), encoding="utf-8")
-        got, meant = read_answers(out), meaning(query)
+        got, meant = read_answers(out), query_semantics(query)
         options = Options(f"p:{meant.report.default.period}", operator=meant.operator, duplicates=meant.duplicates)
         inputs = read_inputs(list(files.items()), [data / "base-data.ttl"]).inputs
         every = moments(query, inputs, options)

@@ -21,7 +21,7 @@ from cqels_opt.bench.local import Ran, check_same, load, prepare, rows_produced
 from cqels_opt.bench.screen import console
 from cqels_opt.bench.social import START, STREAM, write_locations
 from cqels_opt.planner.calibration_store import Calibration
-from cqels_opt.planner.planner_options import PlanMode
+from cqels_opt.planner.planner_options import PlannerOptions
 from cqels_opt.plans import Constants
 from cqels_opt.rdf.static import StaticSource
 from cqels_opt.windows.replay import BatchSize
@@ -102,7 +102,7 @@ def study(quick: bool) -> dict[str, Any]:
         static, stream = write(world, folder)
         store = load(folder / "store", [StaticSource(static)])
         query = prepare("club", QUERY, store, {STREAM: stream}, folder / "club", BatchSize(duration=SECOND))
-        modes = [PlanMode(designs=name == "adaptive", calibration=Calibration(Constants(**slow))) for name in MODES]
+        modes = [PlannerOptions(designs=name == "adaptive", calibration=Calibration(Constants(**slow))) for name in MODES]
         runs = [query.run(name, mode) for name, mode in zip(MODES, modes)]
     check_same(runs)
     changes = [(record.batch, change) for record in runs[0].records for change in record.sub_results]

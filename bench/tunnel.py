@@ -23,7 +23,7 @@ from cqels_opt.bench.tunnel_data import CARDINALITIES, DRIFTS, SELECTIVITIES, Li
 from cqels_opt.cli.options import RunOptions
 from cqels_opt.cli.query_requests import judged
 from cqels_opt.errors import RunError
-from cqels_opt.planner.planner_options import PlanMode
+from cqels_opt.planner.planner_options import PlannerOptions
 from cqels_opt.rdf.static import StaticSource
 from cqels_opt.trace.records import TraceRecord
 from cqels_opt.verify import read_inputs
@@ -33,12 +33,12 @@ Typical: TypeAlias = Callable[[Sequence[float]], float]
 EVALUATION = 4_000  # milliseconds: COMPUTED EVERY
 FULL = slice(3, None)  # batches whose windows are full
 ALL_BUT_FIRST = slice(1, None)
-COST = PlanMode()
-CONTENDERS: Mapping[str, PlanMode] = {
-    "H3": PlanMode("heuristic", placing="early"),
-    "H4": PlanMode("heuristic", placing="late"),
-    "early": PlanMode(placing="early"),
-    "late": PlanMode(placing="late"),
+COST = PlannerOptions()
+CONTENDERS: Mapping[str, PlannerOptions] = {
+    "H3": PlannerOptions("heuristic", placing="early"),
+    "H4": PlannerOptions("heuristic", placing="late"),
+    "early": PlannerOptions(placing="early"),
+    "late": PlannerOptions(placing="late"),
     "cost": COST,
 }
 PLACED = ("early", "late", "cost")
@@ -103,7 +103,11 @@ class World:
 
 
 def measured(
-    prepared: Prepared, contenders: Mapping[str, PlanMode], counted: slice = FULL, typical: Typical = median, rounds: int = 1
+    prepared: Prepared,
+    contenders: Mapping[str, PlannerOptions],
+    counted: slice = FULL,
+    typical: Typical = median,
+    rounds: int = 1,
 ) -> list[Measured]:
     """The contenders in turns; RunError where answers differ. ``typical`` makes one figure of the milliseconds of the batches that are
     ``counted``; of several ``rounds`` each contender's fastest is told, for what else a machine does only adds to it."""

@@ -20,10 +20,10 @@ from cqels_opt.plans import MODES, Plan, parse_plans
 from cqels_opt.plans.spark_cost import SparkCost
 from cqels_opt.relational.counting import Counted
 from cqels_opt.relational.planner import Counts, Format, JoinPlanner, frontier_of
-from cqels_opt.relational.retained_rows import ROWS, Kept, identity_of, merged
-from cqels_opt.relational.spec import JoinSpec, Relation, window_of
+from cqels_opt.relational.retained_rows import ROWS, RetainedRows, identity_of, merged
+from cqels_opt.relational.spec import JoinInput, JoinSpec, window_of
 from cqels_opt.runtime.limits import NO_LIMITS, Limits
-from cqels_opt.runtime.phase_timer import Clock
+from cqels_opt.runtime.phase_timer import PhaseTimer
 from cqels_opt.spark.drop_in import Claim, DropIn, check_classic
 from cqels_opt.spark.join_inputs import key_types, met, static_counts, stream_counts, with_times
 from cqels_opt.spark.join_rows import Computed, Joined, Windows, read_rows, write_rows
@@ -85,7 +85,7 @@ class AdaptiveJoin:
                 f"relation({name!r}): this DataFrame is the stream: leave it out, and give its micro-batches to batch(…) by foreachBatch"
             )
         at = DEFAULT_TIME if window is not None and time is None else time
-        spec = self.spec.relation(Relation(name, frame is not None, window_of(window), at))
+        spec = self.spec.relation(JoinInput(name, frame is not None, window_of(window), at))
         frames = self.frames if frame is None else {**self.frames, name: frame}
         return replace(self, spec=spec, frames=frames)
 
@@ -175,7 +175,7 @@ class JoinRun(DropIn):
         folder = Path(self._temporary.name) if self._temporary is not None else given
         assert folder is not None
         claim = Claim(given)
-        self.kept = Kept(folder, identity_of(self.spec, lateness))
+        self.kept = RetainedRows(folder, identity_of(self.spec, lateness))
         self._trace = TraceFile(Path(trace), folder) if trace is not None else None
         self._restore_trace()
         self._runner = SparkRunner(join.spark)
@@ -230,7 +230,7 @@ class JoinRun(DropIn):
         if self.kept.begin(number, allow_gap=not self._needs_all):
             self._planner = None
             self._restore_trace()
-        clock, session = Clock(), frame.sparkSession
+        clock, session = PhaseTimer(), frame.sparkSession
         self._runner.spark = session
         self._runner.begin(number)
         planner = self._ready(number, session, frame)
@@ -250,7 +250,9 @@ class JoinRun(DropIn):
             if not self.spec.stateful:
                 new.unpersist()
 
-    def _joined(self, frame: DataFrame, new: DataFrame, number: int, before: int, planner: JoinPlanner, clock: Clock) -> None:
+    def _joined(
+        self, frame: DataFrame, new: DataFrame, number: int, before: int, planner: JoinPlanner, clock: PhaseTimer
+    ) -> None:
         """Counts the new rows, plans, computes what they add, and commits."""
         spec, windowed = self.spec, self.spec.widest > 0
         types = key_types(
@@ -371,7 +373,7 @@ class JoinRun(DropIn):
             model = SparkCost(known().constants, slots=slots, partitions=shuffle_partitions(session, slots))
             counts = {name: self._counts[name] for name in named}
             self._planner = JoinPlanner(spec, counts, model, self._mode)
-            if (lost := self.kept.teach(self._planner)) is not None:
+            if (lost := self.kept.seed_feedback(self._planner)) is not None:
                 self._planner, self._notes = JoinPlanner(spec, counts, model, self._mode), (lost,)
                 warnings.warn(lost, RuntimeWarning, stacklevel=4)
         return self._planner

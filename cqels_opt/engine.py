@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from cqels_opt.compiler.dialect_profile import Meaning
+from cqels_opt.compiler.dialect_profile import QuerySemantics
 from cqels_opt.compiler.multi_query_sharing import Member, alone
 from cqels_opt.compiler.registration import Programs, member_of, record_of
 from cqels_opt.compiler.static_subpatterns import BYTES_BUDGET
@@ -23,12 +23,12 @@ from cqels_opt.lod.locations import state_folder
 from cqels_opt.lod.snapshots import store_of
 from cqels_opt.lod.store import Store
 from cqels_opt.lod.update import UpdateReport, update
-from cqels_opt.operators.compiled_query import Program
+from cqels_opt.operators.compiled_query import CompiledProgram
 from cqels_opt.operators.query_forms import answer_variables
 from cqels_opt.operators.stream_output import column_names
 from cqels_opt.planner.explain import Format, explained
 from cqels_opt.planner.plan_modes import plan_mode
-from cqels_opt.query.algebra import Operator, Query
+from cqels_opt.query.algebra import Query, StreamOperator
 from cqels_opt.query.printing import to_text
 from cqels_opt.rdf.ids import IdScheme
 from cqels_opt.rdf.payloads import Payload
@@ -36,7 +36,7 @@ from cqels_opt.runtime.answer_folder import FolderSink
 from cqels_opt.runtime.driver import DriverOptions
 from cqels_opt.runtime.interfaces import Sink
 from cqels_opt.runtime.limits import NO_LIMITS, Limits
-from cqels_opt.runtime.query_catalog import Population
+from cqels_opt.runtime.query_catalog import QueryCatalog
 from cqels_opt.spark import prepare
 from cqels_opt.spark.drop_in import Claim, DropIn, check_classic
 from cqels_opt.spark.kafka import KafkaSink
@@ -77,12 +77,12 @@ class CompiledQuery:
         return self.member.query
 
     @property
-    def meaning(self) -> Meaning:
+    def meaning(self) -> QuerySemantics:
         """When it reports, what it puts out, sets or bags."""
         return self.member.meaning
 
     @property
-    def program(self) -> Program:
+    def program(self) -> CompiledProgram:
         """The query compiled by itself."""
         return self.engine.programs.of(alone(self.member))
 
@@ -194,7 +194,7 @@ class Engine:
         dialect: str = "auto",
         profile: str | None = None,
         report: Mapping[str, Policy] | None = None,
-        output_operator: Operator | None = None,
+        output_operator: StreamOperator | None = None,
         duplicates: Literal["set", "bag"] | None = None,
         bounds: Literal["open-closed", "closed-open"] | None = None,
         t0: Mapping[str, int] | None = None,
@@ -320,7 +320,7 @@ class Engine:
         return found
 
     def _sink(
-        self, sink: BatchFunction | PathLike | KafkaTopic, programs: Callable[[], Sequence[Program]], with_query: bool
+        self, sink: BatchFunction | PathLike | KafkaTopic, programs: Callable[[], Sequence[CompiledProgram]], with_query: bool
     ) -> Sink:
         if isinstance(sink, KafkaTopic):
             return KafkaSink(self.spark, sink, programs())
@@ -440,9 +440,9 @@ def _paths(given: PathLike | Sequence[PathLike]) -> list[Path]:
     return [Path(given)] if isinstance(given, str | Path) else [Path(path) for path in given]
 
 
-def population_of(queries: Sequence[CompiledQuery], folder: Path) -> Population:
+def population_of(queries: Sequence[CompiledQuery], folder: Path) -> QueryCatalog:
     """The queries of a run over a checkpoint, with those that came and went while it was running."""
-    return Population([query.member for query in queries], folder, queries[0].engine.under_key_of(folder))
+    return QueryCatalog([query.member for query in queries], folder, queries[0].engine.under_key_of(folder))
 
 
 __all__ = ["Adaptive", "CompiledQuery", "Engine", "KafkaTopic", "Messages"]

@@ -6,10 +6,10 @@ under the :class:`Statistics` of now.
 """
 
 from cqels_opt.plans.base_estimates import Assumptions
-from cqels_opt.plans.cost import Constants, CostModel, Operator, PaperCost, SecondsCost
+from cqels_opt.plans.cost import Constants, CostModel, JoinOperator, PaperCost, SecondsCost
 from cqels_opt.plans.delta import occurrence_order
 from cqels_opt.plans.explain import deltas, dot, q_error, text
-from cqels_opt.plans.optimizer import MODES, NEAR_TIE, Choice, Optimizer
+from cqels_opt.plans.optimizer import MODES, NEAR_TIE, Optimizer, PlanChoice
 from cqels_opt.plans.plan import (
     Cut,
     Join,
@@ -26,46 +26,46 @@ from cqels_opt.plans.plan import (
 from cqels_opt.plans.plan_changes import Reason
 from cqels_opt.plans.plan_extraction import Ranked
 from cqels_opt.plans.plan_text import parse_plan, parse_planned, parse_plans, plans_text
-from cqels_opt.plans.query_graph import Filter, GraphError, JoinEdge, JoinKind, QueryGraph, Relation
-from cqels_opt.plans.reoptimization_budget import Pace
-from cqels_opt.plans.sampling import Walk, Walked
+from cqels_opt.plans.query_graph import FilterNode, GraphError, JoinEdge, JoinKind, QueryGraph, RelationNode
+from cqels_opt.plans.reoptimization_budget import ReoptimizationBudget
+from cqels_opt.plans.sampling import SampledCardinality, Sampler
 from cqels_opt.plans.statistics import KnownStatistics, StatisticKey, Statistics
-from cqels_opt.plans.validity_ranges import Hinge
+from cqels_opt.plans.validity_ranges import ValidityRange
 
 __all__ = [
     "MODES",
     "NEAR_TIE",
     "Assumptions",
-    "Choice",
     "Constants",
     "CostModel",
     "Cut",
-    "Filter",
+    "FilterNode",
     "GraphError",
-    "Hinge",
     "Join",
     "JoinEdge",
     "JoinKind",
+    "JoinOperator",
     "KnownStatistics",
-    "Operator",
     "Optimizer",
-    "Pace",
     "PaperCost",
     "Plan",
+    "PlanChoice",
     "PlanError",
     "PlanOperator",
     "Probe",
     "QueryGraph",
     "Ranked",
     "Reason",
-    "Relation",
+    "RelationNode",
+    "ReoptimizationBudget",
+    "SampledCardinality",
+    "Sampler",
     "Scan",
     "SecondsCost",
     "Split",
     "StatisticKey",
     "Statistics",
-    "Walk",
-    "Walked",
+    "ValidityRange",
     "check",
     "deltas",
     "dot",

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cqels_opt.plans.outer_join_estimates import UnitRatios
-from cqels_opt.plans.query_graph import Filter, QueryGraph
+from cqels_opt.plans.query_graph import FilterNode, QueryGraph
 from cqels_opt.plans.statistics import Key, StatisticKey, Statistics
 
 
@@ -39,7 +39,7 @@ class Assumptions:
     selectivity: float = 1 / 3
 
 
-class Leaves:
+class BaseEstimates:
     """The leaf statistics of every delta source, read through the protocol and turned into factors."""
 
     def __init__(self, graph: QueryGraph, sources: Sequence[str], assumptions: Assumptions | None = None) -> None:
@@ -53,7 +53,7 @@ class Leaves:
         self._distinct = [StatisticKey("distinct", (names[i], x)) for i, x in bound]
         conditions = [
             *graph.filters,
-            *(Filter(r.name, r.variables, r.selectivity) for r in graph.relations if r.kind == "filter"),
+            *(FilterNode(r.name, r.variables, r.selectivity) for r in graph.relations if r.kind == "filter"),
         ]
         self._selectivity = [StatisticKey("selectivity", (f.name,)) for f in conditions]
         self._condition = {f.name: i for i, f in enumerate(conditions)}

@@ -21,7 +21,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from cqels_opt.plans.base_estimates import Leaves
+from cqels_opt.plans.base_estimates import BaseEstimates
 from cqels_opt.plans.query_graph import QueryGraph
 from cqels_opt.plans.relation_set import RelationSet, members, of_all, size
 
@@ -48,7 +48,7 @@ def anchor_ranks(graph: QueryGraph, source: str) -> list[int]:
 class Estimator:
     """Turns sets of relations into lists of factors, and factors into rows."""
 
-    def __init__(self, leaves: Leaves) -> None:
+    def __init__(self, leaves: BaseEstimates) -> None:
         self.leaves, self.graph = leaves, leaves.graph
         self._ranks = [anchor_ranks(self.graph, source) for source in leaves.sources]
         self._edge = {(e.left, e.right, e.variable): i for i, e in enumerate(self.graph.edges)}

@@ -62,7 +62,7 @@ OperatorTree: TypeAlias = Leaf | Node
 
 
 @dataclass(frozen=True, slots=True)
-class Operator:
+class TreeOperator:
     """What an operator of the tree needs on its left and right, its conflict rules, and the variables that it compares.
 
     ``loose`` has, for each variable, the relations on one side that may leave it unbound, and all that can bind it on the other;
@@ -118,7 +118,7 @@ def _loose(node: Node, variable: str) -> Iterator[tuple[RelationSet, RelationSet
             yield found, carriers(other, variable)[1]
 
 
-def operators(tree: OperatorTree) -> tuple[Operator, ...]:
+def operators(tree: OperatorTree) -> tuple[TreeOperator, ...]:
     """The operators of a tree. An inner join on several variables, bound on both sides, is an operator for each of them."""
     return tuple(operator for node in _nodes(tree) for operator in _of_node(node))
 
@@ -181,17 +181,17 @@ def _fills(below: Node, node: Node) -> bool:
     )
 
 
-def _of_node(node: Node) -> Iterator[Operator]:
+def _of_node(node: Node) -> Iterator[TreeOperator]:
     left, right = _sides(node)
     rules, on = _rules(node), visible(node.left) & visible(node.right)
     bound = all(_needed(side, x)[1] for side in (node.left, node.right) for x in on)
     if node.kind != "inner" or not on or not bound:
         loose = tuple(pair for x in sorted(on) for pair in _loose(node, x))
-        yield Operator(node.kind, left, right, rules, on, loose, (reduce(or_, left), reduce(or_, right)))
+        yield TreeOperator(node.kind, left, right, rules, on, loose, (reduce(or_, left), reduce(or_, right)))
         return
     for x in sorted(on):
         (one,), (other,) = _needed(node.left, x)[0], _needed(node.right, x)[0]
-        yield Operator("inner", (one,), (other,), rules, frozenset([x]), tuple(_loose(node, x)), (one, other))
+        yield TreeOperator("inner", (one,), (other,), rules, frozenset([x]), tuple(_loose(node, x)), (one, other))
 
 
 # ------------------------------------------------------------------ legal pairs
@@ -199,7 +199,7 @@ def _satisfied(needs: Needs, by: RelationSet) -> bool:
     return all(need & by for need in needs) if len(needs) > 1 else bool(needs[0] & by)
 
 
-def applicable(operator: Operator, left: RelationSet, right: RelationSet) -> bool:
+def applicable(operator: TreeOperator, left: RelationSet, right: RelationSet) -> bool:
     """Whether an operator of the tree may join these two sets, each a plan of its own (CD-C's test).
 
     An operator is used once: where one side has what it needs on both of its sides, it was used there.
@@ -212,12 +212,12 @@ def applicable(operator: Operator, left: RelationSet, right: RelationSet) -> boo
     return not any(_satisfied(operator.left, side) and _satisfied(operator.right, side) for side in (left, right))
 
 
-def joining(found: Sequence[Operator], left: RelationSet, right: RelationSet) -> Operator | None:
+def joining(found: Sequence[TreeOperator], left: RelationSet, right: RelationSet) -> TreeOperator | None:
     """The operator that joins ``left`` with ``right`` in this orientation; None where none may.
 
     A join compares all that both sides bind: a variable that may be unbound only where the operator is used that compares it.
     """
-    used: Operator | None = None
+    used: TreeOperator | None = None
     for operator in found:
         on_left, on_right = operator.reach
         here = on_left & left and on_right & right and applicable(operator, left, right)
@@ -231,7 +231,7 @@ def joining(found: Sequence[Operator], left: RelationSet, right: RelationSet) ->
     return used
 
 
-def orientations(found: Sequence[Operator], one: RelationSet, other: RelationSet) -> list[tuple[RelationSet, RelationSet]]:
+def orientations(found: Sequence[TreeOperator], one: RelationSet, other: RelationSet) -> list[tuple[RelationSet, RelationSet]]:
     """The orders in which two sets may be joined."""
     operator = joining(found, one, other)
     if operator is not None and operator.kind == "inner":
@@ -239,7 +239,9 @@ def orientations(found: Sequence[Operator], one: RelationSet, other: RelationSet
     return [(one, other)] if operator else [(other, one)] if joining(found, other, one) else []
 
 
-def legal(found: Sequence[Operator], pairs: Iterable[tuple[RelationSet, RelationSet]]) -> list[tuple[RelationSet, RelationSet]]:
+def legal(
+    found: Sequence[TreeOperator], pairs: Iterable[tuple[RelationSet, RelationSet]]
+) -> list[tuple[RelationSet, RelationSet]]:
     """The ordered pairs that plans may be made of, from csg-cmp pairs in any orientation; of an inner join both orders."""
     built: set[RelationSet] = set()
     kept = []
@@ -250,7 +252,7 @@ def legal(found: Sequence[Operator], pairs: Iterable[tuple[RelationSet, Relation
     return kept
 
 
-def hyperedges(found: Iterable[Operator]) -> list[tuple[RelationSet, RelationSet]]:
+def hyperedges(found: Iterable[TreeOperator]) -> list[tuple[RelationSet, RelationSet]]:
     """For the enumeration (DPhyp): the least sets that satisfy what each operator needs on its left and its right."""
     return list(dict.fromkeys((a, b) for operator in found for a in _least(operator.left) for b in _least(operator.right)))
 

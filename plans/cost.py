@@ -20,7 +20,7 @@ Shuffled: TypeAlias = Literal["nothing", "left", "both"]
 """Which sides of a join on variables go through a shuffle first."""
 
 
-class Operator(IntEnum):
+class JoinOperator(IntEnum):
     """How a join is done.
 
     PROBE reads its right side through an index and never scans it: one relation, or a static pattern that a model holds to
@@ -65,13 +65,13 @@ class CostModel(Protocol):
     def static_is_free(self) -> bool:
         """Whether a fully static pattern costs nothing because it is pre-computed (Ψ of the report, rule 2)."""
 
-    def operators(self, shape: JoinShape) -> tuple[Operator, ...]:
+    def operators(self, shape: JoinShape) -> tuple[JoinOperator, ...]:
         """The implementations of a join of this shape that are considered; none of a kind that the model cannot price."""
 
     def scan(self, rows: Rows, filtered: Rows) -> Rows:
         """Ψ of one relation that is read from its beginning; ``filtered`` is filter evaluations."""
 
-    def join(self, operator: Operator, left: Rows, right: Rows, produced: Rows, filtered: Rows) -> Rows:
+    def join(self, operator: JoinOperator, left: Rows, right: Rows, produced: Rows, filtered: Rows) -> Rows:
         """Φ: the rows of both inputs, the rows that the join produces, and the filter evaluations, each by its weight."""
 
 
@@ -86,21 +86,21 @@ class PaperCost:
     unit: str = ""
     static_is_free: bool = True
 
-    def operators(self, shape: JoinShape) -> tuple[Operator, ...]:
+    def operators(self, shape: JoinShape) -> tuple[JoinOperator, ...]:
         """An index join where there is an index, and always a nested loop. Filters have no price, so they are no operators."""
         if shape.kind != "inner":
-            return () if shape.kind == "filter" else (Operator[shape.kind.upper()],)
+            return () if shape.kind == "filter" else (JoinOperator[shape.kind.upper()],)
         if shape.connected and (shape.single or shape.static):
-            return (Operator.PROBE, Operator.LOOP)
-        return (Operator.LOOP,)
+            return (JoinOperator.PROBE, JoinOperator.LOOP)
+        return (JoinOperator.LOOP,)
 
     def scan(self, rows: Rows, filtered: Rows) -> Rows:
         """Nothing: Ψ of a triple pattern is 0 (rules 2 and 3)."""
         return np.zeros_like(rows)
 
-    def join(self, operator: Operator, left: Rows, right: Rows, produced: Rows, filtered: Rows) -> Rows:
+    def join(self, operator: JoinOperator, left: Rows, right: Rows, produced: Rows, filtered: Rows) -> Rows:
         """As the report has it; what the join produces counts only as the input of the next one."""
-        if operator not in (Operator.HASH, Operator.LOOP):
+        if operator not in (JoinOperator.HASH, JoinOperator.LOOP):
             return left * np.log2(np.maximum(right, 1.0))
         return left * right
 
@@ -144,29 +144,29 @@ class SecondsCost:
     unit: str = "s"
     static_is_free: bool = False
 
-    def operators(self, shape: JoinShape) -> tuple[Operator, ...]:
+    def operators(self, shape: JoinShape) -> tuple[JoinOperator, ...]:
         """An index probe into one relation, a hash join with a bushy right side, a loop for a cross product."""
         if shape.kind != "inner":
-            return (Operator[shape.kind.upper()],)
+            return (JoinOperator[shape.kind.upper()],)
         if not shape.connected:
-            return (Operator.LOOP,)
-        return (Operator.PROBE,) if shape.single else (Operator.HASH,)
+            return (JoinOperator.LOOP,)
+        return (JoinOperator.PROBE,) if shape.single else (JoinOperator.HASH,)
 
     def scan(self, rows: Rows, filtered: Rows) -> Rows:
         """Every row is read once, and the relation's own filters are evaluated."""
         return rows * self.constants.scan + filtered * self.constants.evaluate
 
-    def join(self, operator: Operator, left: Rows, right: Rows, produced: Rows, filtered: Rows) -> Rows:
+    def join(self, operator: JoinOperator, left: Rows, right: Rows, produced: Rows, filtered: Rows) -> Rows:
         """The work of one join; that of its inputs is theirs."""
         c = self.constants
-        if operator is Operator.FILTER:
+        if operator is JoinOperator.FILTER:
             return filtered * c.evaluate
         after = c.operator + produced * c.produce + filtered * c.evaluate
-        if operator is Operator.LOOP:
+        if operator is JoinOperator.LOOP:
             return after
         if self.shuffled != "nothing":
-            after = after + c.shuffle * (left + right if self.shuffled == "both" or operator is Operator.HASH else left)
-        if operator is Operator.HASH:
+            after = after + c.shuffle * (left + right if self.shuffled == "both" or operator is JoinOperator.HASH else left)
+        if operator is JoinOperator.HASH:
             return after + right * c.build + left * c.match
         return after + left * (c.probe + c.step * np.log2(np.maximum(right, 1.0)))
 

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import TypeAlias
 
-from cqels_opt.plans.conflict_rules import Operator, legal, operators, orientations, written
+from cqels_opt.plans.conflict_rules import TreeOperator, legal, operators, orientations, written
 from cqels_opt.plans.dphyp import HyperSearch, TooManyPairsError
 from cqels_opt.plans.query_graph import QueryGraph
 from cqels_opt.plans.relation_set import RelationSet, below, contains, members, size, subsets
@@ -102,7 +102,7 @@ def _legal_pairs(graph: QueryGraph, budget: int) -> list[Pair] | None:
 
 
 def hyper_pairs(
-    edges: Iterable[Pair], rules: Sequence[Operator], relations: RelationSet, budget: int = PAIR_BUDGET
+    edges: Iterable[Pair], rules: Sequence[TreeOperator], relations: RelationSet, budget: int = PAIR_BUDGET
 ) -> list[Pair]:
     """The ordered pairs of some relations of a hypergraph that the conflict rules allow. Raises TooManyPairsError."""
     found: list[Pair] = []

@@ -10,10 +10,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from cqels_opt.plans.cost import CostModel
-from cqels_opt.plans.optimizer import Choice
+from cqels_opt.plans.optimizer import PlanChoice
 from cqels_opt.plans.plan import Plan, Scan, right_side
 from cqels_opt.plans.plan_extraction import Ranked
-from cqels_opt.plans.validity_ranges import Hinge
+from cqels_opt.plans.validity_ranges import ValidityRange
 
 Description: TypeAlias = "dict[str, Any]"
 Observed: TypeAlias = Mapping[str, Sequence[float | None]]
@@ -27,10 +27,10 @@ def q_error(estimated: float, observed: float) -> float:
 
 
 def deltas(
-    choices: Mapping[str, Choice],
+    choices: Mapping[str, PlanChoice],
     observed: Observed | None = None,
     alternatives: Mapping[str, Sequence[Ranked]] | None = None,
-    validity: Mapping[str, Sequence[Hinge]] | None = None,
+    validity: Mapping[str, Sequence[ValidityRange]] | None = None,
 ) -> list[Description]:
     """The ``deltas`` of the trace and of ``explain --format json``, one entry a delta source.
 
@@ -47,7 +47,7 @@ def deltas(
     return described
 
 
-def _delta(choice: Choice, observed: Sequence[float | None] | None) -> Description:
+def _delta(choice: PlanChoice, observed: Sequence[float | None] | None) -> Description:
     counted = [None] * len(choice.operators) if observed is None else observed
     return {
         "source": choice.source,
@@ -155,7 +155,7 @@ def cost(value: float, model: CostModel) -> str:
 SYMBOLS = {"cross": "×", "optional": "⟕", "anti": "▷", "semi": "⋉", "filter": "σ"}
 
 
-def dot(choices: Mapping[str, Choice]) -> str:
+def dot(choices: Mapping[str, PlanChoice]) -> str:
     """The chosen plans for Graphviz, a cluster a delta source; edges carry the estimated rows."""
     lines = ["digraph plans {", "  rankdir=BT;", '  node [shape=box, fontname="sans-serif"];', '  edge [fontname="sans-serif"];']
     for number, choice in enumerate(choices.values()):

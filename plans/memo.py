@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cqels_opt.plans.cardinality import Estimator, StateTable
-from cqels_opt.plans.cost import CostModel, Operator
+from cqels_opt.plans.cost import CostModel, JoinOperator
 from cqels_opt.plans.dpccp import Pair
-from cqels_opt.plans.memo_layout import Floats, Ints, Level, Shape, build
+from cqels_opt.plans.memo_layout import Floats, Ints, Level, MemoLayout, build
 from cqels_opt.plans.relation_set import RelationSet, members
 from cqels_opt.plans.statistics import Key, Statistics
 
@@ -37,10 +37,12 @@ class Memo:
     ) -> None:
         """For some of the delta ``sources`` (default: all)."""
         self.leaves, self.graph, self.model = estimator.leaves, estimator.graph, model
-        self.shape: Shape = build(self.graph, self.leaves.sources if sources is None else tuple(sources), pairs, model)
+        self.shape: MemoLayout = build(self.graph, self.leaves.sources if sources is None else tuple(sources), pairs, model)
         self.table = StateTable(estimator, self.shape.states, self.shape.sources)
         found = self.shape.alternatives.operator
-        self._by_operator = [(operator, np.flatnonzero(found == operator)) for operator in Operator if (found == operator).any()]
+        self._by_operator = [
+            (operator, np.flatnonzero(found == operator)) for operator in JoinOperator if (found == operator).any()
+        ]
         leaf_sets = self.shape.node_sets[: self.shape.leaves]
         offsets = np.array(self.shape.node_source[: self.shape.leaves], np.intp) * len(self.shape.states)
         self._leaf_rows: Ints = offsets + np.array([self.shape.state_of[leaf, 0] for leaf in leaf_sets], np.intp)
@@ -134,7 +136,7 @@ class Memo:
                 produced = rows[found.produced_rows[here]]
                 left, right = rows[found.left_rows[here]], rows[found.right_rows[here]]
                 filtered = produced * self._filters[here]
-                if operator is Operator.FILTER:
+                if operator is JoinOperator.FILTER:
                     filtered = left * EACH_ROW + np.minimum(left, rows[found.distinct_rows[here]]) * self._filters[here]
                 self.phi[here] = self.model.join(operator, left, right, produced, filtered)
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cqels_opt.plans.cardinality import State
-from cqels_opt.plans.cost import CostModel, JoinShape, Operator
+from cqels_opt.plans.cost import CostModel, JoinOperator, JoinShape
 from cqels_opt.plans.dpccp import Pair
 from cqels_opt.plans.query_graph import QueryGraph
 from cqels_opt.plans.relation_set import RelationSet, contains, members, size
@@ -82,7 +82,7 @@ class Level:
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class MemoLayout:
     """Everything of a memo that is fixed when a query is registered.
 
     ``node_sets`` and ``node_source`` say what a node is and ``node_of`` finds it; the first ``leaves`` nodes are single
@@ -108,7 +108,7 @@ class Shape:
         """The node of Ψ = 0."""
         return len(self.node_sets)
 
-    def of_source(self, number: int, keep: Ints) -> Shape:
+    def of_source(self, number: int, keep: Ints) -> MemoLayout:
         """The alternatives ``keep`` of one source alone, which are neighbours in each level; nodes keep their numbers."""
         first = np.searchsorted(keep, self.first).astype(np.intp)
         levels = []
@@ -124,7 +124,7 @@ class Shape:
         )
 
 
-def build(graph: QueryGraph, sources: tuple[str, ...], pairs: Iterable[Pair], model: CostModel) -> Shape:
+def build(graph: QueryGraph, sources: tuple[str, ...], pairs: Iterable[Pair], model: CostModel) -> MemoLayout:
     """The memo's shape from the ordered (left, right) pairs that plans may be made of."""
     ordered = sorted(dict.fromkeys(pairs), key=lambda pair: size(pair[0] | pair[1]))
     singles = [1 << i for i in range(len(graph.relations))]
@@ -155,12 +155,12 @@ def build(graph: QueryGraph, sources: tuple[str, ...], pairs: Iterable[Pair], mo
             continue
         kind = kinds.get(right, "inner")
         for operator in operators(kind != "inner" or bool(around[left] & right), single, static[right], kind):
-            probed = operator is Operator.PROBE or kind != "inner"
+            probed = operator is JoinOperator.PROBE or kind != "inner"
             inside = 0 if probed and single else covered[right]
             before = covered[left] | inside
             fresh = tuple(members(covered[both] & ~before))
             distinct = states[left, covered[left]]
-            if operator is Operator.FILTER:
+            if operator is JoinOperator.FILTER:
                 unit = right.bit_length() - 1
                 fresh = (place_of[graph.relations[unit].name],)
                 binding = next(s for s in graph.least_sets(unit) if contains(left, s))
@@ -172,7 +172,7 @@ def build(graph: QueryGraph, sources: tuple[str, ...], pairs: Iterable[Pair], mo
                 rows.append((node_of[source, both], node_of[source, left], len(nodes) if probed else side, side, *common))
                 evaluated.append(fresh)
     node_source = tuple(source for source, _ in nodes)
-    return Shape(
+    return MemoLayout(
         sources,
         tuple(relations for _, relations in nodes),
         node_source,

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from cqels_opt.plans import plan as planning
 from cqels_opt.plans import plan_extraction
-from cqels_opt.plans.base_estimates import Assumptions, Leaves
+from cqels_opt.plans.base_estimates import Assumptions, BaseEstimates
 from cqels_opt.plans.cardinality import Estimator
 from cqels_opt.plans.cost import Constants, CostModel, model_named
 from cqels_opt.plans.dpccp import PAIR_BUDGET, Pair
@@ -33,10 +33,10 @@ from cqels_opt.plans.plan_text import parse_plan
 from cqels_opt.plans.predicate_placement import Placing, operators_among
 from cqels_opt.plans.query_graph import QueryGraph
 from cqels_opt.plans.relation_set import RelationSet, members, of, size
-from cqels_opt.plans.reoptimization_budget import Pace
-from cqels_opt.plans.sampling import WALKS, Corrections, Walk
+from cqels_opt.plans.reoptimization_budget import ReoptimizationBudget
+from cqels_opt.plans.sampling import SAMPLING_ROUNDS, Corrections, Sampler
 from cqels_opt.plans.statistics import Key, StatisticKey, Statistics
-from cqels_opt.plans.validity_ranges import Hinge, hinges
+from cqels_opt.plans.validity_ranges import ValidityRange, validity_ranges
 
 Logs: TypeAlias = "list[tuple[RelationSet, float]]"
 State: TypeAlias = "tuple[str, list[float], bool, Logs, list[tuple[RelationSet, float, float]], list[str], float | None]"
@@ -61,7 +61,7 @@ NEAR_TIE = 0.01
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class PlanChoice:
     """The plan of one delta source for one batch.
 
     ``operators`` and ``estimated`` (rows after each operator) are in the order of execution. ``cost`` is in the cost
@@ -138,8 +138,8 @@ class Optimizer:
         self._estimated: dict[str, dict[RelationSet, tuple[float, float]]] = {}
         self._known: dict[str, Corrections] = {}
         self._feedback = {source: Feedback() for source in self.sources} if feedback else None
-        self._pace = Pace()
-        self.leaves = Leaves(graph, self.sources, assumptions)
+        self._pace = ReoptimizationBudget()
+        self.leaves = BaseEstimates(graph, self.sources, assumptions)
         self.fallback = pairs is None
         self._stays: Mapping[str, Plan] = {}  # plans that were found greedily before, and are not looked for anew
         self.priced = 0
@@ -166,16 +166,17 @@ class Optimizer:
         self,
         statistics: Mapping[str, Statistics],
         changed: Collection[Key] | None = None,
-        walk: Walk | None = None,
+        walk: Sampler | None = None,
         takes: float = 0.0,
-    ) -> dict[str, Choice]:
+    ) -> dict[str, PlanChoice]:
         """The plan of every delta source now, given the statistics of each.
 
         ``changed`` may name the only statistics that can have moved since the last call; otherwise all are read. Either way
         just the alternatives that depend on what moved are priced again. With ``walk`` the cheapest plan is tried on a sample of the
         delta, what that gives corrects the estimates for this delta alone, and the cheapest plan is looked for again, until
         it is one that was tried (sampling-based re-optimization, Wu, Naughton & Singh 2016). ``takes`` is what a walk costs, in the cost
-        model's unit: plans are tried when they have cost some times that since they last were (:class:`Pace`), or when rows were observed
+        model's unit: plans are tried when they have cost some times that since they last were (:class:`ReoptimizationBudget`), or when
+        rows were observed
         that nobody expected. A greedy plan takes about as long to be found as it takes to walk one, and is looked for as often.
         """
         if not self.sources:
@@ -210,13 +211,13 @@ class Optimizer:
         """The ``k`` cheapest retained plans of a delta source under the last statistics, cheapest first."""
         return list(islice(plan_extraction.ranked(self._memos[source], source), k))
 
-    def validity(self, source: str) -> tuple[Hinge, ...]:
+    def validity(self, source: str) -> tuple[ValidityRange, ...]:
         """What the current plan of a delta source hinges on; nothing where a plan is kept whatever it costs, or was found greedily."""
         if self.fallback or self.mode != "adaptive":
             return ()
-        return hinges(self._memos[source], source, self._current[source], NEAR_TIE)
+        return validity_ranges(self._memos[source], source, self._current[source], NEAR_TIE)
 
-    def _try(self, walk: Walk, takes: float) -> None:
+    def _try(self, walk: Sampler, takes: float) -> None:
         """Walk the cheapest plans until they are known, correcting estimates on the way."""
         nothing = np.zeros_like(self.leaves.factors, bool)
         learnt = [Corrections(self._feedback[source].corrections() if self._feedback else {}) for source in self.sources]
@@ -227,7 +228,7 @@ class Optimizer:
         best = {s: self._select(s, plan_extraction.cheapest(self.memo, s)) for s in self.sources if self._has_rows(s)}
         due = {source: chosen.plan for source, chosen in best.items() if self._pace.due(source, chosen.cost, takes)}
         walked: set[tuple[str, str]] = set()
-        for _ in range(WALKS):
+        for _ in range(SAMPLING_ROUNDS):
             before = len(walked)
             for source, plan in due.items():
                 number = self.sources.index(source)
@@ -253,7 +254,7 @@ class Optimizer:
         steps = planning.operators(self._current[source], self.graph)
         given = [(self._covers(step), seen) for step, seen in zip(steps, rows, strict=True) if seen is not None]
         if any(_surprising(self._estimated[source][relations][0], seen) for relations, seen in given):
-            self._pace.hurry(source)
+            self._pace.reset_budget(source)
         if self.fallback:
             return
         learnt = [(relations, self._memos[source].uncorrected_rows(source, relations), seen) for relations, seen in given]
@@ -276,7 +277,7 @@ class Optimizer:
         self.memo.refresh(moved)
         return sum(plan_extraction.cheapest_cost(self._memos[source], source) for source in self.sources)
 
-    def learnt(self, source: str, *, walked: bool = True) -> Learnt:
+    def observed_cardinalities(self, source: str, *, walked: bool = True) -> Learnt:
         """The rows of the sets whose estimates what was observed, or ``walked`` last, corrects; by the names of their relations."""
         if self.fallback:
             return {}
@@ -285,7 +286,7 @@ class Optimizer:
             found = self._known[source].known
         return {self._names(s): self._memos[source].uncorrected_rows(source, s) * factor for s, factor in found.items()}
 
-    def teach(self, learnt: Mapping[str, Learnt]) -> None:
+    def seed_feedback(self, learnt: Mapping[str, Learnt]) -> None:
         """Begin with what was observed under another design; for an optimizer that has read statistics and not observed anything."""
         for source, rows in learnt.items():
             if self._feedback is not None and not self.fallback:
@@ -340,7 +341,7 @@ class Optimizer:
                     self._kept[source] = plan
 
     # ------------------------------------------------------------------ one source
-    def _choose(self, source: str) -> Choice:
+    def _choose(self, source: str) -> PlanChoice:
         best = plan_extraction.cheapest(self._memos[source], source)
         chosen = self._select(source, best)
         other = plan_extraction.runner_up(self._memos[source], source) if chosen.plan == best.plan else best
@@ -359,7 +360,7 @@ class Optimizer:
         steps, in_turn = tuple(planning.operators(chosen.plan, self.graph)), self.filter_order
         covered = [self._covers(step) for step in steps]
         self._estimated[source] = {relations: rows_and_factor(self._memos[source], source, relations) for relations in covered}
-        return Choice(
+        return PlanChoice(
             source,
             chosen.plan,
             chosen.cost,
@@ -383,7 +384,7 @@ class Optimizer:
         if (stays := self._kept.get(source) or self._stays.get(source)) is not None:
             return Ranked(stays, self._cost(source, stays))
         if self.mode == "worst":
-            return plan_extraction.dearest(self._memos[source], source)
+            return plan_extraction.most_expensive(self._memos[source], source)
         if self.mode == "static" and self._has_rows(source):
             self._kept[source] = best.plan
         current = self._current.get(source)

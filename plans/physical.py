@@ -19,7 +19,7 @@ from cqels_opt.plans.cost import Constants
 from cqels_opt.plans.plan import Join, Plan, PlanOperator, Probe, Scan
 
 
-class By(StrEnum):
+class JoinMethod(StrEnum):
     """What does a join: our probe into an index that every task reads, or that is shared out by key; or one of Spark's joins."""
 
     REPLICATED = "replicated probe"
@@ -30,8 +30,8 @@ class By(StrEnum):
     LOOP = "nested loop"
 
 
-SPARKS = (By.SHUFFLE_HASH, By.SORT_MERGE, By.BROADCAST)
-CHOSEN_FROM = (By.REPLICATED, By.PARTITIONED, By.SHUFFLE_HASH, By.SORT_MERGE)
+SPARKS = (JoinMethod.SHUFFLE_HASH, JoinMethod.SORT_MERGE, JoinMethod.BROADCAST)
+CHOSEN_FROM = (JoinMethod.REPLICATED, JoinMethod.PARTITIONED, JoinMethod.SHUFFLE_HASH, JoinMethod.SORT_MERGE)
 
 GAIN = 0.1
 """The share of the cost of replicated probes alone that other operators must save: below it their estimates decide nothing."""
@@ -64,7 +64,7 @@ class JoinConstants:
 
 
 @dataclass(frozen=True, slots=True)
-class Relation:
+class RelationPlacement:
     """The rows of a relation that is probed, and how many columns it has."""
 
     rows: float
@@ -77,31 +77,31 @@ class Relation:
 
 
 @dataclass(frozen=True, slots=True)
-class Physical:
+class PhysicalPlan:
     """What does each operator of a plan, in their order (None: a scan, a filter or a unit), and the seconds of it all."""
 
-    by: tuple[By | None, ...]
+    by: tuple[JoinMethod | None, ...]
     cost: float
 
     @property
     def fused(self) -> bool:
         """Whether all of it is one stage of replicated probes and loops."""
-        return all(by in (None, By.REPLICATED, By.LOOP) for by in self.by)
+        return all(by in (None, JoinMethod.REPLICATED, JoinMethod.LOOP) for by in self.by)
 
 
 Place: TypeAlias = Literal["ours", "spark"]
-_Ways: TypeAlias = "dict[Place, Physical]"
+_Ways: TypeAlias = "dict[Place, PhysicalPlan]"
 
 
 @dataclass(frozen=True, slots=True)
-class Prices:
+class PhysicalCostModel:
     """Prices the operators of one plan, done in so many tasks."""
 
     machine: Machine
     tasks: int
     constants: Constants = field(default_factory=Constants)
     joins: JoinConstants = field(default_factory=JoinConstants)
-    relations: Mapping[str, Relation] = field(default_factory=dict)
+    relations: Mapping[str, RelationPlacement] = field(default_factory=dict)
 
     def rows(self, name: str) -> float:
         """The rows of a relation (a unit that nothing is known of has one)."""
@@ -135,14 +135,14 @@ class Prices:
         c = self.constants
         return c.operator + right * c.build + (left * c.match + produced * c.produce) / self.tasks
 
-    def spark(self, by: By, left: float, right: float, produced: float) -> float:
+    def spark(self, by: JoinMethod, left: float, right: float, produced: float) -> float:
         """One of Spark's joins of rows that are Spark's."""
         c, j = self.constants, self.joins
         small, large = min(left, right), max(left, right)
-        if by is By.BROADCAST:
+        if by is JoinMethod.BROADCAST:
             return c.job + right * c.broadcast + right * j.build + (left * j.match + produced * c.produce) / self.tasks
         shuffled = c.stage + (left + right) * c.shuffle / self.tasks
-        if by is By.SHUFFLE_HASH:
+        if by is JoinMethod.SHUFFLE_HASH:
             return shuffled + (small * j.build + large * j.match + produced * c.produce) / self.tasks
         sorting = sum(n * float(np.log2(max(n / self.tasks, 2.0))) for n in (left, right))
         return shuffled + (sorting * j.sort + (left + right) * j.match + produced * c.produce) / self.tasks
@@ -156,27 +156,27 @@ def physical(
     plan: Plan,
     steps: Sequence[PlanOperator],
     estimated: Sequence[float],
-    prices: Prices,
-    allowed: Sequence[By] = CHOSEN_FROM,
-) -> Physical:
+    prices: PhysicalCostModel,
+    allowed: Sequence[JoinMethod] = CHOSEN_FROM,
+) -> PhysicalPlan:
     """The cheapest operators for a plan, whose ``steps`` give ``estimated`` rows. Other ways than replicated probes must save :data:`GAIN`.
 
     With one way ``allowed``, all joins that can be done so are.
     """
     found = _Chooser(steps, estimated, prices, tuple(allowed)).best(plan, 0)
     best = _home(found, estimated[-1], prices)
-    if By.REPLICATED in allowed and len(allowed) > 1:
-        plain = physical(plan, steps, estimated, prices, (By.REPLICATED,))
+    if JoinMethod.REPLICATED in allowed and len(allowed) > 1:
+        plain = physical(plan, steps, estimated, prices, (JoinMethod.REPLICATED,))
         return best if best.cost < plain.cost * (1 - GAIN) else plain
     return best
 
 
-def _home(ways: _Ways, rows: float, prices: Prices) -> Physical:
+def _home(ways: _Ways, rows: float, prices: PhysicalCostModel) -> PhysicalPlan:
     """The cheapest way to have the rows in Python, where the results are written."""
     found = [ways["ours"]] if "ours" in ways else []
     if "spark" in ways:
         there = ways["spark"]
-        found.append(Physical(there.by, there.cost + prices.joins.hop + prices.moved(rows)))
+        found.append(PhysicalPlan(there.by, there.cost + prices.joins.hop + prices.moved(rows)))
     return min(found, key=lambda way: way.cost)
 
 
@@ -187,8 +187,8 @@ class _Chooser:
         self,
         steps: Sequence[PlanOperator],
         estimated: Sequence[float],
-        prices: Prices,
-        allowed: tuple[By, ...],
+        prices: PhysicalCostModel,
+        allowed: tuple[JoinMethod, ...],
     ) -> None:
         self.steps, self.rows, self.prices, self.allowed = steps, estimated, prices, allowed
 
@@ -196,7 +196,7 @@ class _Chooser:
         """For each place the cheapest way to have the rows of a part there."""
         if isinstance(plan, Scan):
             cost = self.rows[at] * self.prices.constants.scan / self.prices.tasks
-            return {"ours": Physical((None,), cost), "spark": Physical((None,), cost + self.prices.moved(self.rows[at]))}
+            return {"ours": PhysicalPlan((None,), cost), "spark": PhysicalPlan((None,), cost + self.prices.moved(self.rows[at]))}
         left = self.best(plan.input, at)
         middle = at + size(plan.input)
         place = at + size(plan) - 1
@@ -208,53 +208,55 @@ class _Chooser:
 
     def _probed(self, rows: float) -> _Ways:
         """A relation as the right side of one of Spark's joins."""
-        return {"spark": Physical((), rows * self.prices.constants.scan / self.prices.tasks + self.prices.moved(rows))}
+        return {"spark": PhysicalPlan((), rows * self.prices.constants.scan / self.prices.tasks + self.prices.moved(rows))}
 
     def _ways(
         self, plan: Probe | Join, place: int, left: _Ways, right: _Ways, before: float, rows: float, after: float, middle: int = 0
     ) -> _Ways:
-        prices, found = self.prices, list[tuple[Place, Physical]]()
+        prices, found = self.prices, list[tuple[Place, PhysicalPlan]]()
         step = self.steps[place]
         inner = step.op in ("probe", "hash")  # a cross product is a loop, and a unit is done where its rows are, in Python
         ours = self._into(left, "ours", before)
         if isinstance(plan, Probe):
-            by: By | None = By.REPLICATED if inner else By.LOOP if step.op == "cross" else None
+            by: JoinMethod | None = JoinMethod.REPLICATED if inner else JoinMethod.LOOP if step.op == "cross" else None
             cost = prices.probe(before, plan.relation, after) if inner else prices.looped(before, after)
             found.append(("ours", self._then(ours, by, cost)))
-            if inner and By.PARTITIONED in self.allowed:
+            if inner and JoinMethod.PARTITIONED in self.allowed:
                 source = self._into(left, "spark", before)
-                found.append(("ours", self._then(source, By.PARTITIONED, prices.partitioned(before, plan.relation, after))))
+                found.append(
+                    ("ours", self._then(source, JoinMethod.PARTITIONED, prices.partitioned(before, plan.relation, after)))
+                )
         else:
             alone = self._alone(plan.build, middle)
-            both = Physical((*ours.by, *alone.by), ours.cost + alone.cost)
+            both = PhysicalPlan((*ours.by, *alone.by), ours.cost + alone.cost)
             held = prices.held(before, rows if inner else 0.0, after)
-            found.append(("ours", self._then(both, By.REPLICATED if inner else By.LOOP, held)))
+            found.append(("ours", self._then(both, JoinMethod.REPLICATED if inner else JoinMethod.LOOP, held)))
         for spark in (by for by in SPARKS if inner and by in self.allowed):
             one, other = self._into(left, "spark", before), self._into(right, "spark", rows)
-            both = Physical((*one.by, *other.by), one.cost + other.cost)
+            both = PhysicalPlan((*one.by, *other.by), one.cost + other.cost)
             found.append(("spark", self._then(both, spark, prices.spark(spark, before, rows, after))))
-        if By.REPLICATED not in self.allowed:  # one way alone: where it can be done, it is
+        if JoinMethod.REPLICATED not in self.allowed:  # one way alone: where it can be done, it is
             found = [way for way in found if way[1].by[-1] in self.allowed] or found
         return {
             where: min((way for there, way in found if there == where), key=lambda way: way.cost)
             for where in dict.fromkeys(there for there, _ in found)
         }
 
-    def _into(self, ways: _Ways, place: Place, rows: float) -> Physical:
+    def _into(self, ways: _Ways, place: Place, rows: float) -> PhysicalPlan:
         """The rows of a part in a place, moved there where that is cheaper."""
         other: Place = "spark" if place == "ours" else "ours"
         found = [ways[place]] if place in ways else []
         if other in ways:
             cost = ways[other].cost + self.prices.moved(rows) + (self.prices.joins.hop if place == "ours" else 0.0)
-            found.append(Physical(ways[other].by, cost))
+            found.append(PhysicalPlan(ways[other].by, cost))
         return min(found, key=lambda way: way.cost)
 
-    def _then(self, way: Physical, by: By | None, cost: float) -> Physical:
-        return Physical((*way.by, by), way.cost + cost)
+    def _then(self, way: PhysicalPlan, by: JoinMethod | None, cost: float) -> PhysicalPlan:
+        return PhysicalPlan((*way.by, by), way.cost + cost)
 
-    def _alone(self, build: Plan, at: int) -> Physical:
+    def _alone(self, build: Plan, at: int) -> PhysicalPlan:
         """A bushy part that every task makes for itself."""
-        return _Chooser(self.steps, self.rows, replace(self.prices, tasks=1), (By.REPLICATED,)).best(build, at)["ours"]
+        return _Chooser(self.steps, self.rows, replace(self.prices, tasks=1), (JoinMethod.REPLICATED,)).best(build, at)["ours"]
 
 
 def size(plan: Plan) -> int:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
 from cqels_opt.errors import InputError
-from cqels_opt.plans.query_graph import QueryGraph, Relation
+from cqels_opt.plans.query_graph import QueryGraph, RelationNode
 from cqels_opt.plans.relation_set import RelationSet, members, of
 
 
@@ -186,7 +186,7 @@ def heuristic_order(graph: QueryGraph, source: str) -> Plan:
     return in_order(graph, source, sorted(graph.relations, key=lambda relation: relation.rank))
 
 
-def in_order(graph: QueryGraph, source: str, relations: Sequence[Relation]) -> Plan:
+def in_order(graph: QueryGraph, source: str, relations: Sequence[RelationNode]) -> Plan:
     """A plan that takes the relations in an order as far as joins on variables allow."""
     plan: Plan = Scan(source)
     waiting = [relation for relation in relations if relation.name != source]

@@ -60,7 +60,7 @@ def runner_up(memo: Memo, source: str) -> Ranked | None:
     return Ranked(_plan(memo, root, {best[1]: best[2]}), float(memo.psi[root]) + best[0])
 
 
-def dearest(memo: Memo, source: str) -> Ranked:
+def most_expensive(memo: Memo, source: str) -> Ranked:
     """The dearest retained join order, each join by its cheapest operator (``--plan worst``)."""
     found, shape = memo.shape.alternatives, memo.shape
     worst = memo.psi.copy()
@@ -72,14 +72,14 @@ def dearest(memo: Memo, source: str) -> Ranked:
         for node in range(level.nodes.start, level.nodes.stop):
             if shape.node_source[node] == number:
                 begin, end = int(shape.first[node]) - span.start, int(shape.first[node + 1]) - span.start
-                taken = _dearest_pair(totals[begin:end], found.pair[span][begin:end])
+                taken = _most_expensive_pair(totals[begin:end], found.pair[span][begin:end])
                 choices[node] = span.start + begin + taken
                 worst[node] = 0.0 if shape.free[node] else totals[begin + taken]
     root = memo.root(source)
     return Ranked(_plan(memo, root, choices), float(worst[root]))
 
 
-def _dearest_pair(totals: NDArray[np.float64], pairs: NDArray[np.intp]) -> int:
+def _most_expensive_pair(totals: NDArray[np.float64], pairs: NDArray[np.intp]) -> int:
     """The alternative of the dearest pair by its cheapest operator; the operators of a pair are neighbours."""
     starts = np.flatnonzero(np.r_[True, pairs[1:] != pairs[:-1]])
     least = np.minimum.reduceat(totals, starts)

@@ -32,7 +32,7 @@ class GraphError(CqelsOptError):
 
 
 @dataclass(frozen=True, slots=True)
-class Relation:
+class RelationNode:
     """A node: its name (as in plans and traces), the variables it binds, and whether it changes with a stream.
 
     ``kind`` is how it is joined. A unit ``requires`` variables to be bound before it; those among them that are its own are
@@ -65,7 +65,7 @@ class Relation:
 
 
 @dataclass(frozen=True, slots=True)
-class Filter:
+class FilterNode:
     """A condition over variables. ``selectivity`` is what is known beforehand, the share of rows that it keeps.
 
     ``weight`` is what one evaluation costs, as a multiple of ``Constants.evaluate``. ``uncertain`` says that it refers to a
@@ -79,9 +79,9 @@ class Filter:
     uncertain: bool = False
 
     @property
-    def unit(self) -> Relation:
+    def unit(self) -> RelationNode:
         """The filter as an operator of its own."""
-        return Relation(self.name, self.variables, False, "filter", self.variables, self.weight, self.selectivity)
+        return RelationNode(self.name, self.variables, False, "filter", self.variables, self.weight, self.selectivity)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -96,9 +96,11 @@ class JoinEdge:
 class QueryGraph:
     """The relations of a block in the order written, with its filters. Never changes."""
 
-    def __init__(self, relations: tuple[Relation, ...] | list[Relation], filters: tuple[Filter, ...] | list[Filter] = ()) -> None:
-        self.relations: tuple[Relation, ...] = tuple(relations)
-        self.filters: tuple[Filter, ...] = tuple(filters)
+    def __init__(
+        self, relations: tuple[RelationNode, ...] | list[RelationNode], filters: tuple[FilterNode, ...] | list[FilterNode] = ()
+    ) -> None:
+        self.relations: tuple[RelationNode, ...] = tuple(relations)
+        self.filters: tuple[FilterNode, ...] = tuple(filters)
         for kind, names in (("relation", [r.name for r in self.relations]), ("filter", [f.name for f in self.filters])):
             for name, count in Counter(names).items():
                 if count > 1:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-PACE = 16.0
+EXECUTION_PER_PLANNING = 16.0
 """Plans must cost so many times what thinking takes before it is done again: it may take a sixteenth of the time."""
 
 
-class Pace:
+class ReoptimizationBudget:
     """How much the plans of each delta source were estimated to cost since they were last thought about; nothing where they never were.
 
     The first time is due where a plan costs as much as thinking takes, as no other could save more.
@@ -23,12 +23,12 @@ class Pace:
             due = cost >= takes
         else:
             self.since[source] += cost
-            due = self.since[source] >= PACE * takes
+            due = self.since[source] >= EXECUTION_PER_PLANNING * takes
         if due:
             self.since[source] = 0.0
         return due
 
-    def hurry(self, source: str) -> None:
+    def reset_budget(self, source: str) -> None:
         """What was known of a source has proved wrong: the next time is as the first."""
         self.since.pop(source, None)
 

@@ -15,21 +15,21 @@ from cqels_opt.plans.feedback import inherited
 from cqels_opt.plans.plan import Plan
 from cqels_opt.plans.relation_set import RelationSet
 
-WALKS = 4
+SAMPLING_ROUNDS = 4
 """Rounds of walks before the cheapest plan is taken as it is."""
 
 PRIOR = 2.0
 """How many rows of a sample an estimate is worth."""
 
 
-class Walked(NamedTuple):
+class SampledCardinality(NamedTuple):
     """What an operator gave in a walk: rows of the sample, and how many rows of the whole each of them stands for (1: it is the whole)."""
 
     rows: int
     scale: float
 
 
-Walk: TypeAlias = Callable[[str, Plan], Sequence["Walked | None"]]
+Sampler: TypeAlias = Callable[[str, Plan], Sequence["SampledCardinality | None"]]
 """Walks a plan of a delta source: what each of its operators gave, in their order; None where that is not known."""
 
 
@@ -41,7 +41,7 @@ class Corrections:
         self.known: dict[RelationSet, float] = dict(before)
         self._moved: dict[RelationSet, float] = {}
 
-    def learn(self, relations: RelationSet, uncorrected: float, found: Walked) -> None:
+    def learn(self, relations: RelationSet, uncorrected: float, found: SampledCardinality) -> None:
         """A walk came by; ``uncorrected`` is what the statistics alone say. Smaller sub-patterns must have been learnt before."""
         if uncorrected <= 0 or relations in self._moved:
             return

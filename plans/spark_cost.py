@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from cqels_opt.plans.cost import Constants, JoinShape, Operator, Rows
-from cqels_opt.plans.optimizer import Choice
-from cqels_opt.plans.physical import By, JoinConstants
+from cqels_opt.plans.cost import Constants, JoinOperator, JoinShape, Rows
+from cqels_opt.plans.optimizer import PlanChoice
+from cqels_opt.plans.physical import JoinConstants, JoinMethod
 from cqels_opt.plans.plan import Join, Plan, Probe, Scan
 
 BROADCAST_ROWS = 1_000_000.0
@@ -25,7 +25,7 @@ HASHED_ROWS = 1_000_000.0
 TASK = 0.004
 """Seconds of a task that has nothing to do: a shuffle has as many as it has partitions."""
 
-WAYS = (By.BROADCAST, By.SHUFFLE_HASH, By.SORT_MERGE)
+WAYS = (JoinMethod.BROADCAST, JoinMethod.SHUFFLE_HASH, JoinMethod.SORT_MERGE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,18 +41,18 @@ class SparkCost:
     unit: str = "s"
     static_is_free: bool = False
 
-    def operators(self, shape: JoinShape) -> tuple[Operator, ...]:
+    def operators(self, shape: JoinShape) -> tuple[JoinOperator, ...]:
         """A join builds or sorts what it reads, also a single relation: nothing is probed."""
-        return (Operator.HASH,) if shape.connected else (Operator.LOOP,)
+        return (JoinOperator.HASH,) if shape.connected else (JoinOperator.LOOP,)
 
     def scan(self, rows: Rows, filtered: Rows) -> Rows:
         """Every row is read once."""
         return (rows * self.constants.scan + filtered * self.constants.evaluate) / self.slots
 
-    def join(self, operator: Operator, left: Rows, right: Rows, produced: Rows, filtered: Rows) -> Rows:
+    def join(self, operator: JoinOperator, left: Rows, right: Rows, produced: Rows, filtered: Rows) -> Rows:
         """The cheapest way to join, and what it puts out."""
         after = (produced * self.constants.produce + filtered * self.constants.evaluate) / self.slots
-        if operator is Operator.LOOP:
+        if operator is JoinOperator.LOOP:
             few, many = np.minimum(left, right), np.maximum(left, right)
             return after + self.constants.job + few * self.constants.broadcast + few * many * self.joins.match / self.slots
         found: Rows = np.minimum.reduce(self.ways(left, right))
@@ -74,27 +74,27 @@ class SparkCost:
             merged,
         )
 
-    def way(self, left: float, right: float) -> By:
+    def way(self, left: float, right: float) -> JoinMethod:
         """The cheapest of :data:`WAYS` for sides of so many rows."""
         found = [float(seconds) for seconds in self.ways(np.float64(left), np.float64(right))]  # type: ignore[arg-type]
         return WAYS[found.index(min(found))]
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class MethodChoice:
     """What does one operator of a plan (None: it is a scan), and whether the rows so far are the smaller side of its join."""
 
-    by: By | None = None
+    by: JoinMethod | None = None
     left_is_smaller: bool = False
 
 
-def spark_ways(choice: Choice, model: SparkCost, rows: Callable[[str], float]) -> tuple[Way, ...]:
+def spark_methods(choice: PlanChoice, model: SparkCost, rows: Callable[[str], float]) -> tuple[MethodChoice, ...]:
     """What does each operator of a chosen plan, in their order. ``rows`` says what is known of a relation that a join reads."""
 
-    def ways(plan: Plan, at: int) -> Iterator[Way]:
+    def ways(plan: Plan, at: int) -> Iterator[MethodChoice]:
         """Those of a part whose operators begin at a place."""
         if isinstance(plan, Scan):
-            yield Way()
+            yield MethodChoice()
             return
         before = list(ways(plan.input, at))
         yield from before
@@ -106,6 +106,6 @@ def spark_ways(choice: Choice, model: SparkCost, rows: Callable[[str], float]) -
             built = list(ways(plan.build, at + len(before)))
             yield from built
             right = choice.estimated[at + len(before) + len(built) - 1]
-        yield Way(model.way(left, right) if plan.on else By.LOOP, left <= right)
+        yield MethodChoice(model.way(left, right) if plan.on else JoinMethod.LOOP, left <= right)
 
     return tuple(ways(choice.plan, 0))

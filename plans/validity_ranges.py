@@ -36,7 +36,7 @@ LIMIT = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Hinge:
+class ValidityRange:
     """A statistic that decides: its value, and the nearest values below and above it at which another plan is chosen (None: none)."""
 
     statistic: str
@@ -50,7 +50,7 @@ class Hinge:
         return min(_factor(self.now, end) for end in (self.below, self.above) if end is not None)
 
 
-def hinges(memo: Memo, source: str, plan: Plan, tie: float) -> tuple[Hinge, ...]:
+def validity_ranges(memo: Memo, source: str, plan: Plan, tie: float) -> tuple[ValidityRange, ...]:
     """What a delta source's ``plan`` hinges on, under the statistics that the memo last saw; nearest first.
 
     Another plan takes over where it is cheaper by more than the share ``tie``. The memo is the same afterwards.
@@ -64,7 +64,7 @@ def hinges(memo: Memo, source: str, plan: Plan, tie: float) -> tuple[Hinge, ...]
         ]
         farthest = sorted(place.farthest for place in places)[:LIMIT]
         near = [place for place in places if place.nearest <= farthest[-1]]
-        hinging = [Hinge(str(p.key), p.now, search.end(p.column, p.below), search.end(p.column, p.above)) for p in near]
+        hinging = [ValidityRange(str(p.key), p.now, search.end(p.column, p.below), search.end(p.column, p.above)) for p in near]
     finally:
         search.close()
     return tuple(sorted(hinging, key=lambda hinge: (hinge.distance, hinge.statistic))[:LIMIT])

@@ -2,7 +2,7 @@
 
 The static *parts* of a block are its patterns. A *design* says which of them are joined beforehand: it partitions the parts, and each
 group of two or more is a sub-result. The best plans of a design and of its neighbours are priced with every batch, and a
-:class:`Ledger` adds up what another design would have saved. It is taken once it would have paid for its making. This is online
+:class:`ViewBenefits` adds up what another design would have saved. It is taken once it would have paid for its making. This is online
 index selection: "An Online Approach to Physical Design Tuning" (Bruno and Chaudhuri, ICDE 2007), whose rule is that of the ski
 rental: the cost is at most a constant times that of knowing the future.
 """
@@ -111,7 +111,7 @@ def _connected(group: RelationSet, adjacent: Sequence[RelationSet]) -> bool:
 
 
 @dataclass(slots=True)
-class Ledger:
+class ViewBenefits:
     """What each other design would have saved since the current one was taken; never below nothing.
 
     A design that was taken before, and did not keep what it promised, must show twice as much each time.

@@ -5,12 +5,12 @@ Pure Python and numpy; no Spark, no files, no clock. The optimizer reads them th
 
 from cqels_opt.stats.block_statistics import BlockStatistics, StatisticsView
 from cqels_opt.stats.feedback import Observations
-from cqels_opt.stats.frequencies import Fanout, Tally, ValueCounts, tally
+from cqels_opt.stats.frequencies import Fanout, FrequencyTable, ValueCounts, tally
 from cqels_opt.stats.frequency_sketch import BoundedCounts
 from cqels_opt.stats.frozen import FrozenStatistics
-from cqels_opt.stats.interval_overlap import Spans, overlap_share, overlapping_pairs, spans
+from cqels_opt.stats.interval_overlap import IntervalSet, overlap_share, overlapping_pairs, spans
 from cqels_opt.stats.join_statistics import StaticPair, WindowPair
-from cqels_opt.stats.relations import Key, Moved, Occurrence, StaticRelation
+from cqels_opt.stats.relations import Key, StaticRelation, StatisticChange, WindowedRelation
 from cqels_opt.stats.slots import SlotCounts, slot_counts, slot_parts
 from cqels_opt.stats.state import load, load_slot, save, save_slot, summary
 from cqels_opt.stats.window import WindowStatistics
@@ -19,20 +19,20 @@ __all__ = [
     "BlockStatistics",
     "BoundedCounts",
     "Fanout",
+    "FrequencyTable",
     "FrozenStatistics",
+    "IntervalSet",
     "Key",
-    "Moved",
     "Observations",
-    "Occurrence",
     "SlotCounts",
-    "Spans",
     "StaticPair",
     "StaticRelation",
+    "StatisticChange",
     "StatisticsView",
-    "Tally",
     "ValueCounts",
     "WindowPair",
     "WindowStatistics",
+    "WindowedRelation",
     "load",
     "load_slot",
     "overlap_share",

@@ -14,7 +14,7 @@ from typing import TypeAlias
 from cqels_opt.stats.feedback import HALF_LIFE, Observations
 from cqels_opt.stats.frozen import FrozenStatistics
 from cqels_opt.stats.join_statistics import StaticPair, WindowPair
-from cqels_opt.stats.relations import Key, Moved, Occurrence, StaticRelation
+from cqels_opt.stats.relations import Key, StaticRelation, StatisticChange, WindowedRelation
 from cqels_opt.stats.slots import SlotCounts
 from cqels_opt.stats.window import BOTH, BUDGET, Content, WindowStatistics
 
@@ -36,7 +36,7 @@ class BlockStatistics:
 
     def __init__(
         self,
-        relations: Sequence[StaticRelation | Occurrence],
+        relations: Sequence[StaticRelation | WindowedRelation],
         *,
         filters: Iterable[str] = (),
         static_joins: Mapping[tuple[str, str, str], float] | None = None,
@@ -52,7 +52,7 @@ class BlockStatistics:
         self.windows = {
             r.name: WindowStatistics(r.variables, r.intervals, moving=r.moving, budget=budget)
             for r in relations
-            if isinstance(r, Occurrence)
+            if isinstance(r, WindowedRelation)
         }
         self.observations = Observations(half_life)
         self._static_joins = dict(static_joins or {})
@@ -171,10 +171,10 @@ class BlockStatistics:
         """The statistics where each occurrence stands for the contents that are given for it, but for what has ended at ``since``."""
         return StatisticsView(self, meaning, since)
 
-    def changed(self, source: str, order: Sequence[str] = (), *, tolerance: float = 0.0) -> dict[Key, Moved]:
+    def changed(self, source: str, order: Sequence[str] = (), *, tolerance: float = 0.0) -> dict[Key, StatisticChange]:
         """The statistics of a source that moved since it was last marked, by more than ``tolerance`` (relative)."""
         view, marks = self.for_source(source, order), self.marks.get(source, {})
-        moves = {key: Moved(marks.get(key), view.value(key)) for key in self.keys}
+        moves = {key: StatisticChange(marks.get(key), view.value(key)) for key in self.keys}
         return {key: moved for key, moved in moves.items() if _differ(moved, tolerance)}
 
     def mark(self, source: str, order: Sequence[str] = ()) -> None:
@@ -214,9 +214,11 @@ class BlockStatistics:
                 if value is not None:
                     lately[key] = value
 
-    def _pair(self, left: StaticRelation | Occurrence, right: StaticRelation | Occurrence, variable: str) -> JoinSize | None:
+    def _pair(
+        self, left: StaticRelation | WindowedRelation, right: StaticRelation | WindowedRelation, variable: str
+    ) -> JoinSize | None:
         """The join size of two relations, as a function of what each occurrence means; None where it is not known."""
-        if isinstance(left, Occurrence) and isinstance(right, Occurrence):
+        if isinstance(left, WindowedRelation) and isinstance(right, WindowedRelation):
             windows = WindowPair(self.windows[left.name], self.windows[right.name], variable)
             return lambda meaning, since: windows.size(meaning[left.name], meaning[right.name], since)
         if isinstance(left, StaticRelation) and isinstance(right, StaticRelation):
@@ -224,7 +226,7 @@ class BlockStatistics:
                 (left.name, right.name, variable), self._static_joins.get((right.name, left.name, variable))
             )
             return None if size is None else lambda *_: size
-        stream, static = (left, right) if isinstance(left, Occurrence) else (right, left)
+        stream, static = (left, right) if isinstance(left, WindowedRelation) else (right, left)
         assert isinstance(static, StaticRelation)
         fanout = static.fanouts.get(variable)
         if fanout is None:
@@ -303,7 +305,7 @@ def _several(slots: SlotCounts | Sequence[SlotCounts]) -> Sequence[SlotCounts]:
     return [slots] if isinstance(slots, SlotCounts) else slots
 
 
-def _differ(moved: Moved, tolerance: float) -> bool:
+def _differ(moved: StatisticChange, tolerance: float) -> bool:
     was, now = moved
     if was is None or now is None:
         return was is not now

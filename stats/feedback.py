@@ -9,7 +9,7 @@ HALF_LIFE = 8.0
 
 
 @dataclass(slots=True)
-class Ratio:
+class DecayedRatio:
     """Decayed counts of rows in and rows out."""
 
     rows_in: float = 0.0
@@ -33,14 +33,14 @@ class Observations:
     """Ratios by name: filters, and whatever else has rows in and rows out."""
 
     half_life: float = HALF_LIFE
-    ratios: dict[str, Ratio] = field(default_factory=dict)
+    ratios: dict[str, DecayedRatio] = field(default_factory=dict)
 
     def observe(self, name: str, rows_in: float, rows_out: float) -> None:
         """Rows went into the operator ``name`` and came out. ValueError for negative numbers; no rows in say nothing."""
         if rows_in < 0 or rows_out < 0:
             raise ValueError(f"{name}: {rows_in} rows in, {rows_out} rows out")
         if rows_in:
-            self.ratios.setdefault(name, Ratio()).observe(rows_in, rows_out, 0.5 ** (1.0 / self.half_life))
+            self.ratios.setdefault(name, DecayedRatio()).observe(rows_in, rows_out, 0.5 ** (1.0 / self.half_life))
 
     def ratio(self, name: str) -> float | None:
         """The decayed ratio; None where nothing was observed."""

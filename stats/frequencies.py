@@ -21,14 +21,14 @@ SMALLEST_RECENT = 1024
 EMPTY: Ints = np.empty(0, np.int64)
 
 
-class Tally(NamedTuple):
+class FrequencyTable(NamedTuple):
     """Distinct values in rising order, and how many rows have each."""
 
     values: Ints
     counts: Ints
 
 
-def tally(values: Ints, n: Ints | None = None) -> Tally:
+def tally(values: Ints, n: Ints | None = None) -> FrequencyTable:
     """The value counts of a column, with multiplicities ``n`` where rows stand for several.
 
     >>> tally(np.array([7, 3, 7])).counts.tolist()
@@ -36,11 +36,11 @@ def tally(values: Ints, n: Ints | None = None) -> Tally:
     """
     values = np.asarray(values, np.int64)
     if n is None:
-        return Tally(*np.unique(values, return_counts=True))
+        return FrequencyTable(*np.unique(values, return_counts=True))
     order = np.argsort(values, kind="stable")
     values, n = values[order], np.asarray(n, np.int64)[order]
     first = np.flatnonzero(np.diff(values, prepend=values[:1] - 1)) if len(values) else EMPTY
-    return Tally(values[first], np.add.reduceat(n, first) if len(first) else EMPTY)
+    return FrequencyTable(values[first], np.add.reduceat(n, first) if len(first) else EMPTY)
 
 
 def dot(left: NDArray[Any], right: NDArray[Any]) -> int:
@@ -85,7 +85,7 @@ class ValueCounts:
 
     __slots__ = ("_base", "_recent", "distinct", "total", "version")
 
-    def __init__(self, counts: Tally | None = None) -> None:
+    def __init__(self, counts: FrequencyTable | None = None) -> None:
         self._base, self._recent = _Tier(), _Tier()
         self.total = self.distinct = self.version = 0
         if counts is not None:
@@ -143,14 +143,14 @@ class ValueCounts:
                 found += np.where(known, tier.counts.take(place, mode="clip"), 0)
         return found
 
-    def tallies(self) -> list[Tally]:
+    def tallies(self) -> list[FrequencyTable]:
         """The counters as at most two tallies without common values, counts of zero included."""
-        return [Tally(tier.values, tier.counts) for tier in (self._base, self._recent) if len(tier.values)]
+        return [FrequencyTable(tier.values, tier.counts) for tier in (self._base, self._recent) if len(tier.values)]
 
-    def tally(self) -> Tally:
+    def tally(self) -> FrequencyTable:
         """The counters as one tally, without zeros."""
         self._merge()
-        return Tally(self._base.values, self._base.counts)
+        return FrequencyTable(self._base.values, self._base.counts)
 
     def dot(self, other: ValueCounts | Fanout) -> int:
         """Σ_c f(c)·g(c), the size of the join with ``other``: the side with fewer values is looked up in the other."""
@@ -179,7 +179,7 @@ class ValueCounts:
             self._base = _Tier(base.values[kept], base.counts[kept])
 
 
-def _normal(values: Ints, counts: Ints) -> Tally:
+def _normal(values: Ints, counts: Ints) -> FrequencyTable:
     """As the tiers need them: rising, distinct, none with a zero count."""
     values, counts = np.asarray(values, np.int64), np.asarray(counts, np.int64)
     if len(values) != len(counts):
@@ -189,4 +189,4 @@ def _normal(values: Ints, counts: Ints) -> Tally:
     if not in_order(values):
         values, counts = tally(values, counts)
     kept = counts > 0
-    return Tally(values, counts) if kept.all() else Tally(values[kept], counts[kept])
+    return FrequencyTable(values, counts) if kept.all() else FrequencyTable(values[kept], counts[kept])

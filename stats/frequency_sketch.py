@@ -36,7 +36,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from cqels_opt.stats.frequencies import EMPTY, Fanout, Ints, Tally, ValueCounts
+from cqels_opt.stats.frequencies import EMPTY, Fanout, FrequencyTable, Ints, ValueCounts
 
 HIGHEST_LEVEL = 60
 LEAST_RISE = 8
@@ -52,7 +52,7 @@ def mixed(values: Ints) -> NDArray[np.uint64]:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Kept:
+class RetainedFrequencies:
     """Which values are held: the ``heavy`` ones (rising), and of the others those in the sample of this ``level``."""
 
     heavy: Ints
@@ -77,7 +77,7 @@ class Kept:
         return found
 
 
-ALL = Kept(EMPTY, 0)
+ALL = RetainedFrequencies(EMPTY, 0)
 
 
 class BoundedCounts:
@@ -85,7 +85,7 @@ class BoundedCounts:
 
     __slots__ = ("counts", "kept", "rows")
 
-    def __init__(self, counts: ValueCounts | None = None, kept: Kept = ALL, rows: int | None = None) -> None:
+    def __init__(self, counts: ValueCounts | None = None, kept: RetainedFrequencies = ALL, rows: int | None = None) -> None:
         self.counts = counts or ValueCounts()
         self.kept = kept
         self.rows = self.counts.total if rows is None else rows
@@ -136,25 +136,25 @@ class BoundedCounts:
             size += float((products / np.minimum(self.kept.chance(values), other.kept.chance(values))).sum())
         return size
 
-    def keep(self, kept: Kept) -> None:
+    def keep(self, kept: RetainedFrequencies) -> None:
         """Hold only what ``kept`` holds from now on. It must not hold values that have been dropped."""
         self.counts = ValueCounts(self._within(self.counts.tally(), kept))
         self.kept = kept
 
-    def tally(self) -> Tally:
+    def tally(self) -> FrequencyTable:
         """The counters that are held, as one tally."""
         return self.counts.tally()
 
-    def _of(self, other: BoundedCounts) -> Tally:
+    def _of(self, other: BoundedCounts) -> FrequencyTable:
         return other.counts.tally() if other.kept is self.kept else self._within(other.counts.tally(), self.kept)
 
     @staticmethod
-    def _within(tallied: Tally, kept: Kept) -> Tally:
+    def _within(tallied: FrequencyTable, kept: RetainedFrequencies) -> FrequencyTable:
         held = kept.holds(tallied.values)
-        return Tally(tallied.values[held], tallied.counts[held])
+        return FrequencyTable(tallied.values[held], tallied.counts[held])
 
 
-def heaviest(tallied: Tally, most: int) -> Ints:
+def heaviest(tallied: FrequencyTable, most: int) -> Ints:
     """The ``most`` values with the highest counts, rising."""
     values, counts = tallied
     if len(values) <= most:

@@ -18,7 +18,7 @@ MOST_CHUNK_PAIRS = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Spans:
+class IntervalSet:
     """Non-empty validity intervals in order of their ends, each with its number of rows; made by :func:`spans`.
 
     ``upto[i]`` is the rows of the first i intervals, ``rows`` those of all; the bounds are 0 where there is none.
@@ -38,13 +38,13 @@ class Spans:
         """For each instant, how many rows have ended at or before it."""
         return self.upto[np.searchsorted(self.ends, instants, "right")]
 
-    def after(self, frontier: int) -> Spans:
+    def after(self, frontier: int) -> IntervalSet:
         """The spans that have not ended at ``frontier``."""
         gone = int(np.searchsorted(self.ends, frontier, "right"))
         return spans(self.starts[gone:], self.ends[gone:], self.n[gone:]) if gone else self
 
 
-def spans(starts: Ints, ends: Ints, n: Ints) -> Spans:
+def spans(starts: Ints, ends: Ints, n: Ints) -> IntervalSet:
     """Spans from interval starts, ends and row counts in any order; empty intervals and zero counts are left out."""
     starts, ends, n = (np.asarray(column, np.int64) for column in (starts, ends, n))
     kept = (starts < ends) & (n > 0)
@@ -56,8 +56,8 @@ def spans(starts: Ints, ends: Ints, n: Ints) -> Spans:
     upto = np.zeros(len(n) + 1, np.int64)
     np.cumsum(n, out=upto[1:])
     if not len(n):
-        return Spans(starts, ends, n, upto, 0, 0, 0, 0, 0)
-    return Spans(starts, ends, n, upto, int(upto[-1]), int(starts.min()), int(starts.max()), int(ends[0]), int(ends[-1]))
+        return IntervalSet(starts, ends, n, upto, 0, 0, 0, 0, 0)
+    return IntervalSet(starts, ends, n, upto, int(upto[-1]), int(starts.min()), int(starts.max()), int(ends[0]), int(ends[-1]))
 
 
 NO_SPANS = spans(EMPTY, EMPTY, EMPTY)
@@ -73,7 +73,7 @@ def overlapping_pairs(starts1: Ints, ends1: Ints, n1: Ints, starts2: Ints, ends2
     return overlapping([spans(starts1, ends1, n1)], [spans(starts2, ends2, n2)])
 
 
-def overlapping(left: Sequence[Spans], right: Sequence[Spans]) -> int:
+def overlapping(left: Sequence[IntervalSet], right: Sequence[IntervalSet]) -> int:
     """Pairs of rows whose intervals intersect, each side in chunks (a slot each); most are decided by their bounds."""
     left, right = [chunk for chunk in left if chunk.rows], [chunk for chunk in right if chunk.rows]
     if not left or not right:
@@ -91,18 +91,18 @@ def overlapping(left: Sequence[Spans], right: Sequence[Spans]) -> int:
 _ROWS, _FIRST_START, _LAST_START, _FIRST_END, _LAST_END = range(5)
 
 
-def _bounds(chunks: Sequence[Spans]) -> Ints:
+def _bounds(chunks: Sequence[IntervalSet]) -> Ints:
     """Rows and bounds, a chunk a column."""
     found = [(c.rows, c.first_start, c.last_start, c.first_end, c.last_end) for c in chunks]
     return np.array(found, np.int64).T
 
 
-def _overlapping(left: Spans, right: Spans) -> int:
+def _overlapping(left: IntervalSet, right: IntervalSet) -> int:
     """All pairs but those where one has ended when the other begins; of non-empty intervals never both ways round."""
     return left.rows * right.rows - dot(left.n, right.ended_by(left.starts)) - dot(right.n, left.ended_by(right.starts))
 
 
-def joined(chunks: Sequence[Spans]) -> Spans:
+def joined(chunks: Sequence[IntervalSet]) -> IntervalSet:
     """Several spans as one."""
     if len(chunks) == 1:
         return chunks[0]
@@ -111,7 +111,7 @@ def joined(chunks: Sequence[Spans]) -> Spans:
     return spans(*(np.concatenate([getattr(chunk, field) for chunk in chunks]) for field in ("starts", "ends", "n")))
 
 
-def overlap_share(left: Sequence[Spans], right: Sequence[Spans]) -> float:
+def overlap_share(left: Sequence[IntervalSet], right: Sequence[IntervalSet]) -> float:
     """The part of all pairs of rows whose intervals intersect, in [0, 1]; 0 where a side has no rows."""
     pairs = sum(chunk.rows for chunk in left) * sum(chunk.rows for chunk in right)
     return overlapping(left, right) / pairs if pairs else 0.0

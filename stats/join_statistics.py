@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from cqels_opt.stats.frequencies import Fanout
-from cqels_opt.stats.frequency_sketch import Kept
+from cqels_opt.stats.frequency_sketch import RetainedFrequencies
 from cqels_opt.stats.interval_overlap import overlapping
-from cqels_opt.stats.slot_statistics import Held
+from cqels_opt.stats.slot_statistics import SlotStatistics
 from cqels_opt.stats.window import BOTH, Change, Content, WindowStatistics
 
 
@@ -42,13 +42,13 @@ class StaticPair:
         gone = self.window.ended(since, *contents) if since is not None else []
         return size - sum(self._slot(held) * rows / held.total for held, rows in gone)
 
-    def _slot(self, held: Held) -> float:
+    def _slot(self, held: SlotStatistics) -> float:
         found = held.known.get(self.name)
         if found is None:
             found = held.known[self.name] = held.counts[self.variable].dot(self.fanout)
         return found
 
-    def _changed(self, held: Held, change: Change) -> None:
+    def _changed(self, held: SlotStatistics, change: Change) -> None:
         size = self._slot(held)
         self._whole += {"counted": 0.0, "enters": size, "leaves": -size}[change]
 
@@ -104,7 +104,7 @@ class WindowPair:
             found = self._known[left, right, since] = share * self.product(left, right) if share else 0.0
         return found
 
-    def _regime(self) -> tuple[Kept, Kept]:
+    def _regime(self) -> tuple[RetainedFrequencies, RetainedFrequencies]:
         return self.left.whole[self.variable].kept, self.right.whole[self.variable].kept
 
     def _both_whole(self) -> float:
@@ -114,7 +114,7 @@ class WindowPair:
             self._kept = self._regime()
         return self._whole
 
-    def _changed(self, held: Held, change: Change, other: WindowStatistics) -> None:
+    def _changed(self, held: SlotStatistics, change: Change, other: WindowStatistics) -> None:
         if change != "counted" and self._kept == self._regime():
             size = held.counts[self.variable].dot(other.whole[self.variable])
             self._whole += size if change == "enters" else -size

@@ -48,7 +48,7 @@ class StaticRelation:
 
 
 @dataclass(frozen=True, slots=True)
-class Occurrence:
+class WindowedRelation:
     """An occurrence of a stream pattern: its variables and its window's interval function, see :class:`WindowStatistics`."""
 
     name: str
@@ -57,7 +57,7 @@ class Occurrence:
     moving: bool = False
 
 
-class Moved(NamedTuple):
+class StatisticChange(NamedTuple):
     """A statistic's value before and now; None: not observed."""
 
     was: float | None

@@ -10,7 +10,7 @@ import numpy as np
 
 from cqels_opt.stats.frequencies import Ints, ValueCounts, tally
 from cqels_opt.stats.frequency_sketch import BoundedCounts
-from cqels_opt.stats.interval_overlap import Spans, spans
+from cqels_opt.stats.interval_overlap import IntervalSet, spans
 from cqels_opt.stats.slots import SlotCounts
 
 Intervals: TypeAlias = Callable[[Ints], tuple[Ints, Ints]]
@@ -18,7 +18,7 @@ Intervals: TypeAlias = Callable[[Ints], tuple[Ints, Ints]]
 
 
 @dataclass(slots=True, eq=False)
-class Held:
+class SlotStatistics:
     """A slot, or several that were merged.
 
     ``spans`` are the rows that live, of ``total`` that came. ``known`` is where pairs keep join sizes that do not change while it
@@ -29,7 +29,7 @@ class Held:
     times: Ints
     rows: Ints
     counts: dict[str, BoundedCounts]
-    spans: Spans
+    spans: IntervalSet
     total: int
     known: dict[str, float] = field(default_factory=dict)
     packed: tuple[list[tuple[ValueCounts, int]], bytes] | None = None
@@ -45,14 +45,14 @@ class Held:
         return self.spans.rows / self.total
 
 
-def hold(slot: SlotCounts, variables: Sequence[str], intervals: Intervals, most_times: int) -> Held:
+def hold(slot: SlotCounts, variables: Sequence[str], intervals: Intervals, most_times: int) -> SlotStatistics:
     """A slot with the value counts of ``variables``; of its distinct times at most ``most_times`` are told apart."""
     missing = set(variables) - set(slot.values)
     if missing:
         raise ValueError(f"slot {slot.slot} has no counts for {', '.join(sorted(missing))}")
     times, rows = coarsened(np.asarray(slot.times, np.int64), np.asarray(slot.rows, np.int64), most_times)
     counts = {variable: BoundedCounts(ValueCounts(slot.values[variable])) for variable in variables}
-    return Held((slot.slot,), times, rows, counts, spans(*intervals(times), rows), slot.total)
+    return SlotStatistics((slot.slot,), times, rows, counts, spans(*intervals(times), rows), slot.total)
 
 
 def coarsened(times: Ints, rows: Ints, most: int) -> tuple[Ints, Ints]:
@@ -64,7 +64,7 @@ def coarsened(times: Ints, rows: Ints, most: int) -> tuple[Ints, Ints]:
     return times[last], np.add.reduceat(rows, np.searchsorted(group, np.arange(most)))
 
 
-def merged(one: Held, other: Held, intervals: Intervals, most_times: int) -> Held:
+def merged(one: SlotStatistics, other: SlotStatistics, intervals: Intervals, most_times: int) -> SlotStatistics:
     """Two whole slots of one window as one: the sums of their counts, which from now on expire together, in proportion."""
     times, rows = coarsened(*tally(np.concatenate([one.times, other.times]), np.concatenate([one.rows, other.rows])), most_times)
     counts = {}
@@ -72,7 +72,9 @@ def merged(one: Held, other: Held, intervals: Intervals, most_times: int) -> Hel
         counts[variable] = BoundedCounts(ValueCounts(mine.tally()), mine.kept, mine.rows)
         counts[variable].add(other.counts[variable])
     known = _sum(one.known, other.known)
-    return Held(one.slots + other.slots, times, rows, counts, spans(*intervals(times), rows), one.total + other.total, known)
+    return SlotStatistics(
+        one.slots + other.slots, times, rows, counts, spans(*intervals(times), rows), one.total + other.total, known
+    )
 
 
 def _sum(one: Mapping[str, float], other: Mapping[str, float]) -> dict[str, float]:

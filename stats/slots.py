@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cqels_opt.stats.frequencies import EMPTY, Ints, Tally, tally
+from cqels_opt.stats.frequencies import EMPTY, FrequencyTable, Ints, tally
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class SlotCounts:
     slot: int
     times: Ints
     rows: Ints
-    values: Mapping[str, Tally]
+    values: Mapping[str, FrequencyTable]
 
     @property
     def total(self) -> int:

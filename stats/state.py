@@ -12,13 +12,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias, cast
 
 from cqels_opt.stats.block_statistics import BlockStatistics
-from cqels_opt.stats.feedback import Ratio
-from cqels_opt.stats.frequencies import Tally, ValueCounts
-from cqels_opt.stats.frequency_sketch import ALL, BoundedCounts, Kept
+from cqels_opt.stats.feedback import DecayedRatio
+from cqels_opt.stats.frequencies import FrequencyTable, ValueCounts
+from cqels_opt.stats.frequency_sketch import ALL, BoundedCounts, RetainedFrequencies
 from cqels_opt.stats.interval_overlap import spans
 from cqels_opt.stats.packing import Tree, pack, unpack
 from cqels_opt.stats.relations import Key
-from cqels_opt.stats.slot_statistics import Held
+from cqels_opt.stats.slot_statistics import SlotStatistics
 from cqels_opt.stats.slots import SlotCounts
 from cqels_opt.stats.window import BOTH, WindowStatistics
 
@@ -35,7 +35,7 @@ def save_slot(slot: SlotCounts) -> bytes:
 def load_slot(data: bytes) -> SlotCounts:
     """The counts of a slot from :func:`save_slot`'s bytes; ValueError where they are not such."""
     tree = cast("dict[str, Any]", unpack(data))
-    values = {variable: Tally(*tallied) for variable, tallied in tree["values"].items()}
+    values = {variable: FrequencyTable(*tallied) for variable, tallied in tree["values"].items()}
     return SlotCounts(tree["slot"], tree["times"], tree["rows"], values)
 
 
@@ -66,7 +66,7 @@ def load(data: bytes, into: BlockStatistics, slots: Mapping[str, Sequence[SlotCo
             window.expire(window.frontier)
         window.epoch = tree["windows"][name]["epoch"]
     into.frontier, into.epoch = tree["frontier"], tree["epoch"]
-    into.observations.ratios = {name: Ratio(*counts) for name, counts in tree["ratios"].items()}
+    into.observations.ratios = {name: DecayedRatio(*counts) for name, counts in tree["ratios"].items()}
     into.marks, into.lately = _keyed(tree["marks"]), _keyed(tree["lately"])
 
 
@@ -87,12 +87,12 @@ def _window(window: WindowStatistics, slots: bool) -> Tree:
     return tree
 
 
-def _held(held: Held) -> Tree:
+def _held(held: SlotStatistics) -> Tree:
     known: dict[str, Tree] = {**held.known}
     return {"slots": [*held.slots], "total": held.total, "known": known, "body": _body(held)}
 
 
-def _body(held: Held) -> bytes:
+def _body(held: SlotStatistics) -> bytes:
     """What of a slot is many numbers, packed once: they change only where the counters of the window become too many."""
     now = [(counts.counts, counts.counts.version) for counts in held.counts.values()]
     if held.packed is None or held.packed[0] != now:
@@ -108,7 +108,7 @@ def _resume(window: WindowStatistics, tree: dict[str, Any]) -> None:
         return
     if set(tree["kept"]) != set(window.variables):
         raise ValueError(f"these statistics are of the variables {sorted(tree['kept'])}, not of {sorted(window.variables)}")
-    kept = {variable: Kept(heavy, level) if level else ALL for variable, (level, heavy) in tree["kept"].items()}
+    kept = {variable: RetainedFrequencies(heavy, level) if level else ALL for variable, (level, heavy) in tree["kept"].items()}
     old = [_holding(window, one, kept) for one in tree["old"]]
     for held in old:
         held.spans = held.spans if frontier is None else held.spans.after(frontier)
@@ -116,15 +116,15 @@ def _resume(window: WindowStatistics, tree: dict[str, Any]) -> None:
     window.resume(old, [_holding(window, one, exact) for one in tree["delta"]], kept, frontier)
 
 
-def _holding(window: WindowStatistics, tree: dict[str, Any], kept: Mapping[str, Kept]) -> Held:
+def _holding(window: WindowStatistics, tree: dict[str, Any], kept: Mapping[str, RetainedFrequencies]) -> SlotStatistics:
     body = cast("dict[str, Any]", unpack(tree["body"]))
     counts = {
-        variable: BoundedCounts(ValueCounts(Tally(values, n)), kept[variable], rows)
+        variable: BoundedCounts(ValueCounts(FrequencyTable(values, n)), kept[variable], rows)
         for variable, (values, n, rows) in body["values"].items()
     }
     times, rows = body["times"], body["rows"]
     live = spans(*window.intervals(times), rows)
-    return Held(tuple(tree["slots"]), times, rows, counts, live, tree["total"], dict(tree["known"]))
+    return SlotStatistics(tuple(tree["slots"]), times, rows, counts, live, tree["total"], dict(tree["known"]))
 
 
 # ------------------------------------------------------------------ for people

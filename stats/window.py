@@ -19,10 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sortedcontainers import SortedKeyList
 
-from cqels_opt.stats.frequencies import Ints, Tally
-from cqels_opt.stats.frequency_sketch import HIGHEST_LEVEL, BoundedCounts, Kept, heaviest, risen
-from cqels_opt.stats.interval_overlap import Spans, spans
-from cqels_opt.stats.slot_statistics import Held, Intervals, hold, merged
+from cqels_opt.stats.frequencies import FrequencyTable, Ints
+from cqels_opt.stats.frequency_sketch import HIGHEST_LEVEL, BoundedCounts, RetainedFrequencies, heaviest, risen
+from cqels_opt.stats.interval_overlap import IntervalSet, spans
+from cqels_opt.stats.slot_statistics import Intervals, SlotStatistics, hold, merged
 from cqels_opt.stats.slots import SlotCounts
 
 Content: TypeAlias = Literal["old", "delta"]
@@ -31,11 +31,11 @@ BUDGET = 1 << 20
 MOST_SLOTS = 256
 
 Change: TypeAlias = Literal["counted", "enters", "leaves"]
-Listener: TypeAlias = Callable[[Held, Change], None]
+Listener: TypeAlias = Callable[[SlotStatistics, Change], None]
 """Told of a slot that becomes old (its counts are still exact), then joins the whole slots or leaves them."""
 
 
-def _next_end(held: Held) -> int:
+def _next_end(held: SlotStatistics) -> int:
     return held.next_end
 
 
@@ -64,8 +64,8 @@ class WindowStatistics:
         self.frontier: int | None = None
         self._whole: SortedKeyList = SortedKeyList(key=_next_end)
         self._whole_rows = 0
-        self._partial: list[Held] = []
-        self._delta: list[Held] = []
+        self._partial: list[SlotStatistics] = []
+        self._delta: list[SlotStatistics] = []
 
     # ------------------------------------------------------------------ slots enter and leave
     def arrive(self, slots: Iterable[SlotCounts]) -> None:
@@ -102,7 +102,7 @@ class WindowStatistics:
         if self.moving:
             self._ask_ends()
         while self._whole and self._whole[0].next_end <= frontier:
-            held: Held = self._whole.pop(0)
+            held: SlotStatistics = self._whole.pop(0)
             self._withdraw(held)
             self._partial.append(held)
         for held in self._partial:
@@ -132,7 +132,7 @@ class WindowStatistics:
         rows = self._whole_rows if "old" in contents else 0
         return rows + sum(held.spans.rows for held in self.apart(*contents))
 
-    def ended(self, since: int, *contents: Content) -> list[tuple[Held, int]]:
+    def ended(self, since: int, *contents: Content) -> list[tuple[SlotStatistics, int]]:
         """The slots with rows that have ended at an instant, and how many those are: nothing that begins then meets them; exact."""
         slots = list(takewhile(lambda held: held.next_end <= since, self._whole)) if "old" in contents else []
         slots += [held for held in self.apart(*contents) if held.spans.rows and held.next_end <= since]
@@ -173,29 +173,35 @@ class WindowStatistics:
         np.multiply.at(absent, group, np.concatenate(gone))
         return min(whole.distinct + float(((1 - absent) / whole.kept.chance(found)).sum()), float(self.card(*contents)))
 
-    def heaviest(self, variable: str, most: int) -> Tally:
+    def heaviest(self, variable: str, most: int) -> FrequencyTable:
         """The values of the whole slots with the most rows, and their counts; fewest first."""
         values = heaviest(self.whole[variable].tally(), most)
         counts = self.whole[variable].counts.get(values)
         order = np.argsort(counts, kind="stable")
-        return Tally(values[order], counts[order])
+        return FrequencyTable(values[order], counts[order])
 
-    def apart(self, *contents: Content) -> list[Held]:
+    def apart(self, *contents: Content) -> list[SlotStatistics]:
         """The slots that are not in :attr:`whole`: the partial ones of the old content, and the delta."""
         return (self._partial if "old" in contents else []) + (self._delta if "delta" in contents else [])
 
-    def chunks(self, *contents: Content) -> list[Spans]:
+    def chunks(self, *contents: Content) -> list[IntervalSet]:
         """The intervals of the rows that have not expired, a chunk a slot."""
         contents = contents or BOTH
         return [held.spans for held in ([*self._whole] if "old" in contents else []) + self.apart(*contents)]
 
-    def held(self, content: Content | Literal["whole"]) -> list[Held]:
+    def held(self, content: Content | Literal["whole"]) -> list[SlotStatistics]:
         """The slots that are held; ``whole`` are the old ones of which no row has expired."""
         if content == "whole":
             return [*self._whole]
         return self._delta if content == "delta" else [*self._whole, *self._partial]
 
-    def resume(self, old: Iterable[Held], delta: Iterable[Held], kept: Mapping[str, Kept], frontier: int | None) -> None:
+    def resume(
+        self,
+        old: Iterable[SlotStatistics],
+        delta: Iterable[SlotStatistics],
+        kept: Mapping[str, RetainedFrequencies],
+        frontier: int | None,
+    ) -> None:
         """Into an empty window: the slots of another's :meth:`held`, what they hold of the values, and its last expiry."""
         self.whole = {variable: BoundedCounts(kept=kept[variable]) for variable in self.variables}
         for held in old:
@@ -203,7 +209,7 @@ class WindowStatistics:
         self._delta, self.frontier = [*delta], frontier
 
     # ------------------------------------------------------------------ inside
-    def _hold(self, slots: Iterable[SlotCounts]) -> list[Held]:
+    def _hold(self, slots: Iterable[SlotCounts]) -> list[SlotStatistics]:
         """Slots as they are held; those without a row that is ever in the window are left out."""
         found = (hold(slot, self.variables, self.intervals, self._most_times) for slot in slots)
         return [held for held in found if held.spans.rows]
@@ -212,7 +218,7 @@ class WindowStatistics:
     def _most_times(self) -> int:
         return max(self.budget // 64, 1)
 
-    def _place(self, held: Held) -> None:
+    def _place(self, held: SlotStatistics) -> None:
         if not held.spans.rows:
             return
         for listener in self.listeners:
@@ -225,7 +231,7 @@ class WindowStatistics:
         for variable in self.variables:
             self._shrink(variable)
 
-    def _admit(self, held: Held) -> None:
+    def _admit(self, held: SlotStatistics) -> None:
         if held.spans.rows < held.total:
             self._partial.append(held)
             return
@@ -236,7 +242,7 @@ class WindowStatistics:
         self._whole_rows += held.total
         self._whole.add(held)
 
-    def _withdraw(self, held: Held) -> None:
+    def _withdraw(self, held: SlotStatistics) -> None:
         for listener in self.listeners:
             listener(held, "leaves")
         for variable, counts in self.whole.items():
@@ -251,7 +257,7 @@ class WindowStatistics:
 
     def _merge_neighbours(self) -> None:
         """Half as many whole slots, but that the ones next to expire stay as they are."""
-        slots: Sequence[Held] = [*self._whole]
+        slots: Sequence[SlotStatistics] = [*self._whole]
         first = self.most_slots // 4
         pairs = zip(slots[first::2], slots[first + 1 :: 2])
         odd = slots[-1:] if (len(slots) - first) % 2 else []
@@ -259,14 +265,14 @@ class WindowStatistics:
         self._whole = SortedKeyList([*slots[:first], *together, *odd], key=_next_end)
 
     # ------------------------------------------------------------------ the budget
-    def _bound(self, held: Held, variable: str, whole: BoundedCounts) -> None:
+    def _bound(self, held: SlotStatistics, variable: str, whole: BoundedCounts) -> None:
         """A slot that comes after the budget was exceeded holds what the others do, and may make values heavy."""
         if whole.exact:
             return
         mine = held.counts[variable]
         rising = risen(mine, whole)
         if len(rising):
-            self._keep(variable, Kept(np.union1d(whole.kept.heavy, rising), whole.kept.level), narrower=False)
+            self._keep(variable, RetainedFrequencies(np.union1d(whole.kept.heavy, rising), whole.kept.level), narrower=False)
         mine.keep(self.whole[variable].kept)
 
     def _shrink(self, variable: str) -> None:
@@ -286,11 +292,11 @@ class WindowStatistics:
         """So many that they take half of the budget if they are in every slot."""
         return max(self.budget // (2 * (len(self._whole) + len(self._partial) + 1)), 1)
 
-    def _chosen(self, variable: str, level: int) -> Kept:
+    def _chosen(self, variable: str, level: int) -> RetainedFrequencies:
         """What to hold at a level. Fewer heavy values than there may be: what is held changes in all slots, so it must not with each."""
-        return Kept(heaviest(self.whole[variable].tally(), max(self._most_heavy // 2, 1)), level)
+        return RetainedFrequencies(heaviest(self.whole[variable].tally(), max(self._most_heavy // 2, 1)), level)
 
-    def _keep(self, variable: str, kept: Kept, *, narrower: bool = True) -> None:
+    def _keep(self, variable: str, kept: RetainedFrequencies, *, narrower: bool = True) -> None:
         old = [held.counts[variable] for held in (*self._whole, *self._partial)]
         for counts in (self.whole[variable], *old):
             if narrower:

@@ -19,13 +19,13 @@ import pyarrow.parquet as pq
 from cqels_opt.compiler.block_builder import PAGE
 from cqels_opt.compiler.compile import Compiler
 from cqels_opt.lod.build import build_store
-from cqels_opt.operators.compiled_query import Program
-from cqels_opt.operators.evaluation_step import Step
+from cqels_opt.operators.compiled_query import CompiledProgram
+from cqels_opt.operators.evaluation_step import EvaluationStep
 from cqels_opt.operators.term_table import TermTable
 from cqels_opt.planner.background_jobs import Start, at_once
 from cqels_opt.planner.block_planner import BlockPlanner
-from cqels_opt.planner.delta_plan import Decision
-from cqels_opt.planner.planner_options import PlanMode
+from cqels_opt.planner.delta_plan import DeltaPlan
+from cqels_opt.planner.planner_options import PlannerOptions
 from cqels_opt.plans import Cut as Threshold
 from cqels_opt.plans import Plan, QueryGraph, Scan, Split, parse_plans
 from cqels_opt.plans.plan import join_plans, relation_set
@@ -36,11 +36,11 @@ from cqels_opt.runtime.driver import Driver, DriverOptions
 from cqels_opt.runtime.ingest import ROW_SCHEMA
 from cqels_opt.runtime.local_runner import LocalRunner, LocalSink
 from cqels_opt.state.commit_log import ANONYMOUS, Identity
-from cqels_opt.state.compaction_policy import Tiers
+from cqels_opt.state.compaction_policy import CompactionPolicy
 from cqels_opt.trace.records import TraceRecord
 from cqels_opt.verify import Answers, Element, Inputs, Options, Verdict, drop_late, judge, read_answers
 from cqels_opt.windows.binding_slots import SlotFile
-from cqels_opt.windows.frontier import Frontier, Partition
+from cqels_opt.windows.frontier import Frontier, SourcePartition
 from cqels_opt.windows.instants import Policy, Report
 from cqels_opt.windows.intervals import FOREVER
 from cqels_opt.windows.replay import BatchSize, ReplayPlan, ReplaySource, cut
@@ -110,7 +110,7 @@ def _policy(text: str) -> Policy:
     return Policy("cc" in words, "wc" in words, "nc" in words, period)
 
 
-MANY_MERGES = Tiers(files=2, rows=6, share=4)
+MANY_MERGES = CompactionPolicy(files=2, rows=6, share=4)
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,7 @@ class Cut:
     split: int = 1
     parts: int | None = None
     seed: int = 0
-    tiers: Tiers = MANY_MERGES
+    tiers: CompactionPolicy = MANY_MERGES
 
     @property
     def size(self) -> BatchSize:
@@ -149,7 +149,7 @@ class Registered:
     query: Query
     world: World
     settings: Settings
-    program: Program
+    program: CompiledProgram
     folder: Path
     runs: int = 0
     state: Path | None = None
@@ -192,7 +192,7 @@ class Registered:
         plan = self.replay(how)
         frontier = Frontier(self.program.streams, self.settings.lateness, finite=True)
         for p in plan.partitions:
-            frontier.partitions[p.partition] = Partition(
+            frontier.partitions[p.partition] = SourcePartition(
                 plan.streams[p.stream], None, -1, p.first if p.elements else None, p.elements
             )
         pages = self.folder / "static" / PAGE
@@ -270,10 +270,10 @@ def write_stream(path: Path, elements: Sequence[Element]) -> None:
                 file.write(json.dumps({"s": s, "p": p, "o": o, "t": element.t, **graph}, ensure_ascii=False) + "\n")
 
 
-def _mode(plan: str) -> PlanMode:
+def _mode(plan: str) -> PlannerOptions:
     if plan.startswith("fixed:"):
-        return PlanMode("fixed", parse_plans(plan.removeprefix("fixed:")))
-    return PlanMode("adaptive" if plan == "random" else plan, walk=0.0)  # walked, however small the world
+        return PlannerOptions("fixed", parse_plans(plan.removeprefix("fixed:")))
+    return PlannerOptions("adaptive" if plan == "random" else plan, walk=0.0)  # walked, however small the world
 
 
 # ------------------------------------------------------------------ plans by lot
@@ -312,14 +312,14 @@ def force_plans(driver: Driver, rng: random.Random) -> None:
             block.choose = _by_lot(block, rng)  # type: ignore[method-assign]
 
 
-def _by_lot(block: BlockPlanner, rng: random.Random) -> Callable[[Step | None, TermTable | None], None]:
-    def choose(step: Step | None, terms: TermTable | None) -> None:
+def _by_lot(block: BlockPlanner, rng: random.Random) -> Callable[[EvaluationStep | None, TermTable | None], None]:
+    def choose(step: EvaluationStep | None, terms: TermTable | None) -> None:
         BlockPlanner.choose(block, step, terms)
         order = list(block.sources)
         rng.shuffle(order)
         block.order = tuple(order)
         block.decisions = {
-            s: Decision(replace(c, plan=random_plan(rng, block.optimizer.graph, s)), random_split(rng, block.optimizer.graph, s))
+            s: DeltaPlan(replace(c, plan=random_plan(rng, block.optimizer.graph, s)), random_split(rng, block.optimizer.graph, s))
             for s, c in block.choices.items()
         }
 

@@ -22,9 +22,9 @@ from local_runs import Cut, Outcome, Registered, force_plans
 from pyspark import cloudpickle
 
 from cqels_opt.operators.compiled_query import Block
-from cqels_opt.operators.delta_join import BlockStep
+from cqels_opt.operators.delta_join import DeltaJoin
 from cqels_opt.plans import Join, Plan, Scan, Split, operators, parse_planned
-from cqels_opt.plans.physical import By
+from cqels_opt.plans.physical import JoinMethod
 from cqels_opt.runtime.evaluate import EvaluateTask
 from cqels_opt.runtime.interfaces import Evaluated
 from cqels_opt.runtime.local_runner import LocalRunner, LocalSink
@@ -32,7 +32,7 @@ from cqels_opt.spark import fixed_order, mixed, relations
 from cqels_opt.trace.records import TraceRecord
 
 COUNTED: dict[str, list[int]] = {}
-Operators = tuple[By | None, ...]
+Operators = tuple[JoinMethod | None, ...]
 
 
 @dataclass(frozen=True)
@@ -118,11 +118,15 @@ def by_lot(plan: Plan, kinds: Iterator[str], rng: random.Random) -> Operators:
         return (None,)
     left = by_lot(plan.input, kinds, rng)
     built: Operators = by_lot(plan.build, kinds, rng) if isinstance(plan, Join) else ()
-    built = tuple(By.REPLICATED if by is By.PARTITIONED else by for by in built)
+    built = tuple(JoinMethod.REPLICATED if by is JoinMethod.PARTITIONED else by for by in built)
     kind = next(kinds)
     if kind not in ("probe", "hash"):
-        return (*left, *built, By.LOOP if kind == "cross" else None)
-    return (*left, *built, By.REPLICATED if isinstance(plan, Join) else rng.choice([By.REPLICATED, By.PARTITIONED]))
+        return (*left, *built, JoinMethod.LOOP if kind == "cross" else None)
+    return (
+        *left,
+        *built,
+        JoinMethod.REPLICATED if isinstance(plan, Join) else rng.choice([JoinMethod.REPLICATED, JoinMethod.PARTITIONED]),
+    )
 
 
 class Comparing(LocalRunner):
@@ -153,7 +157,7 @@ class Comparing(LocalRunner):
         COUNTED.clear()
         side, names = run.run(plan), sorted(block.output)
         table: pa.Table = pa.concat_tables(side.frame.parts)  # type: ignore[attr-defined]
-        whole = BlockStep(block, task.program.store, task.step, task.terms())
+        whole = DeltaJoin(block, task.program.store, task.step, task.terms())
         expected: Counter[tuple[int, ...]] = Counter()
         for rows in whole.rows_of(source):
             held = [rows.columns.get(name, np.zeros(len(rows), np.int64)) for name in names]
@@ -167,7 +171,7 @@ class Comparing(LocalRunner):
         assert got == expected, (str(plan), by)
         if "(" not in str(plan):  # a bushy part that each task makes for itself counts once a task
             assert [COUNTED[name][column] for name, column in run.operators] == whole.observed.operators[source]
-        self.mixed += by is not None and By.PARTITIONED in by
+        self.mixed += by is not None and JoinMethod.PARTITIONED in by
 
 
 class Compared:

@@ -13,14 +13,14 @@ import pytest
 from local_runs import Cut, Registered, Settings, World, force_plans, register
 from random_cases import MIXED, NUMBERS, PEOPLE, PLACES, Case, Maker, make
 
-from cqels_opt.compiler.dialect_profile import Meaning
+from cqels_opt.compiler.dialect_profile import QuerySemantics
 from cqels_opt.compiler.multi_query_sharing import Member
 from cqels_opt.compiler.registration import Programs
 from cqels_opt.query.outlines import Outline, filled, outline
 from cqels_opt.runtime import query_catalog
 from cqels_opt.runtime.driver import Driver
 from cqels_opt.runtime.local_runner import LocalRunner, LocalSink
-from cqels_opt.runtime.query_catalog import Population
+from cqels_opt.runtime.query_catalog import QueryCatalog
 
 POOLS = (PEOPLE, PLACES, NUMBERS, MIXED)
 LIMITLESS = 1 << 40
@@ -48,7 +48,7 @@ def alike(seed: int, number: int, maker: Callable[[int], Maker] | None = None) -
         return alike(seed + 1000, number, maker)
     settings = replace(case.settings, operator=query.operator or case.settings.operator)
     operator: Any = settings.operator
-    meant = Meaning(settings.report, operator, settings.duplicates)
+    meant = QuerySemantics(settings.report, operator, settings.duplicates)
     vary = {hole for hole in range(len(found.values)) if rng.random() < 0.7}
     members = []
     for i in range(number):
@@ -79,13 +79,13 @@ class Run:
     def opened(self) -> Driver:
         """A driver over the checkpoint, new or not."""
         made = self.source.driver(self.how, folder=self.folder / "unused" / str(self.source.runs))
-        there = Population([self.some.member(name) for name in self.started], self.folder / "state", self.programs)
+        there = QueryCatalog([self.some.member(name) for name in self.started], self.folder / "state", self.programs)
         options = replace(made.options, named=True)
         runner = LocalRunner(self.how.split)
         return Driver(self.folder / "state", there.programs(), runner, self.sink, made.frontier, options, population=there)
 
     @property
-    def queries(self) -> Population:
+    def queries(self) -> QueryCatalog:
         """Those of now."""
         assert self.driver.population is not None
         return self.driver.population

@@ -12,7 +12,7 @@ import pytest
 from local_runs import Cut, Registered, Triple, force_plans, register
 from random_cases import Case, Maker
 
-from cqels_opt.compiler.dialect_profile import Meaning
+from cqels_opt.compiler.dialect_profile import QuerySemantics
 from cqels_opt.compiler.multi_query_sharing import Member
 from cqels_opt.compiler.registration import Programs
 from cqels_opt.lod.snapshots import version_at
@@ -21,7 +21,7 @@ from cqels_opt.rdf.quads import Quad
 from cqels_opt.rdf.static import StaticSource
 from cqels_opt.runtime.driver import Driver
 from cqels_opt.runtime.local_runner import LocalRunner, LocalSink
-from cqels_opt.runtime.query_catalog import Population
+from cqels_opt.runtime.query_catalog import QueryCatalog
 from cqels_opt.state.commit_log import Commit
 from cqels_opt.verify import Refreshed, Verdict, judge
 
@@ -41,7 +41,7 @@ class Living:
         settings = self.source.settings
         operator: Any = settings.operator
         self.member = Member(
-            "q", self.source.query, Meaning(settings.report, operator, settings.duplicates), None, LIMITLESS, {"id": "q"}
+            "q", self.source.query, QuerySemantics(settings.report, operator, settings.duplicates), None, LIMITLESS, {"id": "q"}
         )
         self.store = self.source.folder / "store"
         self.held: set[Quad] = {(*t, None) for t in self.case.world.default}
@@ -55,7 +55,7 @@ class Living:
     def opened(self) -> Driver:
         """A driver over the checkpoint, new or not; the store's newest version is what is opened."""
         made = self.source.driver(self.how, folder=self.folder / "unused" / str(self.source.runs))
-        there = Population([self.member], self.folder / "state", Programs(version_of(self.store), self.folder / "queries"))
+        there = QueryCatalog([self.member], self.folder / "state", Programs(version_of(self.store), self.folder / "queries"))
         runner = LocalRunner(self.how.split)
         return Driver(self.folder / "state", there.programs(), runner, self.sink, made.frontier, made.options, population=there)
 

@@ -15,7 +15,7 @@ from local_runs import write_stream
 
 from cqels_opt.bench.local import Prepared
 from cqels_opt.compiler.compile import Compiler
-from cqels_opt.compiler.dialect_profile import PROFILES, meaning
+from cqels_opt.compiler.dialect_profile import PROFILES, query_semantics
 from cqels_opt.lod.build import build_store
 from cqels_opt.query.dialects import DIALECTS, recognise
 from cqels_opt.query.parser import parse
@@ -48,7 +48,7 @@ def statics() -> list[tuple[str, str, str]]:
 def answers(text: str, folder: Path) -> list[str]:
     """The lines that the engine puts out, which the independent evaluation has judged."""
     query = parse(text)
-    meant = meaning(query)
+    meant = query_semantics(query)
     build_store(folder / "store", [(*triple, None) for triple in statics()], durable=False)
     (folder / "query").mkdir()
     compiler = Compiler(query, str(folder / "store"), folder / "query", meant.report, meant.duplicates == "set")

@@ -12,8 +12,8 @@ from pathlib import Path
 from cqels_opt.bench.contenders import Contender, Done, Task, UnsupportedError
 from cqels_opt.bench.contenders.engine import prepared, steps
 from cqels_opt.bench.drift import measure
-from cqels_opt.planner.planner_options import PlanMode
-from cqels_opt.planner.query_planner import Planner
+from cqels_opt.planner.planner_options import PlannerOptions
+from cqels_opt.planner.query_planner import QueryPlanner
 from cqels_opt.plans.plan_text import parse_plan
 from cqels_opt.runtime.driver import Driver
 
@@ -24,10 +24,10 @@ MOST = 10
 def run(task: Task, folder: Path) -> Iterator[Done | None]:
     """Measures, and then runs with the best plans of each batch."""
     query = prepared(task)
-    blocks = Planner(query.program, PlanMode()).blocks.values()
+    blocks = QueryPlanner(query.program, PlannerOptions()).blocks.values()
     if any(len(block.optimizer.graph.relations) > MOST for block in blocks):
         raise UnsupportedError(f"a block has more than {MOST} relations: hindsight would take too long")
-    adaptive = query.run("adaptive", PlanMode(designs=False))
+    adaptive = query.run("adaptive", PlannerOptions(designs=False))
     deltas = [delta for record in adaptive.records for delta in record.deltas]
     measured = measure(query, {d.source: list(dict.fromkeys(o.plan for o in deltas if o.source == d.source)) for d in deltas})
 
@@ -37,7 +37,7 @@ def run(task: Task, folder: Path) -> Iterator[Done | None]:
             for block in planner.blocks.values():
                 block.optimizer = block.optimizer_of(block.block, {source: best[source] for source in block.sources})
 
-    yield from steps(task, folder, PlanMode("first", split=False, designs=False), before=take, decides=False)
+    yield from steps(task, folder, PlannerOptions("first", split=False, designs=False), before=take, decides=False)
 
 
 CONTENDERS = (

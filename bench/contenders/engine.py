@@ -11,7 +11,7 @@ from pathlib import Path
 from cqels_opt.bench.answers import answers_of_lines
 from cqels_opt.bench.contenders import Contender, Done, Run, Task
 from cqels_opt.bench.local import Prepared, compiled
-from cqels_opt.planner.planner_options import PlanMode
+from cqels_opt.planner.planner_options import PlannerOptions
 from cqels_opt.plans.relation_set import RelationSet
 from cqels_opt.plans.view_selection import Design, design_of
 from cqels_opt.runtime.driver import Driver
@@ -34,7 +34,12 @@ def prepared(task: Task) -> Prepared:
 
 
 def steps(
-    task: Task, folder: Path, mode: PlanMode, begin: Before | None = None, before: Before | None = None, decides: bool = True
+    task: Task,
+    folder: Path,
+    mode: PlannerOptions,
+    begin: Before | None = None,
+    before: Before | None = None,
+    decides: bool = True,
 ) -> Iterator[Done | None]:
     """The driver, batch by batch. Who does not decide (``decides``) pays neither for statistics nor for the choice of plans."""
     sink = LocalSink()
@@ -64,7 +69,7 @@ def phases(records: list[TraceRecord]) -> dict[str, float]:
 
 def mode(name: str) -> Run:
     """A plan mode of the engine."""
-    return partial(steps, mode=PlanMode(name))
+    return partial(steps, mode=PlannerOptions(name))
 
 
 def whole(driver: Driver, _: int) -> None:
@@ -100,6 +105,6 @@ CONTENDERS = (
     Contender(
         "sub-results",
         "the report's pre-processing alone: static patterns joined beforehand, joins in the order written, no optimizer",
-        partial(steps, mode=PlanMode("first", split=False, designs=False), begin=whole, decides=False),
+        partial(steps, mode=PlannerOptions("first", split=False, designs=False), begin=whole, decides=False),
     ),
 )

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from cqels_opt.bench.contenders import Answer, Contender, Done, Task, UnsupportedError, elements
-from cqels_opt.compiler.dialect_profile import meaning
+from cqels_opt.compiler.dialect_profile import query_semantics
 from cqels_opt.query.parser import parse
 from cqels_opt.verify import Inputs, Options, read_inputs, stepwise
 from cqels_opt.verify.literals import literal_parts
@@ -21,7 +21,7 @@ from cqels_opt.verify.model import Row
 def run(task: Task, folder: Path) -> Iterator[Done | None]:
     """Reads everything, and then goes from instant to instant."""
     query = parse(task.text)
-    meant = meaning(query)
+    meant = query_semantics(query)
     usual = meant.report.default
     if meant.report.by_window or not usual.content_change:
         raise UnsupportedError("only queries that report whenever the content changes are re-evaluated")

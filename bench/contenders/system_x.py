@@ -23,7 +23,7 @@ from cqels_opt.bench.black_boxes.over_time import answers, new_rows, stepped
 from cqels_opt.bench.black_boxes.relation import Cached, Table, Terms, bindings
 from cqels_opt.bench.black_boxes.split import Parts, StaticPart, StreamPattern, split
 from cqels_opt.bench.contenders import Contender, Done, Task, UnsupportedError, elements
-from cqels_opt.compiler.dialect_profile import meaning
+from cqels_opt.compiler.dialect_profile import query_semantics
 from cqels_opt.errors import InputError
 from cqels_opt.operators.interval_join import Indexed
 from cqels_opt.operators.rows import Ints, Rows, concat, empty
@@ -72,7 +72,7 @@ def run(task: Task, folder: Path) -> Iterator[Done | None]:
 
 
 def _check(query: Query) -> None:
-    meant = meaning(query)
+    meant = query_semantics(query)
     usual = meant.report.default
     if meant.operator != "istream" or meant.duplicates != "bag" or not usual.content_change or meant.report.by_window:
         raise UnsupportedError("System X puts out what is new whenever the content changes, as bags: CQELS-QL's profile")

@@ -17,7 +17,7 @@ import numpy as np
 from pytest_benchmark.fixture import BenchmarkFixture
 
 from cqels_opt.lod.relation import Relation
-from cqels_opt.stats import BlockStatistics, Occurrence, SlotCounts, StaticRelation, slot_counts, slot_parts
+from cqels_opt.stats import BlockStatistics, SlotCounts, StaticRelation, WindowedRelation, slot_counts, slot_parts
 from cqels_opt.stats.frequencies import Ints
 from cqels_opt.stats.frequency_sketch import mixed
 
@@ -45,8 +45,8 @@ def q2(rng: np.random.Generator) -> BlockStatistics:
     one, other = (people[(PEOPLE * rng.random(PAIRS) ** 1.5).astype(np.int64)] for _ in range(2))
     return BlockStatistics(
         [
-            Occurrence("lsnow", OCCURRENCES["lsnow"], lambda t: (t, t + 1)),
-            Occurrence("ls30", OCCURRENCES["ls30"], lambda t: (t, t + 1000 * SECONDS)),
+            WindowedRelation("lsnow", OCCURRENCES["lsnow"], lambda t: (t, t + 1)),
+            WindowedRelation("ls30", OCCURRENCES["ls30"], lambda t: (t, t + 1000 * SECONDS)),
             static("loc_name", {"loc": places}),
             static("coauthor", {"person1": np.concatenate([one, other]), "person2": np.concatenate([other, one])}),
             static("name#1", {"person1": people}),

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from cqels_opt import verify as checking
 from cqels_opt.cli.options import CalibrateOptions, ExplainOptions, LoadOptions, RunOptions
-from cqels_opt.cli.query_requests import asked_for, judged, meant, warn_of_absent_graphs, warn_of_never_true
+from cqels_opt.cli.query_requests import judged, meant, query_requests, warn_of_absent_graphs, warn_of_never_true
 from cqels_opt.cli.run_results import LoadReport, Summary, VerifyReport
 from cqels_opt.cli.void_planning import told
 from cqels_opt.cli.warnings_console import Notices, warn
@@ -21,17 +21,17 @@ from cqels_opt.planner import calibration as operator_constants
 from cqels_opt.planner import calibration_store
 from cqels_opt.planner.explain import explained
 from cqels_opt.planner.plan_modes import plan_mode
-from cqels_opt.planner.planner_options import PlanMode
+from cqels_opt.planner.planner_options import PlannerOptions
 from cqels_opt.rdf.void import read_description
 from cqels_opt.runtime.answer_folder import FolderSink
 from cqels_opt.runtime.driver import DriverOptions, check_ended
 from cqels_opt.runtime.files_read import FilesRead
 from cqels_opt.runtime.interfaces import Sink
 from cqels_opt.runtime.limits import Limits
-from cqels_opt.runtime.query_catalog import Population
+from cqels_opt.runtime.query_catalog import QueryCatalog
 from cqels_opt.spark import calibrate as spark_constants
 from cqels_opt.spark import prepare
-from cqels_opt.spark.files import Reading
+from cqels_opt.spark.files import FileReading
 from cqels_opt.spark.kafka import CONNECTOR, KafkaSink, topic_stream
 from cqels_opt.spark.load import load as load_store
 from cqels_opt.spark.messages import message_stream, reading_of
@@ -46,7 +46,7 @@ from cqels_opt.spark.tasks import settle
 from cqels_opt.spark.waiting import wait
 from cqels_opt.trace.progress import Watcher, batches_progress, bytes_progress, watching
 from cqels_opt.trace.server import shown
-from cqels_opt.windows.frontier import Frontier, Partition
+from cqels_opt.windows.frontier import Frontier, SourcePartition
 from cqels_opt.windows.replay import DEFAULT_BATCH, BatchSize, ReplayPlan, ReplaySource, cut
 
 
@@ -112,7 +112,7 @@ def _done(handle: StreamRun, options: RunOptions, stopped: bool, unread: int, be
 
 def _replay(
     spark: SparkSession,
-    population: Population,
+    population: QueryCatalog,
     options: RunOptions,
     streams: Sequence[tuple[str, Path]],
     folder: Path,
@@ -158,7 +158,7 @@ def _replay(
 
 def _follow(
     spark: SparkSession,
-    population: Population,
+    population: QueryCatalog,
     options: RunOptions,
     streams: Sequence[tuple[str, Path]],
     folder: Path,
@@ -170,9 +170,9 @@ def _follow(
     handle = _live(spark, population, options, folder, watch, files)
     driver = handle.driver
 
-    def reading() -> Reading:
+    def reading() -> FileReading:
         seen = {n: p.last_offset + 1 for n, p in driver.frontier.partitions.items()}
-        return Reading(driver.frontier.admission(), seen, options.time_predicate)
+        return FileReading(driver.frontier.admission(), seen, options.time_predicate)
 
     handle.reading = reading
     stopped = wait(handle.start(folder_stream(spark, numbers, options.batch_bytes or MOST_BYTES), folder / "spark"))
@@ -182,7 +182,7 @@ def _follow(
 
 
 def _follow_topics(
-    spark: SparkSession, population: Population, options: RunOptions, folder: Path, watch: Watcher | None
+    spark: SparkSession, population: QueryCatalog, options: RunOptions, folder: Path, watch: Watcher | None
 ) -> tuple[StreamRun, bool]:
     handle = _live(spark, population, options, folder, watch, None)
     topics = {iri.strip("<>"): topic for iri, topic in options.topics}
@@ -194,7 +194,7 @@ def _follow_topics(
 
 def _live(
     spark: SparkSession,
-    population: Population,
+    population: QueryCatalog,
     options: RunOptions,
     folder: Path,
     watch: Watcher | None,
@@ -224,7 +224,7 @@ def _live(
 def _finite(plan: ReplayPlan, options: RunOptions) -> Frontier:
     frontier = Frontier(plan.streams, options.lateness, options.eager, finite=True)
     for p in plan.partitions:
-        frontier.partitions[p.partition] = Partition(
+        frontier.partitions[p.partition] = SourcePartition(
             plan.streams[p.stream], first_known=p.first if p.elements else None, elements=p.elements
         )
     return frontier
@@ -244,13 +244,13 @@ def _runner(spark: SparkSession, options: RunOptions) -> SparkRunner:
     return MixedRunner(spark)
 
 
-def _mode(options: RunOptions, spark: SparkSession | None = None) -> PlanMode:
+def _mode(options: RunOptions, spark: SparkSession | None = None) -> PlannerOptions:
     """The optimizer's mode; where Spark plans, ours is idle. Without a session nothing is known of the machine that joins."""
     mode = plan_mode(options.plan, options.fixed, options.cost_model, options.constants, options.joins, options.filters)
     return mode if spark is None else replace(mode, machine=machine_of(spark))
 
 
-def _sink(spark: SparkSession, options: RunOptions, population: Population) -> Sink:
+def _sink(spark: SparkSession, options: RunOptions, population: QueryCatalog) -> Sink:
     if options.out_topic is not None:
         return KafkaSink(spark, options.out_topic, population.programs())
     if options.out is None or str(options.out) == "-":
@@ -347,7 +347,7 @@ def _registered(spark: SparkSession, options: RunOptions, folder: Path) -> list[
         raise InputError(
             "--store does not combine with --static and --graph yet: load those files into the store with cqels-opt load"
         )
-    asked = asked_for(options)
+    asked = query_requests(options)
     engine = Engine(
         spark,
         static=options.static or None,

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 from cqels_opt import verify as checking
 from cqels_opt.cli.options import ExplainOptions, RunOptions
 from cqels_opt.cli.warnings_console import warn
-from cqels_opt.compiler.dialect_profile import meaning, with_bounds
+from cqels_opt.compiler.dialect_profile import query_semantics, with_bounds
 from cqels_opt.compiler.static_subpatterns import BYTES_BUDGET
 from cqels_opt.errors import InputError, first_of
 from cqels_opt.lod.store import Store
@@ -31,7 +31,7 @@ from cqels_opt.windows.instants import Policy
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class QueryRequests:
     """A query, its name in a run of several, and what the options say of its windows."""
 
     file: Path
@@ -42,7 +42,7 @@ class Asked:
     t0: Mapping[str, int]
 
 
-def asked_for(options: RunOptions) -> list[Asked]:
+def query_requests(options: RunOptions) -> list[QueryRequests]:
     """The queries of the options. Several are named after their files; a window that an option names may be of any of them."""
     texts = instances_of(options) if options.instances is not None else _files(options.queries)
     if options.base is not None:
@@ -54,22 +54,22 @@ def asked_for(options: RunOptions) -> list[Asked]:
     for option, given in (("--report", options.report), ("--t0", options.t0)):
         if not one and (wrong := sorted(set(given) - windows - {""})):
             raise InputError(f"{option} {wrong[0]}=…: no query has a window {wrong[0]}; there are {', '.join(sorted(windows))}")
-    found: list[Asked] = []
+    found: list[QueryRequests] = []
     for (path, text, name), query in zip(texts, queries):
         own = {"", *(window.name for window in query.windows)}
         report = {name: policy for name, policy in options.report.items() if one or name in own}
         t0 = {name: time for name, time in options.t0.items() if one or name in own}
-        found.append(Asked(path, text, query, name, report, t0))
+        found.append(QueryRequests(path, text, query, name, report, t0))
     return found
 
 
-def warn_of_never_true(queries: Iterable[Asked]) -> None:
+def warn_of_never_true(queries: Iterable[QueryRequests]) -> None:
     """Says of conditions that can never be true, each once."""
     for sentence in dict.fromkeys(sentence for asked in queries for sentence in never_true(asked.query)):
         warn(sentence)
 
 
-def warn_of_absent_graphs(queries: Iterable[Asked], place: Path | str) -> None:
+def warn_of_absent_graphs(queries: Iterable[QueryRequests], place: Path | str) -> None:
     """Says which named graphs the queries read that the static data do not have, each once."""
     store = Store.open(place)
     there = list(filter(None, store.decode(store.named_graphs())))
@@ -91,7 +91,7 @@ def _graphs_of(query: Query) -> Iterator[str]:
         yield from query.dataset.named
 
 
-def meant(query: Asked, options: RunOptions) -> dict[str, Any]:
+def meant(query: QueryRequests, options: RunOptions) -> dict[str, Any]:
     """What the options say of a query, in the words of :func:`~cqels_opt.compiler.registration.record_of`."""
     return {
         "id": query.id,
@@ -146,7 +146,7 @@ def instances_of(options: RunOptions) -> Texts:
 
 def translated(options: ExplainOptions) -> str:
     """The queries of the options in the dialect that these name."""
-    return "\n".join(to_text(asked.query, options.to or asked.query.dialect) for asked in asked_for(options.run))
+    return "\n".join(to_text(asked.query, options.to or asked.query.dialect) for asked in query_requests(options.run))
 
 
 def _names(stems: Sequence[str]) -> list[str]:
@@ -175,7 +175,7 @@ def judged(options: RunOptions, inputs: Inputs, out: Path) -> tuple[list[checkin
 
     The graphs that it finds for one query are the elements of the stream that others read.
     """
-    waiting, streams = asked_for(options), dict(inputs.streams)
+    waiting, streams = query_requests(options), dict(inputs.streams)
     several = len(waiting) > 1
     read = {window.stream.strip("<>") for asked in waiting for window in asked.query.windows}
     until = max((e.t for iri, elements in streams.items() if iri in read for e in elements), default=None) if several else None
@@ -196,7 +196,7 @@ def judged(options: RunOptions, inputs: Inputs, out: Path) -> tuple[list[checkin
     return verdicts, got
 
 
-def _output(asked: Asked) -> str:
+def _output(asked: QueryRequests) -> str:
     return (asked.query.output or "").strip("<>")
 
 
@@ -209,9 +209,9 @@ def graphs_as_elements(answers: checking.Answers) -> list[Element]:
     return [Element(time, tuple(triples)) for time, triples in sorted(found.items())]
 
 
-def _as_verified(asked: Asked, query: Query, options: RunOptions) -> Checked:
+def _as_verified(asked: QueryRequests, query: Query, options: RunOptions) -> Checked:
     """The meaning of a query in the words of the independent evaluation."""
-    meant = meaning(query, options.profile, asked.report, options.output_operator, options.duplicates, asked.t0)
+    meant = query_semantics(query, options.profile, asked.report, options.output_operator, options.duplicates, asked.t0)
     report = meant.report
     return Checked(
         policy=_words(report.default),

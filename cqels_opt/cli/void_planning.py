@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from cqels_opt.cli.options import ExplainOptions
-from cqels_opt.cli.query_requests import asked_for, meant, warn_of_never_true
+from cqels_opt.cli.query_requests import meant, query_requests, warn_of_never_true
 from cqels_opt.cli.warnings_console import warn
 from cqels_opt.compiler.registration import Programs, member_of, record_of
 from cqels_opt.lod.store import Store
@@ -13,7 +13,7 @@ from cqels_opt.lod.void_store import describe, disagreement, in_store
 from cqels_opt.planner.explain import explained
 from cqels_opt.planner.plan_modes import plan_mode
 from cqels_opt.rdf.void import Description, read_description
-from cqels_opt.runtime.query_catalog import Population
+from cqels_opt.runtime.query_catalog import QueryCatalog
 from cqels_opt.spark.scratch import scratch_folder
 
 
@@ -26,10 +26,10 @@ def explain(options: ExplainOptions) -> str:
     mode = plan_mode(run.plan, run.fixed, run.cost_model, run.constants, run.joins, run.filters)
     with scratch_folder() as folder:
         programs = Programs(describe(folder / "described", said), folder / "queries")
-        asked = asked_for(run)
+        asked = query_requests(run)
         queries = [meant(query, run) | {"text": query.text} for query in asked]
         members = [member_of(record_of(**{**q, "id": q["id"] or f"q{number}"})) for number, q in enumerate(queries, 1)]
-        found = Population(members, folder / "state", programs).programs()
+        found = QueryCatalog(members, folder / "state", programs).programs()
         warn_of_never_true(asked)
         return explained(found, mode, options.format, 1000 if options.all else 3)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TypeAlias, TypeGuard
 
-from cqels_opt.compiler.logical_blocks import Above, Draft, Normal, expression_renamed, mentioned, read_by_node, renamed
+from cqels_opt.compiler.logical_blocks import Above, LogicalBlock, Normal, expression_renamed, mentioned, read_by_node, renamed
 from cqels_opt.compiler.variable_usage import exists_in, mentions
 from cqels_opt.operators import compiled_query as p
 from cqels_opt.query import algebra as a
@@ -24,7 +24,7 @@ LONGEST = 100
 """Parts of an expression that may take the place of a variable: nested BINDs could otherwise grow without bound."""
 
 
-def peeled(normal: Normal) -> tuple[Normal, list[Bind]]:
+def strip_binds(normal: Normal) -> tuple[Normal, list[Bind]]:
     """What lies below the BINDs at the top of a part, and those, the innermost first."""
     binds: list[Bind] = []
     while isinstance(normal, Above) and isinstance(normal.node, p.ExtendNode):
@@ -43,7 +43,7 @@ def bound(normal: Normal, binds: Iterable[Bind]) -> Normal:
 def certain(normal: Normal) -> set[str]:
     """Variables that a part binds on every row."""
     match normal:
-        case Draft():
+        case LogicalBlock():
             return normal.certain
         case Above(p.ClosureNode() as closure):
             return set(closure.variables)
@@ -88,7 +88,7 @@ def lifted(normal: Normal, other: Normal) -> tuple[Normal, list[Bind]]:
     ``Extend(A) ⋈ B = Extend(A ⋈ B)`` where B does not name the variable, and where whatever the expression reads is bound in A on
     every row or not named in B at all: then it reads the same above the join.
     """
-    base, binds = peeled(normal)
+    base, binds = strip_binds(normal)
     names = mentioned(other)
     late: list[Bind] = []
     while binds:
@@ -139,7 +139,7 @@ def _parts(expression: a.Expression) -> int:
     return 1 + sum(map(_parts, expression.arguments)) if isinstance(expression, a.Call) else 1
 
 
-def projected(draft: Draft, binds: Sequence[Bind], variables: Collection[str], hidden_as: str) -> Normal:
+def projected(draft: LogicalBlock, binds: Sequence[Bind], variables: Collection[str], hidden_as: str) -> Normal:
     """A projection of BINDs over a draft: what is not projected has a name that no one else knows, or is not made at all.
 
     ``hidden_as`` ends the names.

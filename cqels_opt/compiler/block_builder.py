@@ -14,9 +14,9 @@ import numpy as np
 
 from cqels_opt.compiler.logical_blocks import (
     Above,
-    Draft,
+    LogicalBlock,
     Normal,
-    Unit,
+    OuterJoinUnit,
     filled,
     mentioned,
     pattern_variables,
@@ -25,8 +25,8 @@ from cqels_opt.compiler.logical_blocks import (
     windows_of,
     without_units,
 )
-from cqels_opt.compiler.static_subpatterns import Part, choose_parts, join_all, name_of, numbered, restricted
-from cqels_opt.compiler.view_maintenance import Upkeep, write_recipes
+from cqels_opt.compiler.static_subpatterns import StaticPart, choose_parts, join_all, name_of, numbered, restricted
+from cqels_opt.compiler.view_maintenance import ViewMaintenance, write_recipes
 from cqels_opt.errors import InputError
 from cqels_opt.lod import void_store
 from cqels_opt.lod.materialized_views import RELATION, find_or_compute
@@ -97,7 +97,7 @@ class BlockBuilder:
         budget: int,
         lazy: bool = True,
         shared: Path | None = None,
-        upkeep: Upkeep | None = None,
+        upkeep: ViewMaintenance | None = None,
         known: KnownIds = NOTHING_KNOWN,
     ) -> None:
         self.store_folder, self.folder, self.report, self.shared = store, folder, report, shared
@@ -108,13 +108,15 @@ class BlockBuilder:
         scheme = self.store.scheme.with_displaced(known.displaced)
         pages = [partial(worker_cache.page, Path(path)) for path in known.pages]
         self.terms = _Constants(scheme, self.store.decode, pages, constants=known.constants)
-        self.aside: dict[Shape, None] = {}  # see :attr:`Program.aside`
+        self.aside: dict[Shape, None] = {}  # see :attr:`CompiledProgram.aside`
         self._blocks: list[p.Block] = []
-        self._made_of: dict[int, tuple[list[Part], set[str]]] = {}  # block number -> what its designs are made of, what is read
+        self._made_of: dict[
+            int, tuple[list[StaticPart], set[str]]
+        ] = {}  # block number -> what its designs are made of, what is read
         self._made = 0
         self._names: dict[str, int] = {}
         self._quoted = 0
-        self._taken_apart: dict[tuple[a.TriplePattern, a.Source], Part] = {}
+        self._taken_apart: dict[tuple[a.TriplePattern, a.Source], StaticPart] = {}
         self._static_relations: dict[StaticPattern, Relation] = {}  # what patterns match: merged sources ask more than once
 
     def blocks(self) -> tuple[p.Block, ...]:
@@ -136,21 +138,23 @@ class BlockBuilder:
         """How many triples of a static graph match a pattern."""
         return self.static_part(pattern, source).relation.rows
 
-    def static_part(self, pattern: a.TriplePattern, source: a.Source) -> Part:
+    def static_part(self, pattern: a.TriplePattern, source: a.Source) -> StaticPart:
         """The triples of a static graph that match a pattern, as a relation of its variables."""
         if quotes(pattern):
             if (pattern, source) not in self._taken_apart:
-                apart = Draft(self.taken_apart(pattern, source))
+                apart = LogicalBlock(self.taken_apart(pattern, source))
                 self._taken_apart[pattern, source] = self._materialised(apart, set(pattern_variables(pattern, source)))
             return replace(self._taken_apart[pattern, source], name=name_of(pattern.p))
         at = StaticPattern(self._id(pattern.s), self._id(pattern.p), self._id(pattern.o), self._graph(source))
         if isinstance(source, a.GraphsMerged) and len(source.names) != 1:
-            return Part(name_of(pattern.p), self.store.match_merged(at, [int(self._id(name)) for name in source.names]), None, 1)
+            return StaticPart(
+                name_of(pattern.p), self.store.match_merged(at, [int(self._id(name)) for name in source.names]), None, 1
+            )
         if at not in self._static_relations:
             self._static_relations[at] = self.store.match(at)
         found = self._static_relations[at]
         change = self.upkeep.of_pattern(at, found) if self.upkeep is not None else None
-        return Part(name_of(pattern.p), found, at, 1, recipe=repr(at) if at.variables else "", change=change)
+        return StaticPart(name_of(pattern.p), found, at, 1, recipe=repr(at) if at.variables else "", change=change)
 
     def taken_apart(self, pattern: a.TriplePattern, source: a.Source) -> list[tuple[a.TriplePattern, a.Source]]:
         """A static pattern without triple terms that have variables: what they consist of is matched by patterns of its own."""
@@ -171,7 +175,7 @@ class BlockBuilder:
     # -------------------------------------------------------------- drafts -> blocks
     def finished(self, normal: Normal, outside: set[str]) -> p.Tree:
         """The tree with every draft a block or a static relation. ``outside``: the variables that are read above."""
-        if isinstance(normal, Draft):
+        if isinstance(normal, LogicalBlock):
             return self._finished_draft(normal, outside)
         if not isinstance(normal, Above):
             return normal
@@ -183,7 +187,7 @@ class BlockBuilder:
             inputs.append(self.finished(part, outside | others | read_by_node(normal.node) | _whole_row(normal.node, part)))
         return filled(normal.node, inputs)
 
-    def _finished_draft(self, draft: Draft, outside: set[str]) -> p.Tree:
+    def _finished_draft(self, draft: LogicalBlock, outside: set[str]) -> p.Tree:
         if not draft.patterns and not draft.statics:
             unit: p.Tree = p.ValuesNode((), ((),))
             for condition in draft.filters:
@@ -198,7 +202,7 @@ class BlockBuilder:
         static = self.without_windows(draft)
         return block if static is None else p.UnionNode((block, self._finished_draft(static, outside)))
 
-    def without_windows(self, draft: Draft) -> Draft | None:
+    def without_windows(self, draft: LogicalBlock) -> LogicalBlock | None:
         """The draft with the static data alone in the place of what is merged: its rows that no delta brings. None where there are none."""
         found: list[tuple[a.TriplePattern, a.Source]] = []
         for pattern, source in draft.patterns:
@@ -207,7 +211,7 @@ class BlockBuilder:
             found.append((pattern, source.default if isinstance(source, a.Merged) else source))
         return replace(draft, patterns=found) if draft.moving else None
 
-    def _parts(self, draft: Draft) -> list[Part]:
+    def _parts(self, draft: LogicalBlock) -> list[StaticPart]:
         """The static relations of a draft: matched patterns, and what was evaluated already."""
         parts = list(draft.statics)
         for pattern, source in draft.patterns:
@@ -215,18 +219,18 @@ class BlockBuilder:
                 parts.append(self.static_part(pattern, source))
         return parts
 
-    def inline(self, name: str, variables: Sequence[str], rows: Sequence[Sequence[a.Term | None]]) -> Part:
+    def inline(self, name: str, variables: Sequence[str], rows: Sequence[Sequence[a.Term | None]]) -> StaticPart:
         """Inline data as a relation, which plans place like any other."""
         ids = [self.terms.ids(column) for column in zip(*rows)]
-        return Part(name, Relation.build({v: np.asarray(column, np.int64) for v, column in zip(variables, ids)}), None, 0)
+        return StaticPart(name, Relation.build({v: np.asarray(column, np.int64) for v, column in zip(variables, ids)}), None, 0)
 
-    def named_graphs(self, name: a.Node) -> Part:
+    def named_graphs(self, name: a.Node) -> StaticPart:
         """``GRAPH name {}``: the named graphs there are, or whether this one is there."""
         there = self.store.named_graphs()
         if isinstance(name, a.Variable):
-            return Part("graphs", Relation.build({name.name: np.asarray(there, np.int64)}), None, 0)
+            return StaticPart("graphs", Relation.build({name.name: np.asarray(there, np.int64)}), None, 0)
         rows = int((np.asarray(there) == self._id(name)).any())
-        return Part("graphs", Relation.build({}, np.ones(rows, np.int64)), None, 0)
+        return StaticPart("graphs", Relation.build({}, np.ones(rows, np.int64)), None, 0)
 
     def _id(self, node: a.Node) -> int | str:
         assert not isinstance(node, a.TripleTerm)
@@ -238,7 +242,7 @@ class BlockBuilder:
                 return self._id(name)
         return None
 
-    def _block(self, draft: Draft, outside: set[str]) -> p.Tree:
+    def _block(self, draft: LogicalBlock, outside: set[str]) -> p.Tree:
         number = len(self._blocks)
         name = f"b{number}"
         moving = [(pattern, source) for pattern, source in draft.patterns if isinstance(source, a.InWindow | a.Merged)]
@@ -277,7 +281,7 @@ class BlockBuilder:
         self._blocks[number] = p.Block(name, tuple(occurrences), statics, filters, output, written)
         return p.BlockNode(name)
 
-    def _with_parts(self, block: p.Block, parts: list[Part], needed: set[str]) -> p.Block:
+    def _with_parts(self, block: p.Block, parts: list[StaticPart], needed: set[str]) -> p.Block:
         """The block with what its other designs are made of; these are named last, so that the first design's names stay."""
         if not self.store.counted or not any(
             set(x.relation.variables) & set(y.relation.variables) for x, y in combinations(parts, 2)
@@ -289,7 +293,7 @@ class BlockBuilder:
         read = frozenset(needed & {v for x in found for v in x.variables})
         return replace(block, parts=found, needed=read, budget=self.budget)
 
-    def _occurrence(self, pattern: a.TriplePattern, source: a.InWindow | a.Merged, several: bool) -> p.Occurrence:
+    def _occurrence(self, pattern: a.TriplePattern, source: a.InWindow | a.Merged, several: bool) -> p.PatternOccurrence:
         name = self._unique("+".join(windows_of(source)), several)
         stamp = source.time.name if isinstance(source, a.InWindow) and source.time is not None else ""
         as_set = self.distinct and not stamp and all(self.windows[window].kind != "last" for window in windows_of(source))
@@ -300,7 +304,9 @@ class BlockBuilder:
         static = self._static(part, name_of(pattern.p)) if part.relation.rows else None
         return replace(first, others=tuple(others), static=static, store=self.store_folder if static else "")
 
-    def _in_window(self, pattern: a.TriplePattern, window: str, name: str, as_set: bool, graph: a.Node | None) -> p.Occurrence:
+    def _in_window(
+        self, pattern: a.TriplePattern, window: str, name: str, as_set: bool, graph: a.Node | None
+    ) -> p.PatternOccurrence:
         places: dict[str, int] = {}
 
         def at(node: a.Node) -> tuple[int, int]:
@@ -322,13 +328,13 @@ class BlockBuilder:
         constants, where = zip(*columns)
         shape = Shape(declared.stream, constants, where, tuple(inside))
         t0 = self.report.origin(window)
-        return p.Occurrence(name, declared, t0, shape, tuple(places), as_set)
+        return p.PatternOccurrence(name, declared, t0, shape, tuple(places), as_set)
 
     def _unique(self, name: str, numbered: bool = False) -> str:
         self._names[name] = self._names.get(name, 0) + 1
         return f"{name}#{self._names[name]}" if numbered or self._names[name] > 1 else name
 
-    def _static(self, part: Part, name: str, several: bool = False) -> p.Static:
+    def _static(self, part: StaticPart, name: str, several: bool = False) -> p.Static:
         at: StaticPattern | str
         if part.pattern is not None:
             at = part.pattern
@@ -354,7 +360,7 @@ class BlockBuilder:
         return str(found.folder / RELATION)
 
     # -------------------------------------------------------------- evaluated once
-    def _materialised(self, draft: Draft, outside: set[str]) -> Part:
+    def _materialised(self, draft: LogicalBlock, outside: set[str]) -> StaticPart:
         assert not draft.units, "units are no part of a relation"
         parts = self._parts(draft)
         if len(parts) == 1 and not draft.filters:
@@ -362,14 +368,14 @@ class BlockBuilder:
         needed = outside | {v for condition in draft.filters for v in read_by(condition)}
         patterns = sum(part.patterns for part in parts)
         if not self.store.counted:
-            return Part("static", void_store.joined([part.relation for part in parts], outside), None, patterns)
+            return StaticPart("static", void_store.joined([part.relation for part in parts], outside), None, patterns)
         relation = join_all(choose_parts(parts, needed, upkeep=self.upkeep), needed)
         rows = as_rows(relation, relation.variables)
         for condition in draft.filters:
             rows = rows.take(truth(rows, condition, self.terms))
-        return Part("static", _relation(rows, outside), None, patterns)
+        return StaticPart("static", _relation(rows, outside), None, patterns)
 
-    def _unit_part(self, unit: Unit, needed: set[str]) -> Part:
+    def _unit_part(self, unit: OuterJoinUnit, needed: set[str]) -> StaticPart:
         """The static side of a unit, with no more variables than are looked at."""
         looked_at = set(unit.on | (read_by(unit.condition) if unit.condition is not None else set()))
         wanted = (looked_at | (needed if unit.kind == "optional" else set())) & unit.right.variables
@@ -387,9 +393,9 @@ class BlockBuilder:
         tree = self.finished(normal, needed)
         instants = np.array([NOWHEN, 0], np.int64)
         rows = evaluate(tree, Scope({}, self.store_folder, self.terms, instants, 1, Schema({}), most=PAIRS))
-        part = Part(name, _relation(rows, needed), None, 0)
+        part = StaticPart(name, _relation(rows, needed), None, 0)
         if all((column != 0).all() for column in part.relation.columns.values()):
-            return Draft(statics=[part])
+            return LogicalBlock(statics=[part])
         return p.StaticNode(replace(self._static(part, name), partial=True))
 
 

@@ -15,12 +15,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import NoReturn
 
-from cqels_opt.compiler.bind_pullup import bound, lifted, peeled, projected, stands_above, without
+from cqels_opt.compiler.bind_pullup import bound, lifted, projected, stands_above, strip_binds, without
 from cqels_opt.compiler.block_builder import NOTHING_KNOWN, BlockBuilder, KnownIds
 from cqels_opt.compiler.decorrelation import separable
 from cqels_opt.compiler.logical_blocks import (
     Above,
-    Draft,
+    LogicalBlock,
     Normal,
     branches,
     conjuncts,
@@ -34,7 +34,7 @@ from cqels_opt.compiler.logical_blocks import (
 from cqels_opt.compiler.static_subpatterns import BYTES_BUDGET
 from cqels_opt.compiler.timestamps import latest, stamps
 from cqels_opt.compiler.variable_usage import conjunction, counts_whole_rows, exists_in, mentions, moves, written_in
-from cqels_opt.compiler.view_maintenance import Upkeep
+from cqels_opt.compiler.view_maintenance import ViewMaintenance
 from cqels_opt.errors import QueryError
 from cqels_opt.operators import compiled_query as p
 from cqels_opt.operators import query_forms
@@ -76,7 +76,7 @@ class Compiler:
         budget: int = BYTES_BUDGET,
         lazy: bool = True,
         shared: Path | None = None,
-        upkeep: Upkeep | None = None,
+        upkeep: ViewMaintenance | None = None,
         known: KnownIds = NOTHING_KNOWN,
     ) -> None:
         if query.dataset is not None:
@@ -88,7 +88,7 @@ class Compiler:
         self._outside: set[str] = set()  # what rows outside the pattern in hand bind, which is evaluated for each of them
         self._told: set[int] = set()  # ORDER BYs whose order shows
 
-    def compile(self, identity: str, operator: a.Operator, instances: p.Instances | None = None) -> p.Program:
+    def compile(self, identity: str, operator: a.StreamOperator, instances: p.Instances | None = None) -> p.CompiledProgram:
         """The program. Sub-results are saved, with the terms that were made for them."""
         try:
             return self._compiled(identity, operator, instances)
@@ -114,7 +114,7 @@ class Compiler:
         """How often each variable is named in the query."""
         return mentions(self.query.body)
 
-    def _compiled(self, identity: str, operator: a.Operator, instances: p.Instances | None) -> p.Program:
+    def _compiled(self, identity: str, operator: a.StreamOperator, instances: p.Instances | None) -> p.CompiledProgram:
         if operator == "rstream" and self.query.form is None:
             self._tell(self.query.body)
         normal = self._top(query_forms.body(self.query))
@@ -122,7 +122,7 @@ class Compiler:
         tree = query_forms.above(self.query, tree, lambda term: self.building.terms.id(term), self._graph_of_triples)
         blocks = self.building.blocks()
         self._check_size(blocks)
-        return p.Program(
+        return p.CompiledProgram(
             identity,
             tuple(name for name in query_forms.answer_variables(self.query) if name != INSTANCE.name),
             blocks,
@@ -148,8 +148,8 @@ class Compiler:
         # A body that never moves has nothing around it: as one relation it would lose its order.
         self._in_static = not moves(body)
         if isinstance(body, a.Project):
-            inner, binds = peeled(self.normal(body.input))
-            if isinstance(inner, Draft):
+            inner, binds = strip_binds(self.normal(body.input))
+            if isinstance(inner, LogicalBlock):
                 return bound(inner, binds)
         return self.normal(body)
 
@@ -160,7 +160,7 @@ class Compiler:
         self._in_static = True
         try:
             found = self._normal(node)
-            if isinstance(found, Draft | p.ValuesNode):
+            if isinstance(found, LogicalBlock | p.ValuesNode):
                 return found
             top = found.node if isinstance(found, Above) else None
             name = "union" if isinstance(top, p.UnionNode) else "path" if isinstance(top, p.ClosureNode) else "select"
@@ -174,7 +174,7 @@ class Compiler:
     def _normal(self, node: a.Algebra) -> Normal:
         match node:
             case a.Bgp((), a.NamedGraph(name)):
-                return Draft(statics=[self.building.named_graphs(name)])
+                return LogicalBlock(statics=[self.building.named_graphs(name)])
             case a.Bgp((), a.InWindow(_, name) as source) if name is not None:
                 return self._element_graphs(name, source)
             case a.Bgp(patterns, source):
@@ -196,12 +196,12 @@ class Compiler:
                 return placed or self._optional(one, other, condition)
             case a.Minus(left, right, apart):
                 one, other = self.normal(left), self.normal(right)
-                if isinstance(one, Draft) and isinstance(other, Draft) and not one.variables & other.variables:
+                if isinstance(one, LogicalBlock) and isinstance(other, LogicalBlock) and not one.variables & other.variables:
                     return one  # nothing in common: nothing is removed
                 placed = self._unit("anti", one, other) if not apart else None
                 return placed or Above(p.MinusNode(_HOLE, _HOLE, tuple(v.name for v in apart)), [one, other])
             case a.Values((first, *_) as variables, rows) if first == INSTANCE:
-                return Draft(statics=[self.building.inline("instances", [v.name for v in variables], rows)])
+                return LogicalBlock(statics=[self.building.inline("instances", [v.name for v in variables], rows)])
             case a.Values(variables, rows):
                 names = tuple(v.name for v in variables)
                 ids = self.building.terms.ids([term for row in rows for term in row]).reshape(len(rows), len(names))
@@ -245,10 +245,10 @@ class Compiler:
         """The patterns of one source. Where they are matched as a set in windows of the last n elements, whose ends hang on later
         elements, the bag is joined, and each match counts once."""
         if not isinstance(source, a.InWindow | a.Merged):
-            return Draft([part for pattern in patterns for part in self.building.taken_apart(pattern, source)])
+            return LogicalBlock([part for pattern in patterns for part in self.building.taken_apart(pattern, source)])
         if not self.building.distinct:
-            return Draft([(pattern, source) for pattern in patterns])
-        draft = Draft([(pattern, self._settled(pattern, source)) for pattern in patterns])
+            return LogicalBlock([(pattern, source) for pattern in patterns])
+        draft = LogicalBlock([(pattern, self._settled(pattern, source)) for pattern in patterns])
         if draft.moving and any(self.building.windows[name].kind == "last" for name in windows_of(source)):
             return Above(p.DistinctNode(_HOLE, tuple(sorted(draft.variables))), [draft])
         return draft
@@ -269,7 +269,7 @@ class Compiler:
         self.fresh += 1
         anything = a.TriplePattern(*(a.Variable(f"_:{place}~{self.fresh - 1}") for place in "spo"))
         names = (name.name,) if isinstance(name, a.Variable) else ()
-        return Above(p.DistinctNode(_HOLE, names), [Draft([(anything, source)])])
+        return Above(p.DistinctNode(_HOLE, names), [LogicalBlock([(anything, source)])])
 
     def _refuse(self, message: str, place: int) -> NoReturn:
         """QueryError at a character of the text."""
@@ -283,7 +283,7 @@ class Compiler:
             self._told.add(id(node))
 
     def _join(self, left: Normal, right: Normal) -> Normal:
-        if isinstance(left, Draft) and isinstance(right, Draft) and (both := merged(left, right)) is not None:
+        if isinstance(left, LogicalBlock) and isinstance(right, LogicalBlock) and (both := merged(left, right)) is not None:
             return both
         (left_below, early), (right_below, late) = lifted(left, right), lifted(right, left)
         if self.lazy and (early or late):
@@ -306,7 +306,7 @@ class Compiler:
 
     def _unit(self, kind: JoinKind, left: Normal, right: Normal, condition: a.Expression | None = None) -> Normal | None:
         """The left side with the right one as a unit, within each branch of a UNION and below the BINDs that do not mind; else None."""
-        if self._in_static or not isinstance(right, Draft):
+        if self._in_static or not isinstance(right, LogicalBlock):
             return None
         if isinstance(left, Above) and isinstance(left.node, p.UnionNode):
             parts = [self._unit(kind, branch, right, condition) for branch in left.inputs]
@@ -317,7 +317,7 @@ class Compiler:
             return None if below is None else replace(left, inputs=[below, *left.inputs[1:]])
         base, binds = lifted(left, right)
         if (
-            not isinstance(base, Draft)
+            not isinstance(base, LogicalBlock)
             or self.building.without_windows(base) is not None
             or (condition is not None and {v for v, _ in binds} & read_by(condition))
         ):
@@ -331,7 +331,7 @@ class Compiler:
                 inner = self._filter(inner, part)
             return inner
         plain = not exists_in(condition) and not uses_now(condition)
-        if isinstance(inner, Draft) and plain and read_by(condition) <= inner.variables:
+        if isinstance(inner, LogicalBlock) and plain and read_by(condition) <= inner.variables:
             return replace(inner, filters=[*inner.filters, condition])
         if isinstance(inner, Above) and isinstance(inner.node, p.UnionNode) and not exists_in(condition):
             return union([self._filter(part, condition) for part in inner.inputs])
@@ -480,8 +480,8 @@ class Compiler:
 
     def _project(self, inner: Normal, variables: list[str]) -> Normal:
         """A projection of a draft is a draft whose other variables have names that no one else knows."""
-        base, binds = peeled(inner)
-        if not isinstance(base, Draft) or any(seeded(expression) for _, expression in binds):
+        base, binds = strip_binds(inner)
+        if not isinstance(base, LogicalBlock) or any(seeded(expression) for _, expression in binds):
             return Above(p.ProjectNode(_HOLE, tuple(variables)), [inner])
         self.fresh += 1
         return projected(base, binds, variables, f"~{self.fresh - 1}")

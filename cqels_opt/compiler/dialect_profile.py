@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from cqels_opt.errors import InputError
-from cqels_opt.query.algebra import Operator, Query
+from cqels_opt.query.algebra import Query, StreamOperator
 from cqels_opt.windows.instants import Policy, Report
 
 
@@ -16,7 +16,7 @@ class Profile:
     """The defaults of an engine."""
 
     policy: Policy
-    operator: Operator
+    operator: StreamOperator
     duplicates: Literal["set", "bag"]
 
 
@@ -33,22 +33,22 @@ PROFILES: Mapping[str, Profile] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Meaning:
+class QuerySemantics:
     """How a query is meant: by its text, its profile and the options that override it."""
 
     report: Report
-    operator: Operator
+    operator: StreamOperator
     duplicates: Literal["set", "bag"]
 
 
-def meaning(
+def query_semantics(
     query: Query,
     profile: str | None = None,
     report: Mapping[str, Policy] | None = None,
-    operator: Operator | None = None,
+    operator: StreamOperator | None = None,
     duplicates: Literal["set", "bag"] | None = None,
     t0: Mapping[str, int] | None = None,
-) -> Meaning:
+) -> QuerySemantics:
     """The meaning of a query. ``report`` and ``t0`` are by window name, ``""`` for all; a name of no window is an error."""
     defaults = PROFILES[profile or query.dialect]
     names = {w.name for w in query.windows}
@@ -61,7 +61,7 @@ def meaning(
     usual = Policy(period=every) if every else defaults.policy  # COMPUTED EVERY (RSP-QL*, Definition 17)
     chosen = Report(policies.pop("", usual), policies, dict(t0 or {}))
     kept = duplicates or defaults.duplicates
-    return Meaning(chosen, operator or query.operator or defaults.operator, kept)
+    return QuerySemantics(chosen, operator or query.operator or defaults.operator, kept)
 
 
 def with_bounds(query: Query, bounds: Literal["open-closed", "closed-open"] | None) -> Query:

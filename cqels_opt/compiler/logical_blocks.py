@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-from cqels_opt.compiler.static_subpatterns import Part
+from cqels_opt.compiler.static_subpatterns import StaticPart
 from cqels_opt.compiler.variable_usage import conjunction, exists_in
 from cqels_opt.operators import compiled_query as p
 from cqels_opt.operators.rows import HIDDEN
@@ -17,7 +17,7 @@ from cqels_opt.query.scope import variables as read_by
 
 
 @dataclass(slots=True)
-class Unit:
+class OuterJoinUnit:
     """A static right side of an OPTIONAL, MINUS or EXISTS that is joined within the block.
 
     ``on`` are the variables that it shares with what it was written after, all bound there on every row; ``condition`` decides which
@@ -25,7 +25,7 @@ class Unit:
     """
 
     kind: JoinKind
-    right: Draft
+    right: LogicalBlock
     on: frozenset[str]
     reads: frozenset[str] = frozenset()
     condition: a.Expression | None = None
@@ -42,13 +42,13 @@ class Unit:
 
 
 @dataclass(slots=True)
-class Draft:
+class LogicalBlock:
     """Patterns with their sources, static relations, filters, and units, all to be joined."""
 
     patterns: list[tuple[a.TriplePattern, a.Source]] = field(default_factory=list)
-    statics: list[Part] = field(default_factory=list)
+    statics: list[StaticPart] = field(default_factory=list)
     filters: list[a.Expression] = field(default_factory=list)
-    units: list[Unit] = field(default_factory=list)
+    units: list[OuterJoinUnit] = field(default_factory=list)
 
     @property
     def variables(self) -> set[str]:
@@ -67,7 +67,7 @@ class Draft:
         return any(isinstance(source, a.InWindow | a.Merged) for _, source in self.patterns)
 
 
-Normal: TypeAlias = "Draft | p.Tree | Above"
+Normal: TypeAlias = "LogicalBlock | p.Tree | Above"
 
 
 @dataclass(slots=True)
@@ -109,11 +109,11 @@ def union(parts: Iterable[Normal]) -> Above:
     return Above(p.UnionNode(()), flat)
 
 
-def merged(left: Draft, right: Draft) -> Draft | None:
+def merged(left: LogicalBlock, right: LogicalBlock) -> LogicalBlock | None:
     """The join of two drafts; None where one of them binds what the other may leave unbound."""
     if (left.variables - left.certain) & right.variables or (right.variables - right.certain) & left.variables:
         return None
-    return Draft(
+    return LogicalBlock(
         [*left.patterns, *right.patterns],
         [*left.statics, *right.statics],
         [*left.filters, *right.filters],
@@ -121,7 +121,9 @@ def merged(left: Draft, right: Draft) -> Draft | None:
     )
 
 
-def with_unit(left: Draft, kind: JoinKind, right: Draft, conditions: Iterable[a.Expression] = ()) -> Draft | None:
+def with_unit(
+    left: LogicalBlock, kind: JoinKind, right: LogicalBlock, conditions: Iterable[a.Expression] = ()
+) -> LogicalBlock | None:
     """The draft with one unit more; None where it has to stay above.
 
     The right side must be static and bind all its variables on every row, and what both sides share must be bound on every row of the
@@ -138,11 +140,11 @@ def with_unit(left: Draft, kind: JoinKind, right: Draft, conditions: Iterable[a.
     reads = frozenset(v for condition in across for v in read_by(condition) if v in left.variables - right.variables)
     if not reads <= left.certain:
         return None
-    static = Draft(right.patterns, right.statics, [*right.filters, *inside])
-    return replace(left, units=[*left.units, Unit(kind, static, on, reads, conjunction(across))])
+    static = LogicalBlock(right.patterns, right.statics, [*right.filters, *inside])
+    return replace(left, units=[*left.units, OuterJoinUnit(kind, static, on, reads, conjunction(across))])
 
 
-def without_units(draft: Draft) -> Normal:
+def without_units(draft: LogicalBlock) -> Normal:
     """The draft with its units as operators above it: the filters that read what an OPTIONAL adds stand above them all."""
     early = [condition for condition in draft.filters if read_by(condition) <= draft.certain]
     found: Normal = replace(draft, filters=early, units=[])
@@ -165,7 +167,7 @@ def conjuncts(condition: a.Expression | None) -> list[a.Expression]:
     return [] if condition is None else operands(condition, "&&")
 
 
-def renamed(draft: Draft, names: Mapping[str, str]) -> Draft:
+def renamed(draft: LogicalBlock, names: Mapping[str, str]) -> LogicalBlock:
     """The draft with other names for some of its variables."""
     if not names:
         return draft
@@ -181,7 +183,7 @@ def renamed(draft: Draft, names: Mapping[str, str]) -> Draft:
             return replace(s, graph=name(s.graph))
         return a.NamedGraph(name(s.name)) if isinstance(s, a.NamedGraph) else s
 
-    return Draft(
+    return LogicalBlock(
         [(a.TriplePattern(node(t.s), node(t.p), node(t.o)), source(s)) for t, s in draft.patterns],
         [
             replace(part, relation=part.relation.rename({v: names.get(v, v) for v in part.relation.variables}))
@@ -189,7 +191,7 @@ def renamed(draft: Draft, names: Mapping[str, str]) -> Draft:
         ],
         [expression_renamed(f, names) for f in draft.filters],
         [
-            Unit(
+            OuterJoinUnit(
                 unit.kind,
                 renamed(unit.right, names),
                 frozenset(names.get(v, v) for v in unit.on),
@@ -213,7 +215,7 @@ def expression_renamed(expression: a.Expression, names: Mapping[str, str]) -> a.
 def mentioned(normal: Normal) -> set[str]:
     """All variables that a part names anywhere."""
     match normal:
-        case Draft():
+        case LogicalBlock():
             found = [*normal.filters, *(unit.condition for unit in normal.units if unit.condition is not None)]
             return normal.variables.union(*map(read_by, found), *(unit.right.variables for unit in normal.units))
         case Above(node, inputs):

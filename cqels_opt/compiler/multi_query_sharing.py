@@ -10,7 +10,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
-from cqels_opt.compiler.dialect_profile import Meaning
+from cqels_opt.compiler.dialect_profile import QuerySemantics
 from cqels_opt.query.algebra import Query
 from cqels_opt.query.outlines import Outline
 from cqels_opt.query.templates import Template, template_of
@@ -28,7 +28,7 @@ class Member:
 
     id: str
     query: Query
-    meaning: Meaning
+    meaning: QuerySemantics
     outline: Outline | None
     budget: int
     record: Record = field(repr=False)
@@ -40,7 +40,7 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Unit:
+class SharedProgram:
     """Queries with one program: one alone, or, under a ``template``, several by their numbers.
 
     ``since`` is the least number of the queries that the last change brought, ``following`` the one that the next query gets.
@@ -76,7 +76,7 @@ class Unit:
             return False
         return self.template.values(member.outline) is not None
 
-    def having(self, members: Sequence[Member]) -> Unit:
+    def having(self, members: Sequence[Member]) -> SharedProgram:
         """The unit with more queries."""
         numbered = tuple(enumerate(members, self.following))
         return replace(
@@ -86,22 +86,22 @@ class Unit:
             following=self.following + len(members),
         )
 
-    def without(self, names: set[str]) -> Unit:
+    def without(self, names: set[str]) -> SharedProgram:
         """The unit without some queries."""
         left = tuple((number, member) for number, member in self.members if member.id not in names)
         return replace(self, members=left, since=self.following)
 
 
-def alone(member: Member) -> Unit:
+def alone(member: Member) -> SharedProgram:
     """A query with a program of its own."""
-    return Unit(member.id, ((1, member),))
+    return SharedProgram(member.id, ((1, member),))
 
 
 @dataclass(slots=True)
 class Sharing:
     """The units of a run, in the order in which they came."""
 
-    units: list[Unit] = field(default_factory=list)
+    units: list[SharedProgram] = field(default_factory=list)
 
     @property
     def members(self) -> list[Member]:
@@ -138,7 +138,7 @@ class Sharing:
         while name in names:
             name += "_"
         numbered = tuple(enumerate(some, 1))
-        self.units.append(Unit(name, numbered, template_of(outlines), following=len(some) + 1))
+        self.units.append(SharedProgram(name, numbered, template_of(outlines), following=len(some) + 1))
 
     def remove(self, names: Iterable[str]) -> None:
         """Takes queries out."""

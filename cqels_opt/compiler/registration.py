@@ -15,14 +15,14 @@ import pyarrow as pa
 
 from cqels_opt.compiler.block_builder import NOTHING_KNOWN, PAGE, KnownIds
 from cqels_opt.compiler.compile import Compiler
-from cqels_opt.compiler.dialect_profile import meaning, with_bounds
-from cqels_opt.compiler.multi_query_sharing import Member, Record, Unit
+from cqels_opt.compiler.dialect_profile import query_semantics, with_bounds
+from cqels_opt.compiler.multi_query_sharing import Member, Record, SharedProgram
 from cqels_opt.compiler.static_subpatterns import BYTES_BUDGET
-from cqels_opt.compiler.view_maintenance import Upkeep
-from cqels_opt.operators.compiled_query import Instances, Program
+from cqels_opt.compiler.view_maintenance import ViewMaintenance
+from cqels_opt.operators.compiled_query import CompiledProgram, Instances
 from cqels_opt.operators.instances import NAMES, write_names
 from cqels_opt.operators.term_table import Page
-from cqels_opt.query.algebra import Operator
+from cqels_opt.query.algebra import StreamOperator
 from cqels_opt.query.texts import Reader
 from cqels_opt.state import worker_cache
 from cqels_opt.storage import checksum, disk
@@ -32,7 +32,7 @@ from cqels_opt.windows.intervals import FOREVER
 
 VERSIONS = 3  # of a template's relations that stay: a batch may run again
 
-Do: TypeAlias = Callable[[Callable[[], Program]], Program]
+Do: TypeAlias = Callable[[Callable[[], CompiledProgram]], CompiledProgram]
 """Has a program compiled: here, or by an executor."""
 
 
@@ -45,7 +45,7 @@ def record_of(
     dialect: str = "auto",
     profile: str | None = None,
     report: Mapping[str, Policy] | None = None,
-    output_operator: Operator | None = None,
+    output_operator: StreamOperator | None = None,
     duplicates: Literal["set", "bag"] | None = None,
     bounds: Literal["open-closed", "closed-open"] | None = None,
     t0: Mapping[str, int] | None = None,
@@ -75,7 +75,7 @@ def member_of(record: Record) -> Member:
         query = with_bounds(query, record["bounds"])
         outlined = None if outlined is None else replace(outlined, query=replace(outlined.query, windows=query.windows))
     report = {name: Policy(**policy) for name, policy in record["report"].items()}
-    meant = meaning(query, record["profile"], report, record["output_operator"], record["duplicates"], record["t0"])
+    meant = query_semantics(query, record["profile"], report, record["output_operator"], record["duplicates"], record["t0"])
     return Member(record["id"], query, meant, outlined, record["sub_result_bytes"], record)
 
 
@@ -85,7 +85,7 @@ class Programs:
     def __init__(self, store: Path | str, folder: Path, do: Do = lambda work: work()) -> None:
         self.store, self.folder, self._do = store, folder, do
         self._lock = threading.Lock()
-        self._made: dict[str, Program] = {}
+        self._made: dict[str, CompiledProgram] = {}
         self.earlier: Programs | None = None
         self.known = NOTHING_KNOWN
 
@@ -97,7 +97,7 @@ class Programs:
         found.earlier, found.known = earlier, self.known
         return found
 
-    def of(self, unit: Unit) -> Program:
+    def of(self, unit: SharedProgram) -> CompiledProgram:
         """The program of a unit."""
         key = _key(unit)
         with self._lock:
@@ -120,7 +120,7 @@ class Programs:
         found.earlier, found.known = self.earlier, KnownIds(tuple(displaced), {}, tuple(map(str, pages)))
         return found
 
-    def page(self, unit: Unit, state: Path) -> SlotFile | None:
+    def page(self, unit: SharedProgram, state: Path) -> SlotFile | None:
         """The page of the terms that compiling a unit made, copied into a state folder: a file that always counts."""
         key = _key(unit)
         if not (self.folder / key / PAGE).exists():
@@ -135,7 +135,7 @@ class Programs:
         """Tells what is made over this version from what is made over others."""
         return hashlib.sha256(Path(self.store).name.encode()).hexdigest()[:8]
 
-    def _compiled(self, unit: Unit, folder: Path) -> Program:
+    def _compiled(self, unit: SharedProgram, folder: Path) -> CompiledProgram:
         disk.make_folder(folder)
         first, instances, query = unit.first, None, unit.query
         if unit.template is not None:
@@ -146,9 +146,9 @@ class Programs:
         store, shared = str(self.store), self.folder / "relations" if unit.template is None else None
         earlier = None if self.earlier is None else (self.earlier.store, self.earlier.folder / _key(unit))
 
-        def work() -> Program:
+        def work() -> CompiledProgram:
             report, as_set = first.meaning.report, first.meaning.duplicates == "set"
-            upkeep = None if earlier is None else Upkeep.read(*earlier)
+            upkeep = None if earlier is None else ViewMaintenance.read(*earlier)
             compiler = Compiler(query, store, folder, report, as_set, first.budget, shared=shared, upkeep=upkeep, known=known)
             return compiler.compile(unit.id, first.meaning.operator, instances)
 
@@ -173,7 +173,7 @@ class Programs:
             disk.delete_folder(self.folder / key)
 
 
-def _key(unit: Unit) -> str:
+def _key(unit: SharedProgram) -> str:
     """The name of a unit's folder, by what it is compiled from."""
     told: list[Any] = [unit.since, [[number, member.record] for number, member in unit.members]]
     return f"{unit.id}-{hashlib.sha256(json.dumps(told).encode()).hexdigest()[:12]}"

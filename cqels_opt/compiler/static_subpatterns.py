@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from itertools import combinations
 
-from cqels_opt.compiler.view_maintenance import Change, Upkeep, joined_text, projected_text
+from cqels_opt.compiler.view_maintenance import Change, ViewMaintenance, joined_text, projected_text
 from cqels_opt.lod.changes import change_of_join, projected
 from cqels_opt.lod.relation import Relation, join, join_restrict, join_rows, restrict
 from cqels_opt.lod.store import StaticPattern
@@ -25,7 +25,7 @@ BYTES_BUDGET = 4 << 30  # what the sub-results of a block may take
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Part:
+class StaticPart:
     """A static relation of a block: a matched pattern, or (``pattern`` None) a sub-result of ``patterns`` of them.
 
     ``of`` has a bit for each of the block's parts that it stands for, see :func:`numbered`. ``recipe`` says what it is made of (empty:
@@ -49,12 +49,14 @@ def name_of(predicate: Node) -> str:
     return re.sub(r"[^\w.-]", "_", local) or "relation"
 
 
-def numbered(parts: list[Part], needed: set[str]) -> list[Part]:
+def numbered(parts: list[StaticPart], needed: set[str]) -> list[StaticPart]:
     """What all designs of a block are made of: its parts without the variables that nobody reads, each with a bit of its own."""
     return [replace(restricted(part, needed | _elsewhere(parts, (part,))), of=1 << i) for i, part in enumerate(parts)]
 
 
-def choose_parts(parts: list[Part], needed: set[str], budget: int = BYTES_BUDGET, upkeep: Upkeep | None = None) -> list[Part]:
+def choose_parts(
+    parts: list[StaticPart], needed: set[str], budget: int = BYTES_BUDGET, upkeep: ViewMaintenance | None = None
+) -> list[StaticPart]:
     """The relations to keep for a block: some joined beforehand, in at most ``budget`` bytes.
 
     ``needed``: variables that are read outside the parts. With ``upkeep`` joins are made of those of the version of the store before, where
@@ -79,7 +81,7 @@ def choose_parts(parts: list[Part], needed: set[str], budget: int = BYTES_BUDGET
         parts.append(both)
 
 
-def _joined(a: Part, b: Part, kept: set[str], upkeep: Upkeep | None) -> Part:
+def _joined(a: StaticPart, b: StaticPart, kept: set[str], upkeep: ViewMaintenance | None) -> StaticPart:
     """Two parts joined, for the variables that are kept."""
     one, other = a.relation, b.relation
     names = dict.fromkeys((*one.variables, *other.variables))
@@ -92,7 +94,7 @@ def _joined(a: Part, b: Part, kept: set[str], upkeep: Upkeep | None) -> Part:
     if whole is None:
         whole = join(one, other)
         whole = restrict(whole, variables) if len(variables) < len(names) else whole
-    return Part(f"{a.name}_{b.name}", whole, None, a.patterns + b.patterns, a.of | b.of, recipe, change)
+    return StaticPart(f"{a.name}_{b.name}", whole, None, a.patterns + b.patterns, a.of | b.of, recipe, change)
 
 
 def bytes_of(relation: Relation) -> int:
@@ -102,7 +104,7 @@ def bytes_of(relation: Relation) -> int:
     return relation.nbytes + sum(index.keys.nbytes + index.starts.nbytes for index in indexes) + orders
 
 
-def join_all(parts: list[Part], needed: set[str]) -> Relation:
+def join_all(parts: list[StaticPart], needed: set[str]) -> Relation:
     """All parts joined; only ``needed`` variables stay."""
     relations = [part.relation for part in parts]
     return joined(relations, [v for v in dict.fromkeys(v for r in relations for v in r.variables) if v in needed])
@@ -126,17 +128,17 @@ def next_joined(bound: Iterable[str], waiting: list[Relation]) -> Relation:
     return waiting.pop(place)
 
 
-def _elsewhere(parts: Iterable[Part], but: tuple[Part, ...]) -> set[str]:
+def _elsewhere(parts: Iterable[StaticPart], but: tuple[StaticPart, ...]) -> set[str]:
     return {v for part in parts if part not in but for v in part.relation.variables}
 
 
-def restricted(part: Part, needed: set[str]) -> Part:
+def restricted(part: StaticPart, needed: set[str]) -> StaticPart:
     """A pattern without the variables that nobody reads; their multiplicities stay."""
     variables = [v for v in part.relation.variables if v in needed]
     if len(variables) == len(part.relation.variables):
         return part
     change = part.change
-    return Part(
+    return StaticPart(
         part.name,
         restrict(part.relation, variables),
         None,
@@ -147,7 +149,7 @@ def restricted(part: Part, needed: set[str]) -> Part:
     )
 
 
-def _worth(a: Part, b: Part, parts: list[Part], needed: set[str]) -> int | None:
+def _worth(a: StaticPart, b: StaticPart, parts: list[StaticPart], needed: set[str]) -> int | None:
     """The rows of the join where it is worth making beforehand, else None."""
     shared = set(a.relation.variables) & set(b.relation.variables)
     if not shared:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cqels_opt.compiler.logical_blocks import Above, Draft, union
+from cqels_opt.compiler.logical_blocks import Above, LogicalBlock, union
 from cqels_opt.operators import compiled_query as p
 from cqels_opt.query import algebra as a
 
@@ -23,7 +23,7 @@ def latest(arguments: Sequence[a.Expression], windows: Sequence[str], number: in
     keys = tuple(dict.fromkeys(node.name for node in nodes if isinstance(node, a.Variable)))
     time, found = a.Variable(f"time~{number}"), a.Variable(f"stamp~{number}")
     pattern = a.TriplePattern(*nodes)
-    every = union(Draft([(pattern, a.InWindow(window, time=time))]) for window in windows)
+    every = union(LogicalBlock([(pattern, a.InWindow(window, time=time))]) for window in windows)
     return Above(p.GroupNode(_HOLE, keys, ((found.name, a.Aggregate("MAX", time)),), not keys), [every]), keys, found
 
 

@@ -26,7 +26,7 @@ Change = Callable[[], Relation]
 
 
 @dataclass(slots=True)
-class Upkeep:
+class ViewMaintenance:
     """The version before: its store, and the folders of its sub-results by their recipes. ``kept`` counts those that were changed."""
 
     before: str
@@ -34,7 +34,7 @@ class Upkeep:
     kept: int = field(default=0)
 
     @classmethod
-    def read(cls, store: Path | str, folder: Path) -> Upkeep | None:
+    def read(cls, store: Path | str, folder: Path) -> ViewMaintenance | None:
         """What a registration over a version has left in its folder."""
         try:
             return cls(str(store), json.loads(disk.read(folder / RECIPES)))

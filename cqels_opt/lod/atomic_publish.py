@@ -22,7 +22,7 @@ from uuid import uuid4
 from cqels_opt.errors import StoreError
 from cqels_opt.lod.dictionary import DICTIONARY, PartEntry
 from cqels_opt.lod.files import FORMAT, HEADER, VERSION, read_header, sync, text_checksum, write_header
-from cqels_opt.lod.snapshots import LOCK, READERS, UPDATES, alone, held
+from cqels_opt.lod.snapshots import LOCK, READERS, UPDATES, exclusive_lock, reader_lease
 from cqels_opt.lod.store import DEFAULT_GRAPH, GRAPHS, PartitionEntry, Store
 from cqels_opt.lod.triple_terms import TERMS_GRAPH
 from cqels_opt.rdf.ids import PUBLIC, IdScheme, encode_one
@@ -104,8 +104,8 @@ def _readers(target: Path) -> Iterator[set[str]]:
     if not (target / HEADER).exists():
         yield set()
         return
-    with alone(target):
-        yield held(target)
+    with exclusive_lock(target):
+        yield reader_lease(target)
 
 
 def _clear(target: Path, read: set[str]) -> None:

@@ -91,7 +91,7 @@ def hold(reader: Path, places: Iterable[Path | str]) -> None:
     paths = [Path(place) for place in places]
     for store in {store for path in paths if (store := store_of(path)) is not None}:
         mine = sorted(path.name for path in paths if path.parent == store)
-        with alone(store):
+        with exclusive_lock(store):
             if gone := [name for name in mine if not (store / name / HEADER).is_file()]:
                 raise StoreError(f"{store / gone[0]}: this version of the store is gone; start again with another checkpoint")
             note = store / READERS / f"{blake2b(str(reader).encode(), digest_size=8).hexdigest()}.json"
@@ -103,7 +103,7 @@ def hold(reader: Path, places: Iterable[Path | str]) -> None:
                 draft.replace(note)
 
 
-def held(store: Path) -> set[str]:
+def reader_lease(store: Path) -> set[str]:
     """The versions that somebody reads. Notes of readers whose state is gone are removed: the caller has locked the store."""
     found: set[str] = set()
     for note in (store / READERS).glob("*.json"):
@@ -120,7 +120,7 @@ def held(store: Path) -> set[str]:
 
 
 @contextmanager
-def alone(store: Path, what: str = LOCK) -> Iterator[None]:
+def exclusive_lock(store: Path, what: str = LOCK) -> Iterator[None]:
     """Alone with what says who reads the store, and with the removal of versions; or with the updates of a store."""
     file = os.open(store / what, os.O_RDWR | os.O_CREAT, 0o666)
     try:

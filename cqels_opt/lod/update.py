@@ -27,7 +27,7 @@ from cqels_opt.lod.locations import is_uri, shown
 from cqels_opt.lod.order import Ids, run_starts, sorted_order
 from cqels_opt.lod.partition import MERGED, PartitionWriter
 from cqels_opt.lod.relation import Relation
-from cqels_opt.lod.snapshots import UPDATES, alone, number_of, version_at
+from cqels_opt.lod.snapshots import UPDATES, exclusive_lock, number_of, version_at
 from cqels_opt.lod.store import PartitionEntry, Store, array_bytes
 from cqels_opt.rdf.ids import CollisionError, IdScheme, chosen
 from cqels_opt.rdf.static import Failures, StaticSource, graph_term, pieces, read
@@ -71,7 +71,7 @@ def update(
     target = Path(store)
     if not (target / HEADER).is_file():
         raise StoreError(f"{target}: there is no store; cqels-opt load makes one")
-    with alone(target, UPDATES):  # two at once would begin with the same version, and one of them would be lost
+    with exclusive_lock(target, UPDATES):  # two at once would begin with the same version, and one of them would be lost
         origin, old = _origin(target)
         names = pa.array([name for source in add if (name := graph_term(source)) is not None], pa.string())
         with load_place(target) as place:

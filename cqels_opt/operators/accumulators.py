@@ -14,15 +14,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from cqels_opt.lod.multiplicities import by_group
-from cqels_opt.operators.aggregate import counts, running, segments_of, sum_terms
+from cqels_opt.operators.aggregate import counts, group_intervals, running, sum_terms
 from cqels_opt.operators.algebra_operators import Scope, applied, evaluate
 from cqels_opt.operators.compiled_query import GroupNode
 from cqels_opt.operators.expressions import values
 from cqels_opt.operators.rows import Ints, Rows, concat, group_ids
-from cqels_opt.operators.semijoin_filter import Keys
+from cqels_opt.operators.semijoin_filter import KeyFilter
 from cqels_opt.operators.term_table import TermTable
 from cqels_opt.rdf.ids import kinds, numeric_parts
-from cqels_opt.state.result_store import Segment
+from cqels_opt.state.result_store import ResultSegment
 from cqels_opt.windows.intervals import BEFORE_TIME, FOREVER
 
 DIGITS = 9  # of the fraction of a decimal; one with more is another member
@@ -97,14 +97,14 @@ class Accumulated:
     node: GroupNode
     scope: Scope
     new: Rows
-    held: Sequence[Segment]
+    held: Sequence[ResultSegment]
 
     @property
-    def touched(self) -> Keys:
+    def touched(self) -> KeyFilter:
         """The groups whose members change."""
-        return Keys.of(self.new, self.node.keys)
+        return KeyFilter.of(self.new, self.node.keys)
 
-    def rows(self, keys: Keys) -> Rows:
+    def rows(self, keys: KeyFilter) -> Rows:
         """The groups' rows at all instants of the step."""
         node, scope, names = self.node, self.scope, amount_names(self.node)
         new = keys.within(self.new)
@@ -113,7 +113,7 @@ class Accumulated:
         counted = Rows(counted.columns | {name: -counted.columns[name] for name in names}, counted.start, counted.end, counted.n)
         rows = concat([new, *(scope.always(part) for part in (counted, *before))])
         group, first = group_ids(rows.values(node.keys), len(rows))
-        segments = segments_of(group, rows, max(len(first), int(node.implicit)), scope.low, scope.high, node.implicit)
+        segments = group_intervals(group, rows, max(len(first), int(node.implicit)), scope.low, scope.high, node.implicit)
         sums = dict(zip(names, running(segments, group, rows, *rows.values(names))))
         columns = {key: column[first][segments.group] for key, column in zip(node.keys, rows.values(node.keys))}
         for i, (variable, spec) in enumerate(node.aggregates):
@@ -123,7 +123,7 @@ class Accumulated:
         shown = (sums[MEMBERS] > 0) | node.implicit
         if not special.any():
             return found.take(shown)
-        theirs = Keys.of(found.take(special), node.keys)
+        theirs = KeyFilter.of(found.take(special), node.keys)
         again = applied(node, [theirs.within(evaluate(node.input, scope, theirs))], scope)
         return concat([found.take(shown & ~special), again])
 

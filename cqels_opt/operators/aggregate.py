@@ -28,7 +28,7 @@ ARGUMENT = "#argument"
 
 
 @dataclass(frozen=True, slots=True)
-class Segments:
+class GroupIntervals:
     """Elementary segments: ``group[k]`` has constant members during ``[start[k], end[k])``; ordered by (group, start)."""
 
     group: Ints
@@ -41,7 +41,7 @@ class Segments:
         return np.searchsorted(self.group * self.span + self.start, group * self.span + time)
 
 
-def segments_of(group: Ints, rows: Rows, groups: int, low: int, high: int, whole: bool) -> Segments:
+def group_intervals(group: Ints, rows: Rows, groups: int, low: int, high: int, whole: bool) -> GroupIntervals:
     """The segments of all groups; with ``whole`` each group's segments fill ``[low, high)``."""
     span = high + 1
     points = [group * span + rows.start, group * span + rows.end]
@@ -51,10 +51,10 @@ def segments_of(group: Ints, rows: Rows, groups: int, low: int, high: int, whole
     edges = np.unique(np.concatenate(points))
     owner, time = edges // span, edges % span
     inner = owner[1:] == owner[:-1]
-    return Segments(owner[:-1][inner], time[:-1][inner], time[1:][inner], span)
+    return GroupIntervals(owner[:-1][inner], time[:-1][inner], time[1:][inner], span)
 
 
-def running(segments: Segments, group: Ints, rows: Rows, *amounts: Ints) -> list[Ints]:
+def running(segments: GroupIntervals, group: Ints, rows: Rows, *amounts: Ints) -> list[Ints]:
     """Σ amount over the members of each segment. (What lies at or behind a group's last edge belongs to no segment.)"""
     enters, leaves = segments.at(group, rows.start), segments.at(group, rows.end)
     found = []
@@ -71,7 +71,7 @@ def _running(places: Ints, changes: Ints, length: int) -> Ints:
     return found
 
 
-def _expand(segments: Segments, group: Ints, rows: Rows) -> tuple[Ints, Ints]:
+def _expand(segments: GroupIntervals, group: Ints, rows: Rows) -> tuple[Ints, Ints]:
     """(row, segment) for every segment during which a row is valid."""
     first, last = segments.at(group, rows.start), segments.at(group, rows.end)
     count = last - first
@@ -99,7 +99,7 @@ def grouped(
     groups = len(first)
     if implicit and not groups:
         groups = 1
-    segments = segments_of(group, rows, groups, low, high, implicit)
+    segments = group_intervals(group, rows, groups, low, high, implicit)
     (members,) = running(segments, group, rows, rows.n)
     out = {k: c[first][segments.group] for k, c in zip(keys, columns)} if len(first) else {}
     for variable, spec in aggregates:
@@ -114,7 +114,7 @@ def earliest(rows: Rows, order: str) -> Rows:
         return rows
     names = visible(rows)
     group, first = group_ids([rows.columns[v] for v in names], len(rows))
-    segments = segments_of(group, rows, len(first), 0, int(rows.end.max()), False)
+    segments = group_intervals(group, rows, len(first), 0, int(rows.end.max()), False)
     row, segment = _expand(segments, group, rows)
     best = np.full(len(segments.group), np.iinfo(np.int64).max)
     np.minimum.at(best, segment, rows.columns[order][row])
@@ -123,7 +123,7 @@ def earliest(rows: Rows, order: str) -> Rows:
     return found.take(np.bincount(segment, minlength=len(best)) > 0)
 
 
-def _column(spec: Aggregate, rows: Rows, group: Ints, segments: Segments, terms: TermTable, whole: Sequence[str]) -> Ints:
+def _column(spec: Aggregate, rows: Rows, group: Ints, segments: GroupIntervals, terms: TermTable, whole: Sequence[str]) -> Ints:
     """The aggregate's value in each segment, as ids."""
     argument = values(rows, spec.argument, terms) if spec.argument is not None else np.ones(len(rows), np.int64)
     if spec.distinct:
@@ -147,7 +147,7 @@ def counts(numbers: Ints, terms: TermTable) -> Ints:
     return terms.ids([Total(members=c, bound=c).count() for c in distinct.tolist()])[inverse]
 
 
-def _sums(function: str, rows: Rows, group: Ints, argument: Ints, segments: Segments, terms: TermTable) -> Ints:
+def _sums(function: str, rows: Rows, group: Ints, argument: Ints, segments: GroupIntervals, terms: TermTable) -> Ints:
     """SUM and AVG: by the column where all are small integers and decimals, else a running total a group."""
     mantissa, scale = numeric_parts(argument)
     plain = np.isin(kinds(argument), (4, 5))
@@ -172,7 +172,7 @@ def sum_terms(function: str, count: Ints, decimals: Ints, whole: Ints, fraction:
     return terms.ids(made)[kind]
 
 
-def _totals(function: str, rows: Rows, group: Ints, argument: Ints, segments: Segments, terms: TermTable) -> Ints:
+def _totals(function: str, rows: Rows, group: Ints, argument: Ints, segments: GroupIntervals, terms: TermTable) -> Ints:
     """A running total a group; members that are equal at the same instants enter and leave at once, as a join has many of them."""
     enters, leaves = segments.at(group, rows.start), segments.at(group, rows.end)
     alike, first = group_ids([argument, enters, leaves], len(rows))
@@ -189,7 +189,7 @@ def _totals(function: str, rows: Rows, group: Ints, argument: Ints, segments: Se
     return terms.ids(made)
 
 
-def _lists(spec: Aggregate, rows: Rows, group: Ints, argument: Ints, segments: Segments, terms: TermTable) -> Ints:
+def _lists(spec: Aggregate, rows: Rows, group: Ints, argument: Ints, segments: GroupIntervals, terms: TermTable) -> Ints:
     run = aggregate(spec.function, spec.distinct, spec.separator)
     texts = terms.texts(argument)
     row, segment = _expand(segments, group, rows)
@@ -209,7 +209,7 @@ def ranks(ids: Ints, terms: TermTable, key: Callable[[str | None], Any] = order_
     return rank[inverse], distinct[order]
 
 
-def _extremes(function: str, rows: Rows, group: Ints, argument: Ints, segments: Segments, terms: TermTable) -> Ints:
+def _extremes(function: str, rows: Rows, group: Ints, argument: Ints, segments: GroupIntervals, terms: TermTable) -> Ints:
     """MIN, SAMPLE (the least) and MAX. Of the members that a group has all the time only the best can win."""
     bound = argument != 0
     rows, group, argument = rows.take(bound), group[bound], argument[bound]

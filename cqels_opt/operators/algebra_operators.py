@@ -46,7 +46,7 @@ from cqels_opt.operators.interval_join import Indexed, combine, compatible_pairs
 from cqels_opt.operators.key_pushdown import Schema, TwoSided, moves
 from cqels_opt.operators.memory import check
 from cqels_opt.operators.rows import HIDDEN, Ints, Rows, concat, empty, group_ids
-from cqels_opt.operators.semijoin_filter import EVERY, Keys
+from cqels_opt.operators.semijoin_filter import EVERY, KeyFilter
 from cqels_opt.operators.term_table import TermTable
 from cqels_opt.operators.transitive_closure import closed
 from cqels_opt.query.algebra import Expression, Variable
@@ -62,10 +62,10 @@ class Groups(Protocol):
     """The groups of a node whose aggregates are kept from step to step."""
 
     @property
-    def touched(self) -> Keys:
+    def touched(self) -> KeyFilter:
         """The groups whose members change in the step."""
 
-    def rows(self, keys: Keys) -> Rows:
+    def rows(self, keys: KeyFilter) -> Rows:
         """The rows of the groups that have one of the keys."""
 
 
@@ -96,7 +96,7 @@ class Scope:
         return Rows(rows.columns, np.full(size, self.low), np.full(size, self.high), rows.n)
 
 
-def evaluate(tree: Tree, scope: Scope, keys: Keys = EVERY) -> Rows:
+def evaluate(tree: Tree, scope: Scope, keys: KeyFilter = EVERY) -> Rows:
     """The rows of a tree within the horizon: those that have one of the keys, perhaps with others."""
     if not keys.some:
         return empty(sorted(scope.schema.variables(tree)))
@@ -136,7 +136,7 @@ def evaluate(tree: Tree, scope: Scope, keys: Keys = EVERY) -> Rows:
     )
 
 
-def _static_rows(static: Static, store: str, keys: Keys) -> Rows:
+def _static_rows(static: Static, store: str, keys: KeyFilter) -> Rows:
     """A static relation's rows that have one of the keys, by its index."""
     if keys.all or keys.parts > 1:
         return scan_static(static, store)
@@ -145,7 +145,7 @@ def _static_rows(static: Static, store: str, keys: Keys) -> Rows:
     return concat([empty(static.variables), *indexed.probe(probe, keys.variables)])
 
 
-def _sides(node: TwoSided, scope: Scope, keys: Keys) -> list[Rows]:
+def _sides(node: TwoSided, scope: Scope, keys: KeyFilter) -> list[Rows]:
     """Both sides as far as rows with one of the keys need them: one is read first, and of the other what concerns its rows."""
     sides, schema = children(node)[:2], scope.schema
     first = schema.first_side(node, keys.variables) if isinstance(node, JoinNode) else 0
@@ -155,11 +155,11 @@ def _sides(node: TwoSided, scope: Scope, keys: Keys) -> list[Rows]:
     return [found, rows] if first else [rows, found]
 
 
-def keys_for(other: Tree, rows: Rows, on: Sequence[str], scope: Scope) -> Keys:
+def keys_for(other: Tree, rows: Rows, on: Sequence[str], scope: Scope) -> KeyFilter:
     """The keys of the rows of one side that concern given rows of the other side."""
     if not moves(other):  # what its index is on need not be known before; so look at what these rows bind
         on = [v for v in sorted(scope.schema.binds(other)) if v in rows.columns and (rows.columns[v] != 0).all()]
-    return Keys.of(rows, on)
+    return KeyFilter.of(rows, on)
 
 
 def applied(node: Tree, inputs: Sequence[Rows], scope: Scope) -> Rows:

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from cqels_opt.lod.store import StaticPattern
 from cqels_opt.plans import JoinKind
-from cqels_opt.query.algebra import Aggregate, Expression, Operator, Variable, Window
+from cqels_opt.query.algebra import Aggregate, Expression, StreamOperator, Variable, Window
 from cqels_opt.query.extensions import Extension
 from cqels_opt.query.scope import uses_now
 from cqels_opt.query.templates import INSTANCE
@@ -22,7 +22,7 @@ from cqels_opt.windows.intervals import BEFORE_TIME
 
 
 @dataclass(frozen=True, slots=True)
-class Occurrence:
+class PatternOccurrence:
     """A stream pattern of a block: a delta source. ``variables[i]`` names binding column ``v<i>`` of the shape's slots.
 
     Where windows and static data are merged it is the sum of its ``parts``, one a window, and of the ``static`` triples that match.
@@ -35,7 +35,7 @@ class Occurrence:
     variables: tuple[str, ...]
     distinct: bool = False  # the content is a set of triples, not a bag of elements
     time: str = ""  # the variable that takes the elements' times, if any
-    others: tuple[Occurrence, ...] = ()  # the pattern in further windows
+    others: tuple[PatternOccurrence, ...] = ()  # the pattern in further windows
     static: Static | None = None  # the pattern in the static graph
     store: str = ""  # the folder of the static store, where there is a static part
     since: int = int(BEFORE_TIME)  # elements up to this time were there before the query, and are not seen
@@ -51,7 +51,7 @@ class Occurrence:
         return bool(self.others) or self.static is not None
 
     @property
-    def parts(self) -> tuple[Occurrence, ...]:
+    def parts(self) -> tuple[PatternOccurrence, ...]:
         """The pattern in each of the windows."""
         return (replace(self, others=(), static=None, store=""), *self.others) if self.merged else (self,)
 
@@ -100,7 +100,7 @@ class Block:
     """
 
     name: str
-    occurrences: tuple[Occurrence, ...]
+    occurrences: tuple[PatternOccurrence, ...]
     statics: tuple[Static, ...]
     filters: tuple[BlockFilter, ...]
     output: tuple[str, ...]
@@ -397,7 +397,7 @@ class Instances:
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
+class CompiledProgram:
     """A query, compiled, or several that differ in constants only. ``store`` is the folder of the static store."""
 
     id: str
@@ -406,7 +406,7 @@ class Program:
     tree: Tree
     windows: tuple[Window, ...]
     report: Report
-    operator: Operator
+    operator: StreamOperator
     store: str
     scheme: IdScheme
     output: str | None = None  # the stream that its answers are, in angle brackets, where its text names it
@@ -432,10 +432,10 @@ class Program:
         found = (part.shape for b in self.blocks for o in b.occurrences for part in o.parts)
         return tuple(dict.fromkeys((*found, *self.aside)))
 
-    def seeing(self, since: int) -> Program:
+    def seeing(self, since: int) -> CompiledProgram:
         """The query where no element up to a time is seen."""
 
-        def later(o: Occurrence) -> Occurrence:
+        def later(o: PatternOccurrence) -> PatternOccurrence:
             return replace(o, since=since, others=tuple(map(later, o.others)))
 
         return replace(self, blocks=tuple(replace(b, occurrences=tuple(map(later, b.occurrences))) for b in self.blocks))

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from cqels_opt.operators.compiled_query import TRIPLE, FreshBlank, Place, QuotedPlace
 from cqels_opt.operators.interval_join import disjoint, join
 from cqels_opt.operators.rows import Ints, Rows, concat, empty, group_ids
-from cqels_opt.operators.semijoin_filter import Keys
+from cqels_opt.operators.semijoin_filter import KeyFilter
 from cqels_opt.operators.term_table import TermTable
 from cqels_opt.query.algebra import Variable
 from cqels_opt.rdf.ids import KIND_BLANK, KIND_IRI, KIND_QUOTED, KIND_SHIFT
@@ -70,7 +70,7 @@ def _fresh(rows: Rows, blank: FreshBlank, terms: TermTable) -> Ints:
     return terms.ids(made)[group] if len(first) else np.zeros(0, np.int64)
 
 
-def described(resources: Rows, graph: Callable[[Keys], Rows], variables: Sequence[str]) -> Rows:
+def described(resources: Rows, graph: Callable[[KeyFilter], Rows], variables: Sequence[str]) -> Rows:
     """The triples about the values of some variables and, from blank nodes in their object places, on.
 
     ``graph`` gives the triples that have some subjects.
@@ -80,7 +80,7 @@ def described(resources: Rows, graph: Callable[[Keys], Rows], variables: Sequenc
     reached = disjoint(concat([empty([subject]), *asked]))
     reached = reached.take(reached.columns[subject] != 0)
     while True:
-        found = join(reached, graph(Keys.of(reached, [subject]))).only(TRIPLE)
+        found = join(reached, graph(KeyFilter.of(reached, [subject]))).only(TRIPLE)
         blank = found.take(may_stand(found.columns[item], (KIND_BLANK,)))
         onward = Rows({subject: blank.columns[item]}, blank.start, blank.end, blank.n)
         wider = disjoint(concat([reached, onward]))

@@ -35,7 +35,7 @@ from cqels_opt.operators.compiled_query import (
 )
 from cqels_opt.operators.interval_join import combine, compatible_pairs, covered, disjoint, join, visible
 from cqels_opt.operators.rows import Ints, Rows, concat, empty, group_ids
-from cqels_opt.operators.semijoin_filter import EVERY, Keys
+from cqels_opt.operators.semijoin_filter import EVERY, KeyFilter
 
 if TYPE_CHECKING:
     from cqels_opt.operators.algebra_operators import Scope
@@ -80,7 +80,7 @@ def of(tree: Tree, scope: Scope, outer: Rows, mark: str) -> Rows:
     match tree:
         case BlockNode() | StaticNode() | ValuesNode() | ClosureNode():
             on = [v for v in sorted(scope.schema.binds(tree)) if v in outer.columns and (outer.columns[v] != 0).all()]
-            rows = ordinary.evaluate(tree, scope, Keys.of(outer, on) if on else EVERY)
+            rows = ordinary.evaluate(tree, scope, KeyFilter.of(outer, on) if on else EVERY)
             a, b = compatible_pairs(outer, rows)
             found = combine(outer.only([mark]), rows, a, b)
             return Rows(found.columns, found.start, found.end, rows.n[b])

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from cqels_opt.operators.compiled_query import Block, BlockFilter, Occurrence, Static
+from cqels_opt.operators.compiled_query import Block, BlockFilter, PatternOccurrence, Static
 from cqels_opt.operators.eager_aggregation import coalesced
-from cqels_opt.operators.evaluation_step import Step
+from cqels_opt.operators.evaluation_step import EvaluationStep
 from cqels_opt.operators.expressions import truth
 from cqels_opt.operators.filter_costs import Evaluated
 from cqels_opt.operators.interval_join import Indexed, as_rows
@@ -50,10 +50,10 @@ class Observed:
             self.evaluated.setdefault(name, Evaluated()).add(evaluated)
 
 
-class BlockStep:
+class DeltaJoin:
     """One block in one step, in one task that has the ``part``-th of ``parts`` shares of each delta."""
 
-    def __init__(self, block: Block, store: str, step: Step, terms: TermTable, part: int = 0, parts: int = 1) -> None:
+    def __init__(self, block: Block, store: str, step: EvaluationStep, terms: TermTable, part: int = 0, parts: int = 1) -> None:
         self.block, self.store, self.step, self.terms, self.part, self.parts = block, store, step, terms, part, parts
         self.occurrences = {o.name: o for o in block.occurrences}
         self.statics = {s.name: s for s in block.statics}
@@ -189,7 +189,7 @@ class _SourceRun:
     """The plan of one delta source."""
 
     def __init__(
-        self, owner: BlockStep, source: str, with_new: set[str], part: tuple[Split, int] | None, since: int | None = None
+        self, owner: DeltaJoin, source: str, with_new: set[str], part: tuple[Split, int] | None, since: int | None = None
     ) -> None:
         self.owner, self.source, self.with_new, self.part, self.since = owner, source, with_new, part, since
         self.counts: list[int] = []
@@ -279,7 +279,7 @@ class _SourceRun:
         if name in self.owner.statics:
             rows = scan_static(self.owner.statics[name], self.owner.store)
             return rows if self.since is None or INSTANCE.name not in rows.columns else since(rows, self.since)
-        occurrence: Occurrence = self.owner.occurrences[name]
+        occurrence: PatternOccurrence = self.owner.occurrences[name]
         held = content(occurrence, self.owner.step)
         if name != self.source:
             return held.rows(name in self.with_new)
@@ -298,7 +298,7 @@ def since(rows: Rows, number: int) -> Rows:
     return rows.take(rows.columns[INSTANCE.name] >= integer_ids(np.array([number]))[0])
 
 
-def indexed_sides(block: Block, store: str, step: Step, name: str, with_new: bool) -> list[Indexed]:
+def indexed_sides(block: Block, store: str, step: EvaluationStep, name: str, with_new: bool) -> list[Indexed]:
     """The indexes of a relation of a block: of a static one its own, of a window one a run of its old (and new) content."""
     for static in block.statics:
         if static.name == name:

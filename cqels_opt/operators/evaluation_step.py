@@ -9,14 +9,14 @@ from pathlib import Path
 import numpy as np
 
 from cqels_opt.operators.rows import Ints
-from cqels_opt.plans.physical import By
+from cqels_opt.plans.physical import JoinMethod
 from cqels_opt.windows.binding_slots import SlotFile
 
 NOWHEN = np.int64(-(1 << 62))  # stands for "the instant before the first": nothing is valid at it
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class EvaluationStep:
     """The step ``(after, upto]`` of the frontier in one batch.
 
     ``instants`` begins with the instant reported last (NOWHEN: none), then come those of E in the step. ``files`` are all that
@@ -34,7 +34,7 @@ class Step:
     plans: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # block -> delta source -> canonical plan
     orders: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # block -> its delta sources, in the delta rule's order
     filters: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # block -> its filters in the order of their evaluation
-    joins: Mapping[str, Mapping[str, tuple[By | None, ...]]] = field(
+    joins: Mapping[str, Mapping[str, tuple[JoinMethod | None, ...]]] = field(
         default_factory=dict
     )  # block -> source -> what does its joins
     displaced: tuple[tuple[str, int], ...] = ()  # terms that have a second id, see :class:`~cqels_opt.rdf.ids.IdScheme`

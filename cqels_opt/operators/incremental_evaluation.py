@@ -45,14 +45,14 @@ from cqels_opt.operators.compiled_query import (
 )
 from cqels_opt.operators.key_pushdown import TwoSided, correlated, shares, touched_by, whole_at_instants
 from cqels_opt.operators.rows import Rows, concat, empty, gathered
-from cqels_opt.operators.semijoin_filter import EVERY, Keys
+from cqels_opt.operators.semijoin_filter import EVERY, KeyFilter
 from cqels_opt.operators.transitive_closure import touched
-from cqels_opt.state.result_store import Segment
+from cqels_opt.state.result_store import ResultSegment
 
-Run: TypeAlias = Callable[[Tree, Scope, Keys], Rows]
+Run: TypeAlias = Callable[[Tree, Scope, KeyFilter], Rows]
 
 
-def changing(tree: Tree, scope: Scope, share: Keys = EVERY) -> Rows:
+def changing(tree: Tree, scope: Scope, share: KeyFilter = EVERY) -> Rows:
     """The changing rows of a tree, as far as they have one of the keys of a share, perhaps with others."""
     if scope.low > 0:  # no instant was reported before: everything begins
         return evaluate(tree, scope, share)
@@ -76,7 +76,7 @@ def changing(tree: Tree, scope: Scope, share: Keys = EVERY) -> Rows:
             if kept is not None:
                 touched = kept.touched
             elif not whole_at_instants(tree):
-                touched = Keys.of(changing(tree.input, scope, below), touched_by(tree, scope.schema))
+                touched = KeyFilter.of(changing(tree.input, scope, below), touched_by(tree, scope.schema))
             if not touched.some:
                 return empty(sorted(scope.schema.variables(tree)))
             if kept is not None:
@@ -91,7 +91,7 @@ def changing(tree: Tree, scope: Scope, share: Keys = EVERY) -> Rows:
     return applied(tree, [changing(inner, scope, below) for inner, below in below_of], scope)
 
 
-def _touched_sides(node: TwoSided, scope: Scope, share: Keys) -> list[Rows]:
+def _touched_sides(node: TwoSided, scope: Scope, share: KeyFilter) -> list[Rows]:
     """The left rows that change or that a change of the right side touches, and the right rows that concern them."""
     left, right, *others_below = children(node)
     on = scope.schema.on(node)
@@ -99,7 +99,9 @@ def _touched_sides(node: TwoSided, scope: Scope, share: Keys) -> list[Rows]:
     new = changing(left, scope, mine)
     touched = EVERY
     if not whole_at_instants(node):
-        touched = EVERY if any(_stirred(inner, scope) for inner in others_below) else Keys.of(changing(right, scope, others), on)
+        touched = (
+            EVERY if any(_stirred(inner, scope) for inner in others_below) else KeyFilter.of(changing(right, scope, others), on)
+        )
     old = mine.within(touched.within(evaluate(left, scope, touched)))
     rows = concat([old, touched.outside(new)])
     return [rows, evaluate(right, scope, keys_for(right, rows, on, scope))]
@@ -112,7 +114,7 @@ def _stirred(tree: Tree, scope: Scope) -> bool:
     return any(_stirred(inner, scope) for inner in children(tree))
 
 
-def _touched_paths(node: ClosureNode, scope: Scope, share: Keys) -> Rows:
+def _touched_paths(node: ClosureNode, scope: Scope, share: KeyFilter) -> Rows:
     """The paths that a change of steps or nodes may concern: all from where one may lead through what changes."""
     changed = [
         changing(inner, scope).columns[node.here] for inner in children(node) if node.here in scope.schema.variables(inner)
@@ -123,10 +125,10 @@ def _touched_paths(node: ClosureNode, scope: Scope, share: Keys) -> Rows:
     if isinstance(node.start, int) or isinstance(node.end, int):
         return evaluate(node, scope)
     starts = touched(node, ids, evaluate(node.edges, scope))
-    return share.within(evaluate(node, scope, Keys((node.start,), (starts,))))
+    return share.within(evaluate(node, scope, KeyFilter((node.start,), (starts,))))
 
 
-def in_chunks(tree: Tree, scope: Scope, share: Keys = EVERY, run: Run = changing) -> Iterator[Rows]:
+def in_chunks(tree: Tree, scope: Scope, share: KeyFilter = EVERY, run: Run = changing) -> Iterator[Rows]:
     """The changing rows of a tree (or what else is to ``run``): of one that works row by row a bounded number of rows at a time."""
     blocks = {name: scope.blocks[name] for name in block_names(tree)} if is_row_wise(tree) else {}
     parts = {name: block.parts(whole=run is evaluate or scope.low > 0) for name, block in blocks.items()}
@@ -142,7 +144,9 @@ def in_chunks(tree: Tree, scope: Scope, share: Keys = EVERY, run: Run = changing
                 blocks[name].read += piece.read
 
 
-def accumulate(tree: Tree, scope: Scope, held: Mapping[GroupNode, Sequence[Segment]], share: Keys = EVERY) -> list[Accumulated]:
+def accumulate(
+    tree: Tree, scope: Scope, held: Mapping[GroupNode, Sequence[ResultSegment]], share: KeyFilter = EVERY
+) -> list[Accumulated]:
     """Takes the groups of a tree that are kept as sums to a step: ``held`` has what they were."""
     found = []
     for inner, below in zip(children(tree), shares(tree, share, scope.schema)):

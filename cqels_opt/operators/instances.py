@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from cachetools import LRUCache
 
 from cqels_opt.operators.rows import Ints
 from cqels_opt.rdf.ids import integer_ids
-from cqels_opt.state.worker_cache import Recent, Stamp, stamp_of
+from cqels_opt.state.worker_cache import Stamp, cached, stamp_of
 from cqels_opt.storage.columns import read_table, write_table
 
 NAMES = "instances.arrow"
@@ -50,7 +51,7 @@ class Names:
 
 def names_of(path: str) -> Names:
     """The names of a program's queries."""
-    return _NAMES.get((path, stamp_of(Path(path))), lambda: Names(Path(path)))
+    return cached(_NAMES, (path, stamp_of(Path(path))), lambda: Names(Path(path)))
 
 
-_NAMES: Recent[tuple[str, Stamp], Names] = Recent(64)
+_NAMES: LRUCache[tuple[str, Stamp], Names] = LRUCache(64)

@@ -17,6 +17,7 @@ from cqels_opt.operators.compiled_query import (
     Block,
     BlockNode,
     ClosureNode,
+    CompiledProgram,
     DescribeNode,
     DistinctNode,
     ExistsNode,
@@ -27,7 +28,6 @@ from cqels_opt.operators.compiled_query import (
     LeftJoinNode,
     MinusNode,
     OrderNode,
-    Program,
     ProjectNode,
     StaticNode,
     Tree,
@@ -37,7 +37,7 @@ from cqels_opt.operators.compiled_query import (
     children,
 )
 from cqels_opt.operators.expressions import needs_instant
-from cqels_opt.operators.semijoin_filter import EVERY, Keys
+from cqels_opt.operators.semijoin_filter import EVERY, KeyFilter
 
 Names: TypeAlias = frozenset[str]
 TwoSided: TypeAlias = JoinNode | LeftJoinNode | MinusNode | ExistsNode
@@ -208,7 +208,7 @@ def touched_by(node: Tree, schema: Schema) -> tuple[str, ...]:
 class Pushdown:
     """What is known of a program's tree before it runs."""
 
-    program: Program
+    program: CompiledProgram
 
     @cached_property
     def schema(self) -> Schema:
@@ -288,7 +288,7 @@ def _only_counts(node: Tree) -> bool:
     return isinstance(node, GroupNode) and is_additive(node) and all(spec.function == "COUNT" for _, spec in node.aggregates)
 
 
-def shares(node: Tree, share: Keys, schema: Schema) -> list[Keys]:
+def shares(node: Tree, share: KeyFilter, schema: Schema) -> list[KeyFilter]:
     """What of a share goes to each input of an operator."""
     if isinstance(node, JoinNode | LeftJoinNode | MinusNode | ExistsNode):
         mine = share.narrowed(schema.below(node, 0, share.variables))

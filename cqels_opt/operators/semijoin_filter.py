@@ -19,7 +19,7 @@ Mask = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
-class Keys:
+class KeyFilter:
     """Different tuples of values (0: unbound) of some variables. Without variables there is one key, which all rows have, or none.
 
     With ``parts`` the keys are all those whose hash falls to the ``part``-th of so many parts; ``columns`` say nothing then.
@@ -32,7 +32,7 @@ class Keys:
     parts: int = 1
 
     @classmethod
-    def of(cls, rows: Rows, variables: Sequence[str]) -> Keys:
+    def of(cls, rows: Rows, variables: Sequence[str]) -> KeyFilter:
         """The keys that rows have."""
         columns = rows.values(variables)
         _, first = group_ids(columns, len(rows))
@@ -43,7 +43,7 @@ class Keys:
         """Whether every row has one of the keys."""
         return self.some and not self.variables
 
-    def narrowed(self, variables: Collection[str]) -> Keys:
+    def narrowed(self, variables: Collection[str]) -> KeyFilter:
         """The keys as far as these variables tell: all rows that have a key have a narrowed one."""
         kept = [v for v in self.variables if v in variables]
         if len(kept) == len(self.variables):
@@ -51,8 +51,8 @@ class Keys:
         if self.parts > 1:
             return EVERY
         if not self.some or not kept:
-            return Keys(tuple(kept), tuple(np.empty(0, np.int64) for _ in kept), False) if not self.some else EVERY
-        return Keys.of(self.rows(), kept)
+            return KeyFilter(tuple(kept), tuple(np.empty(0, np.int64) for _ in kept), False) if not self.some else EVERY
+        return KeyFilter.of(self.rows(), kept)
 
     def rows(self) -> Rows:
         """The keys as rows."""
@@ -82,13 +82,13 @@ class Keys:
         return Index.build(self.variables, self.columns)
 
 
-EVERY = Keys(())
+EVERY = KeyFilter(())
 """The key that all rows have."""
 
-NONE = Keys((), some=False)
+NONE = KeyFilter((), some=False)
 """No key."""
 
 
-def share(variables: Sequence[str], part: int, parts: int) -> Keys:
+def share(variables: Sequence[str], part: int, parts: int) -> KeyFilter:
     """The keys of one of several parts."""
-    return Keys(tuple(variables), (), True, part, parts) if parts > 1 else EVERY
+    return KeyFilter(tuple(variables), (), True, part, parts) if parts > 1 else EVERY

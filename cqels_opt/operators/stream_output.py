@@ -16,7 +16,7 @@ from cqels_opt.lod.multiplicities import summed, total
 from cqels_opt.operators.algebra_operators import ORDER, at_each_instant
 from cqels_opt.operators.rows import Ints, Rows, group_ids
 from cqels_opt.operators.term_table import TermTable
-from cqels_opt.query.algebra import Operator
+from cqels_opt.query.algebra import StreamOperator
 from cqels_opt.rdf.terms import (
     OPENING,
     XSD_STRING,
@@ -32,7 +32,7 @@ from cqels_opt.rdf.terms import (
 PIECE = 1 << 17  # answers that are written at a time
 _LINE = pa.large_string()
 
-SIGN: dict[Operator, str] = {"istream": "+", "dstream": "-", "rstream": "="}
+SIGN: dict[StreamOperator, str] = {"istream": "+", "dstream": "-", "rstream": "="}
 
 
 @dataclass(slots=True)
@@ -53,7 +53,9 @@ class Answers:
         return total(self.n)
 
 
-def answers(rows: Rows, variables: Sequence[str], operator: Operator, instants: Ints, part: int = 0, parts: int = 1) -> Answers:
+def answers(
+    rows: Rows, variables: Sequence[str], operator: StreamOperator, instants: Ints, part: int = 0, parts: int = 1
+) -> Answers:
     """What is put out at the instants after the first, of the share of them that falls to this part."""
     columns = rows.values(variables)
     low, high = _share(rows, operator, len(instants), part, parts)
@@ -66,7 +68,7 @@ def answers(rows: Rows, variables: Sequence[str], operator: Operator, instants: 
     return Answers(instants[place[by_time]], n[by_time], {v: c[by_time] for v, c in zip(variables, picked)}, SIGN[operator])
 
 
-def _share(rows: Rows, operator: Operator, places: int, part: int, parts: int) -> tuple[int, int]:
+def _share(rows: Rows, operator: StreamOperator, places: int, part: int, parts: int) -> tuple[int, int]:
     """The places of a part, of those from 1 on: neighbours, with about as many rows as those of any other part.
 
     So the answers of the parts follow each other in time, and no line has to be put between those of another part.

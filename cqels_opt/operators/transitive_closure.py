@@ -16,7 +16,7 @@ from cqels_opt.errors import CqelsOptError
 from cqels_opt.operators.compiled_query import ClosureNode, Tree
 from cqels_opt.operators.interval_join import Indexed, covered, disjoint
 from cqels_opt.operators.rows import Ints, Rows, concat, empty
-from cqels_opt.operators.semijoin_filter import EVERY, Keys
+from cqels_opt.operators.semijoin_filter import EVERY, KeyFilter
 
 SEED, NODE = "seed", "node"
 
@@ -112,7 +112,12 @@ def _without(rows: Rows, side: Indexed) -> Rows:
 
 
 def closed(
-    node: ClosureNode, keys: Keys, rows_of: Callable[[Tree, Keys], Rows], always: tuple[int, int], static: bool, most: int | None
+    node: ClosureNode,
+    keys: KeyFilter,
+    rows_of: Callable[[Tree, KeyFilter], Rows],
+    always: tuple[int, int],
+    static: bool,
+    most: int | None,
 ) -> Rows:
     """The pairs of a path that have one of the keys, perhaps with others; those that begin, or end, at constants if there are any.
 
@@ -124,7 +129,9 @@ def closed(
 
     def follow(rows: Rows) -> Rows:
         on = {NODE: here} | ({node.graph: node.graph} if node.graph is not None and node.graph in rows.columns else {})
-        wanted = Keys.of(Rows({own: rows.columns[v] for v, own in on.items()}, rows.start, rows.end, rows.n), list(on.values()))
+        wanted = KeyFilter.of(
+            Rows({own: rows.columns[v] for v, own in on.items()}, rows.start, rows.end, rows.n), list(on.values())
+        )
         return prolonged(rows, steps_of(rows_of(node.edges, wanted), here, there, node.graph))
 
     if seeds is None or not static:
@@ -148,7 +155,7 @@ def closed(
     return _named(node, found, backwards)
 
 
-def _seeds(node: ClosureNode, keys: Keys) -> tuple[Ints | None, bool]:
+def _seeds(node: ClosureNode, keys: KeyFilter) -> tuple[Ints | None, bool]:
     """Where paths are looked for from (None: everywhere), and whether these are their ends."""
     for at, backwards in ((node.start, False), (node.end, True)):
         if isinstance(at, int):
@@ -160,7 +167,7 @@ def _seeds(node: ClosureNode, keys: Keys) -> tuple[Ints | None, bool]:
     return min(found, key=lambda one: len(one[0]), default=(None, False))
 
 
-def _zero(node: ClosureNode, seeds: Ints | None, rows_of: Callable[[Tree, Keys], Rows]) -> Rows:
+def _zero(node: ClosureNode, seeds: Ints | None, rows_of: Callable[[Tree, KeyFilter], Rows]) -> Rows:
     """The paths of length zero."""
     assert node.nodes is not None
     if isinstance(node.start, int) or isinstance(node.end, int):
@@ -168,7 +175,7 @@ def _zero(node: ClosureNode, seeds: Ints | None, rows_of: Callable[[Tree, Keys],
         rows = rows_of(node.nodes, EVERY)
         at = np.full(len(rows), seeds[0])
     else:
-        rows = rows_of(node.nodes, EVERY if seeds is None else Keys((node.here,), (seeds,), len(seeds) > 0))
+        rows = rows_of(node.nodes, EVERY if seeds is None else KeyFilter((node.here,), (seeds,), len(seeds) > 0))
         at = rows.columns[node.here]
     graph = {} if node.graph is None else {node.graph: rows.columns[node.graph]}
     return Rows({**graph, SEED: at, NODE: at}, rows.start, rows.end, rows.n)

@@ -24,7 +24,7 @@ RESTS = 64  # pieces of rows for which a call that did not pay is not looked up
 
 
 @dataclass(slots=True)
-class Account:
+class CallStatistics:
     """What became of a call: the rows it was for, their distinct arguments, how many of these were known, seconds of the others."""
 
     rows: int = 0
@@ -33,7 +33,7 @@ class Account:
     looked_up: int = 0
     seconds: float = 0.0
 
-    def add(self, other: Account) -> None:
+    def add(self, other: CallStatistics) -> None:
         """Adds what happened elsewhere."""
         self.rows += other.rows
         self.distinct += other.distinct
@@ -43,7 +43,7 @@ class Account:
 
 
 @dataclass(slots=True)
-class Habit:
+class CacheAdmission:
     """Whether looking a call up pays in this process: what look-ups took, and the calls that they saved."""
 
     pieces: int = 0
@@ -70,11 +70,11 @@ class Habit:
         self.resting = 0 if pays else RESTS
 
 
-_HABITS: dict[Call, Habit] = {}
+_HABITS: dict[Call, CacheAdmission] = {}
 
 
 @dataclass(slots=True)
-class Known:
+class CachedCalls:
     """The results of one call, by the ids of its arguments."""
 
     places: dict[Any, int] = field(default_factory=dict)
@@ -94,7 +94,7 @@ class Known:
         return self.parts[0].take(places)
 
 
-Results = dict[Call, Known]
+Results = dict[Call, CachedCalls]
 """The results of one evaluation."""
 
 
@@ -106,21 +106,21 @@ class Calls:
 
     def __init__(self, results: Results | None = None) -> None:
         self.results = results
-        self.accounts: dict[Call, Account] = {}
+        self.accounts: dict[Call, CallStatistics] = {}
         self.combinations = 0
 
     def column(self, call: Call, rows: int, keys: Sequence[Ints], make: Callable[[Ints], Column]) -> Column:
         """The results for distinct arguments whose ids are ``keys``; ``make`` computes those at some places."""
         length = len(keys[0]) if keys else 1
-        account = self.accounts.setdefault(call, Account())
+        account = self.accounts.setdefault(call, CallStatistics())
         account.rows += rows
         account.distinct += length
         self.combinations += length
-        habit = _HABITS.setdefault(call, Habit())
+        habit = _HABITS.setdefault(call, CacheAdmission())
         if self.results is None or not keys or not habit.begins():
             return self._made(account, np.arange(length), make)
         began, before = time.perf_counter(), account.seconds
-        known = self.results.setdefault(call, Known())
+        known = self.results.setdefault(call, CachedCalls())
         wanted: list[Any] = keys[0].tolist() if len(keys) == 1 else list(zip(*(key.tolist() for key in keys)))
         get = known.places.get
         places = np.array([get(key, -1) for key in wanted], np.int64)
@@ -148,7 +148,7 @@ class Calls:
         habit.judge()
         return found
 
-    def _made(self, account: Account, places: Ints, make: Callable[[Ints], Column]) -> Column:
+    def _made(self, account: CallStatistics, places: Ints, make: Callable[[Ints], Column]) -> Column:
         began = time.perf_counter()
         found = make(places)
         account.seconds += time.perf_counter() - began

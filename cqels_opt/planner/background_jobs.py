@@ -42,7 +42,7 @@ def at_once(work: Callable[[], None]) -> None:
     work()
 
 
-class Workshop:
+class BackgroundJobs:
     """Jobs by name, with what came of them. ``folder`` takes the sub-results."""
 
     def __init__(self, folder: Path, start: Start = in_thread) -> None:

@@ -8,18 +8,18 @@ from itertools import combinations
 
 import numpy as np
 
-from cqels_opt.operators.compiled_query import Block, Occurrence, Static
+from cqels_opt.operators.compiled_query import Block, PatternOccurrence, Static
 from cqels_opt.operators.outer_joins import rows_of_each
 from cqels_opt.operators.rows import Ints
 from cqels_opt.planner.predicate_costs import is_uncertain, weight
 from cqels_opt.planner.relation_heuristics import ranks
 from cqels_opt.planner.row_expressions import written
 from cqels_opt.planner.union_statistics import summands
-from cqels_opt.plans import Filter, QueryGraph, Relation
+from cqels_opt.plans import FilterNode, QueryGraph, RelationNode
 from cqels_opt.query.algebra import Window
 from cqels_opt.state import worker_cache
-from cqels_opt.stats import Occurrence as StatisticsOccurrence
 from cqels_opt.stats import StaticRelation
+from cqels_opt.stats import WindowedRelation as StatisticsOccurrence
 from cqels_opt.windows.intervals import FOREVER, validity
 
 
@@ -30,11 +30,11 @@ def graph_of(block: Block, graphs: bool = True, as_written: bool = True) -> Quer
     """
     rank = ranks(block, graphs)
     relations = {
-        **{o.name: Relation(o.name, frozenset(o.variables), True, rank=rank[o.name]) for o in block.occurrences},
+        **{o.name: RelationNode(o.name, frozenset(o.variables), True, rank=rank[o.name]) for o in block.occurrences},
         **{s.name: replace(_relation(s), rank=rank[s.name]) for s in block.statics},
     }
     filters = [
-        Filter(f.name, f.variables, weight=weight(f.condition), uncertain=is_uncertain(f.condition)) for f in block.filters
+        FilterNode(f.name, f.variables, weight=weight(f.condition), uncertain=is_uncertain(f.condition)) for f in block.filters
     ]
     if as_written:
         return QueryGraph([relations[n] for n in block.written], filters)
@@ -46,12 +46,12 @@ def graph_of(block: Block, graphs: bool = True, as_written: bool = True) -> Quer
     )
 
 
-def what_it_is(o: Occurrence) -> tuple[str, str, tuple[int, ...], tuple[str, ...]]:
+def what_it_is(o: PatternOccurrence) -> tuple[str, str, tuple[int, ...], tuple[str, ...]]:
     """What tells an occurrence from others, wherever it is written."""
     return o.window.stream, repr((o.window.kind, o.window.width, o.window.slide)), o.shape.constants, o.variables
 
 
-def occurrences_of(o: Occurrence, elements: Mapping[str, Ints]) -> list[StatisticsOccurrence]:
+def occurrences_of(o: PatternOccurrence, elements: Mapping[str, Ints]) -> list[StatisticsOccurrence]:
     """The windows of an occurrence, each under a name of its own."""
     return [_occurrence(replace(part, name=name), elements) for name, part in zip(summands(o), o.parts)]
 
@@ -63,7 +63,7 @@ def extent(window: Window) -> float:
     return float("inf") if window.kind == "all" else float(window.width + window.slide or window.count)
 
 
-def _occurrence(o: Occurrence, elements: Mapping[str, Ints]) -> StatisticsOccurrence:
+def _occurrence(o: PatternOccurrence, elements: Mapping[str, Ints]) -> StatisticsOccurrence:
     if o.window.kind != "last":
         return StatisticsOccurrence(o.name, o.variables, lambda t: validity(o.window, t, o.t0))
 
@@ -88,10 +88,12 @@ def static_of(s: Static, store: str) -> StaticRelation:
     )
 
 
-def _relation(s: Static) -> Relation:
+def _relation(s: Static) -> RelationNode:
     if s.kind == "inner":
-        return Relation(s.name, frozenset(s.variables), False)
-    return Relation(s.name, frozenset(s.variables if s.kind == "optional" else s.on), False, s.kind, frozenset(s.on + s.reads))
+        return RelationNode(s.name, frozenset(s.variables), False)
+    return RelationNode(
+        s.name, frozenset(s.variables if s.kind == "optional" else s.on), False, s.kind, frozenset(s.on + s.reads)
+    )
 
 
 def static_joins(statics: Sequence[Static], store: str) -> dict[tuple[str, str, str], float]:

@@ -8,23 +8,23 @@ from typing import Any
 
 from cqels_opt.operators.compiled_query import Block, Static
 from cqels_opt.operators.delta_join import Observed
-from cqels_opt.operators.evaluation_step import Step
+from cqels_opt.operators.evaluation_step import EvaluationStep
 from cqels_opt.operators.filter_costs import MeasuredCosts
 from cqels_opt.operators.rows import Ints
 from cqels_opt.operators.term_table import TermTable
-from cqels_opt.planner.background_jobs import Workshop
+from cqels_opt.planner.background_jobs import BackgroundJobs
 from cqels_opt.planner.block_graph import extent, graph_of, occurrences_of, static_joins, static_of, what_it_is
-from cqels_opt.planner.delta_plan import Decision, Ran
-from cqels_opt.planner.join_sampling import Walks
-from cqels_opt.planner.planner_options import PlanMode
+from cqels_opt.planner.delta_plan import DeltaPlan, ExecutedPlan
+from cqels_opt.planner.join_sampling import JoinSampler
+from cqels_opt.planner.planner_options import PlannerOptions
 from cqels_opt.planner.predicate_costs import weight
 from cqels_opt.planner.skew_splitting import Splitter
 from cqels_opt.planner.statistics_adapters import BeforeElements, PerBinding
-from cqels_opt.planner.union_statistics import Summed, parts_for, static_summand, summands
-from cqels_opt.planner.view_advisor import Catalogue, Review, translated
-from cqels_opt.plans import Choice, Cut, Optimizer, Plan, SecondsCost, Split, Statistics, check, occurrence_order
-from cqels_opt.plans.physical import By, Prices, physical
-from cqels_opt.plans.physical import Relation as PhysicalRelation
+from cqels_opt.planner.union_statistics import UnionStatistics, parts_for, static_summand, summands
+from cqels_opt.planner.view_advisor import ViewAdvisor, ViewCatalogue, translated
+from cqels_opt.plans import Cut, Optimizer, Plan, PlanChoice, SecondsCost, Split, Statistics, check, occurrence_order
+from cqels_opt.plans.physical import JoinMethod, PhysicalCostModel, physical
+from cqels_opt.plans.physical import RelationPlacement as PhysicalRelation
 from cqels_opt.plans.plan import relations as plan_relations
 from cqels_opt.plans.predicate_placement import HEAVY
 from cqels_opt.plans.view_selection import Design, design_of
@@ -37,7 +37,7 @@ class BlockPlanner:
     """Statistics and optimizer of one block."""
 
     def __init__(
-        self, block: Block, store: str, mode: PlanMode, elements: Mapping[str, Ints], workshop: Workshop | None = None
+        self, block: Block, store: str, mode: PlannerOptions, elements: Mapping[str, Ints], workshop: BackgroundJobs | None = None
     ) -> None:
         self.block, self.store, self.mode = block, store, mode
         merged = [replace(o.static, name=static_summand(o)) for o in block.occurrences if o.static is not None]
@@ -63,16 +63,16 @@ class BlockPlanner:
         self.optimizer = self.optimizer_of(block, chosen)
         self.order: tuple[str, ...] = tuple(self.sources)
         self.splitter: Splitter | None = self._splitter()
-        self.decisions: dict[str, Decision] = {}
-        self._ran: dict[str, Ran] = {}  # in an earlier run's last batch
+        self.decisions: dict[str, DeltaPlan] = {}
+        self._ran: dict[str, ExecutedPlan] = {}  # in an earlier run's last batch
         self.given_rows: Mapping[str, Sequence[int]] = {}  # by the operators of what was decided, once it has run
         self._views: dict[str, Statistics] = {}
         self._left: Mapping[str, Plan] = {}  # the plans of the design that has just been left
-        self.designs = Catalogue(block, store, workshop.folder if workshop else None)
-        self.review: Review | None = None
+        self.designs = ViewCatalogue(block, store, workshop.folder if workshop else None)
+        self.review: ViewAdvisor | None = None
         model = self.optimizer.model
         if workshop and mode.designs and block.parts and chosen == "adaptive" and isinstance(model, SecondsCost):
-            self.review = Review(self.designs, workshop, self.optimizer_of, model.constants)
+            self.review = ViewAdvisor(self.designs, workshop, self.optimizer_of, model.constants)
 
     def optimizer_of(self, block: Block, chosen: str | Mapping[str, Plan] = "adaptive") -> Optimizer:
         """An optimizer for the block, under whatever design."""
@@ -103,7 +103,9 @@ class BlockPlanner:
             views = self.views()
             left.price(views)
             self.optimizer.price(views)
-            self.optimizer.teach({s: translated(left.learnt(s, walked=False), self.designs, before, after) for s in self.sources})
+            self.optimizer.seed_feedback(
+                {s: translated(left.observed_cardinalities(s, walked=False), self.designs, before, after) for s in self.sources}
+            )
 
     def state(self) -> dict[str, Any]:
         """What a restart needs to know of the last batch's decisions, and about the design."""
@@ -121,7 +123,7 @@ class BlockPlanner:
         if there and self.splitter is not None:
             self.splitter.pace.resume(state.get("looks", {}))
         for source, (plan, cut, heavy) in state["ran"].items():
-            self._ran[source] = Ran(plan, Cut(*cut) if cut else None, heavy)
+            self._ran[source] = ExecutedPlan(plan, Cut(*cut) if cut else None, heavy)
             if cut and there and self.splitter is not None:
                 self.splitter.cuts[source] = Cut(*cut)
         return there
@@ -155,7 +157,7 @@ class BlockPlanner:
             return
         for static in self.designs.statics.values():
             self.declare(static)
-        learnt = {source: self.optimizer.learnt(source) for source in self.sources}
+        learnt = {source: self.optimizer.observed_cardinalities(source) for source in self.sources}
         self.review.weigh(self._views, cost, learnt, self.block, [choice.plan for choice in self.choices.values()])
 
     def declare(self, static: Static) -> None:
@@ -198,43 +200,43 @@ class BlockPlanner:
             meaning |= dict.fromkeys(summands(o), meant)
         (mine,) = (summands(o) for o in self.block.occurrences if o.name == source)
         view = self.statistics.view(meaning, self.statistics.begins(*mine))
-        return Summed(view, parts_for(source, self.block.occurrences))
+        return UnionStatistics(view, parts_for(source, self.block.occurrences))
 
-    def choose(self, step: Step | None, terms: TermTable | None) -> None:
+    def choose(self, step: EvaluationStep | None, terms: TermTable | None) -> None:
         """The plans of now; for a step with a delta, which may be walked."""
         views, self.given_rows = self.views(), {}
         before = self._ran | {source: decision.ran for source, decision in self.decisions.items()}
         self._views = views
         walk = None
         if step is not None and terms is not None and self.estimates in ("walks", "all"):
-            walk = Walks(self.block, self.store, step, self.order, terms)
+            walk = JoinSampler(self.block, self.store, step, self.order, terms)
         left, self._left = self._left, {}
         takes = self.mode.walk * len(self.optimizer.graph.relations) if self.optimizer.model.unit == "s" else 0.0
         choices = self.optimizer.choose(views, walk=walk, takes=takes)
         choices = {s: c if left.get(s, c.plan) == c.plan else replace(c, previous=left[s]) for s, c in choices.items()}
         self.decisions = {
-            source: Decision(choice, self.given.get(source), before.get(source)) for source, choice in choices.items()
+            source: DeltaPlan(choice, self.given.get(source), before.get(source)) for source, choice in choices.items()
         }
         if self.splitter is not None and step is not None and terms is not None:
             for source, choice in choices.items():
                 split = self.splitter.choose(choice, views[source], step, self.order, terms)
-                self.decisions[source] = Decision(choice, split, before.get(source))
+                self.decisions[source] = DeltaPlan(choice, split, before.get(source))
 
     def standing_plan(self, variable: str | None) -> Plan:
         """The cheapest plan for all rows that stand now, from the relation with a variable on, or else from a delta source on."""
         having = [s.name for s in self.block.inner if variable in s.variables]
         start = min(having or self.sources, key=lambda name: self.statistics.view(self._standing()).cardinality(name) or 0.0)
-        view = Summed(self.statistics.view(self._standing()), parts_for("", self.block.occurrences))
+        view = UnionStatistics(self.statistics.view(self._standing()), parts_for("", self.block.occurrences))
         optimizer = Optimizer(graph_of(self.block), [start], self.mode.model)
         return optimizer.choose({start: view})[start].plan
 
     def _standing(self) -> dict[str, tuple[Content, ...]]:
         return dict.fromkeys(self.statistics.windows, ("old", "delta"))
 
-    def physical(self, tasks: int) -> dict[str, tuple[By | None, ...]]:
+    def physical(self, tasks: int) -> dict[str, tuple[JoinMethod | None, ...]]:
         """What does the joins of each source's plan in so many tasks, where that is not replicated probes alone."""
         model, machine = self.optimizer.model, self.mode.machine
-        if self.elsewhere or not isinstance(model, SecondsCost) or self.mode.joins == (By.REPLICATED,):
+        if self.elsewhere or not isinstance(model, SecondsCost) or self.mode.joins == (JoinMethod.REPLICATED,):
             return {}
         found = {}
         for source, decision in self.decisions.items():
@@ -246,7 +248,7 @@ class BlockPlanner:
                 for r in self.optimizer.graph.relations
                 if r.kind != "filter"
             }
-            prices = Prices(machine, tasks, model.constants, relations=relations)
+            prices = PhysicalCostModel(machine, tasks, model.constants, relations=relations)
             if len(self.mode.joins) > 1 and tasks == 1 and not any(map(prices.missing, relations)):
                 continue  # there is nothing to share out
             way = physical(whole.plan, whole.operators, whole.estimated, prices, self.mode.joins)
@@ -268,7 +270,7 @@ class BlockPlanner:
                 self.optimizer.observe(source, counts)
 
     @property
-    def choices(self) -> dict[str, Choice]:
+    def choices(self) -> dict[str, PlanChoice]:
         """What was chosen for each delta as a whole."""
         return {source: decision.whole for source, decision in self.decisions.items()}
 

@@ -20,9 +20,9 @@ import scipy  # its solver is imported when it is first asked for, which most pr
 
 from cqels_opt.lod.build import build_store
 from cqels_opt.lod.relation import Relation
-from cqels_opt.operators.compiled_query import Block, BlockFilter, Occurrence, Static
-from cqels_opt.operators.delta_join import BlockStep
-from cqels_opt.operators.evaluation_step import NOWHEN, Step
+from cqels_opt.operators.compiled_query import Block, BlockFilter, PatternOccurrence, Static
+from cqels_opt.operators.delta_join import DeltaJoin
+from cqels_opt.operators.evaluation_step import NOWHEN, EvaluationStep
 from cqels_opt.operators.term_table import TermTable
 from cqels_opt.plans import Constants
 from cqels_opt.query.algebra import Call, Constant, Variable, Window
@@ -95,13 +95,13 @@ def fitted(timings: Iterable[tuple[Work, float]]) -> dict[str, float]:
 def measure(timer: Timer = least_seconds) -> dict[str, float]:
     """The operators' constants of this machine, by name. Takes about two seconds."""
     with tempfile.TemporaryDirectory(prefix="cqels-opt-calibration-") as folder:
-        tried = list(experiments(World(Path(folder))))
+        tried = list(experiments(SyntheticData(Path(folder))))
         found = fitted(zip([experiment.work for experiment in tried], timer(tried)))
     known = {f.name for f in fields(Constants)}
     return {name: seconds for name, seconds in found.items() if name in known}
 
 
-class World:
+class SyntheticData:
     """A state folder with a window's slot for each size of a delta, rows (k, a); and static relations, rows (k, c)."""
 
     def __init__(self, folder: Path) -> None:
@@ -119,7 +119,7 @@ class World:
             relation = Relation.build({"k": mine, f"c{i}": random.integers(NODES, 2 * NODES, len(mine))})
             relation.save(folder / f"r{i}", [("k",)])
             self.statics.append(Static(f"r{i}", ("k", f"c{i}"), str(folder / f"r{i}"), relation.rows))
-        self.windows: list[Occurrence] = []
+        self.windows: list[PatternOccurrence] = []
         self.slots: list[SlotFile] = []
         for i, size in enumerate(WINDOWS):
             shape = Shape(STREAM, (0, i + 1, 0), (0, -1, 1))
@@ -128,7 +128,7 @@ class World:
             columns = {"v0": sought, "v1": random.choice(numbers, size)}
             write_columns(folder / path, {"t": np.sort(random.integers(1, TIME, size)), "e": np.arange(size), **columns})
             self.slots.append(SlotFile("slot", path, STREAM, shape.key, size, 1, TIME))
-            self.windows.append(Occurrence(f"w{i}", Window("w", STREAM, "range", TIME), 0, shape, ("k", "a")))
+            self.windows.append(PatternOccurrence(f"w{i}", Window("w", STREAM, "range", TIME), 0, shape, ("k", "a")))
 
     def counts(self, window: int, then: str, filters: Sequence[BlockFilter] = ()) -> list[int]:
         """Runs the plan that begins with a window and goes on as the text says; the rows that its operators give."""
@@ -136,8 +136,8 @@ class World:
         block = Block("b", (self.windows[window],), tuple(self.statics), tuple(filters), ("k", "a"))
         plans, orders = {"b": {source: f"{source}{then}"}}, {"b": (source,)}
         instants = np.array([NOWHEN], np.int64)
-        step = Step(str(self.folder), str(self.folder), 0, 0, TIME, instants, tuple(self.slots), {}, plans, orders)
-        joins = BlockStep(block, str(self.folder / "store"), step, self.terms)
+        step = EvaluationStep(str(self.folder), str(self.folder), 0, 0, TIME, instants, tuple(self.slots), {}, plans, orders)
+        joins = DeltaJoin(block, str(self.folder / "store"), step, self.terms)
         for _ in joins.rows():
             continue
         return joins.observed.operators[source]
@@ -147,7 +147,7 @@ class World:
         return Experiment(work, lambda: self.counts(window, then, filters))
 
 
-def experiments(world: World) -> Iterator[Experiment]:
+def experiments(world: SyntheticData) -> Iterator[Experiment]:
     """All that is run. What a join gives is counted first; the joins of a plan also stand for its own start."""
     for w, size in enumerate(WINDOWS):
         yield world.experiment(w, "", {"start": 1, "scan": size})

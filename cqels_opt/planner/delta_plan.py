@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from cqels_opt.planner.skew_splitting import SplitChoice
-from cqels_opt.plans import Choice, Cut, Plan, PlanOperator, Ranked, Split
+from cqels_opt.plans import Cut, Plan, PlanChoice, PlanOperator, Ranked, Split
 from cqels_opt.plans import operators as plan_operators
-from cqels_opt.plans.physical import By
-from cqels_opt.trace.records import Delta, Moved, Operator, RunnerUp
+from cqels_opt.plans.physical import JoinMethod
+from cqels_opt.trace.records import Delta, Moved, OperatorRecord, RunnerUp
 
 
-class Ran(NamedTuple):
+class ExecutedPlan(NamedTuple):
     """What ran for a delta source in the batch before: its plan's text; of a split that was chosen, the cut and the rows beyond it."""
 
     plan: str
@@ -22,20 +22,20 @@ class Ran(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class DeltaPlan:
     """What runs for a delta source in a batch: the plan for all of its delta, or a split, chosen or given. ``last`` ran before."""
 
-    whole: Choice
+    whole: PlanChoice
     split: SplitChoice | Split | None = None
-    last: Ran | None = None
-    by: tuple[By | None, ...] = ()  # what does each operator, where that is not replicated probes alone
+    last: ExecutedPlan | None = None
+    by: tuple[JoinMethod | None, ...] = ()  # what does each operator, where that is not replicated probes alone
 
     @property
-    def ran(self) -> Ran:
+    def ran(self) -> ExecutedPlan:
         """The decision as the next one remembers it."""
         if isinstance(self.split, SplitChoice):
-            return Ran(str(self.plan), self.split.cut, self.split.heavy)
-        return Ran(str(self.plan))
+            return ExecutedPlan(str(self.plan), self.split.cut, self.split.heavy)
+        return ExecutedPlan(str(self.plan))
 
     @property
     def plan(self) -> Plan | Split:
@@ -67,7 +67,7 @@ class Decision:
             parts.append((given, [None] * len(given)))
         steps = [pair for part in parts for pair in zip(*part)]
         operators = tuple(
-            Operator(
+            OperatorRecord(
                 step.op,
                 step.relation,
                 step.on,
@@ -86,6 +86,6 @@ class Decision:
         if not self.switched:
             return ()
         reason = [Moved(str(r.statistic), r.was, r.now) for r in self.whole.reason]
-        was, now = self.last or Ran(""), self.ran
+        was, now = self.last or ExecutedPlan(""), self.ran
         by = now.cut or was.cut
         return (*([Moved(f"rows({self.whole.source}, {by})", was.heavy, now.heavy)] if by else []), *reason)

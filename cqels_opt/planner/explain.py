@@ -6,11 +6,11 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal, TypeAlias
 
-from cqels_opt.operators.compiled_query import Program
+from cqels_opt.operators.compiled_query import CompiledProgram
 from cqels_opt.planner import filter_report, maintenance_report, row_expressions, sharing_report, view_report
 from cqels_opt.planner.block_planner import BlockPlanner
-from cqels_opt.planner.planner_options import PlanMode
-from cqels_opt.planner.query_planner import Planner
+from cqels_opt.planner.planner_options import PlannerOptions
+from cqels_opt.planner.query_planner import QueryPlanner
 from cqels_opt.planner.skew_splitting import SplitChoice
 from cqels_opt.plans import explain as explaining
 from cqels_opt.plans.explain import Description
@@ -19,15 +19,15 @@ from cqels_opt.state import worker_cache
 Format: TypeAlias = Literal["text", "json", "dot"]
 
 
-def explained(programs: Sequence[Program], mode: PlanMode, format: Format, alternatives: int) -> str:
+def explained(programs: Sequence[CompiledProgram], mode: PlannerOptions, format: Format, alternatives: int) -> str:
     """EXPLAIN of programs that have not run, with up to so many retained alternatives a delta source."""
-    planners = [Planner(program, mode) for program in programs]
+    planners = [QueryPlanner(program, mode) for program in programs]
     for planner in planners:
         planner.choose()
     return explained_now(planners, mode, format, alternatives)
 
 
-def explained_now(planners: Sequence[Planner], mode: PlanMode, format: Format, alternatives: int) -> str:
+def explained_now(planners: Sequence[QueryPlanner], mode: PlannerOptions, format: Format, alternatives: int) -> str:
     """EXPLAIN of planners as of what they chose last, beside it the rows that operators have given."""
     seconds = mode.cost_model == "default"  # no other cost model has constants
     blocks = [(planner, block) for planner in planners for block in planner.blocks.values()]

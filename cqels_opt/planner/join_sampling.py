@@ -14,12 +14,12 @@ from typing import TypeAlias
 import numpy as np
 
 from cqels_opt.operators.compiled_query import Block
-from cqels_opt.operators.delta_join import BlockStep, indexed_sides
-from cqels_opt.operators.evaluation_step import Step
+from cqels_opt.operators.delta_join import DeltaJoin, indexed_sides
+from cqels_opt.operators.evaluation_step import EvaluationStep
 from cqels_opt.operators.interval_join import Indexed
 from cqels_opt.operators.rows import Ints, Rows, concat, unit
 from cqels_opt.operators.term_table import TermTable
-from cqels_opt.plans import Join, Plan, Probe, Scan, Walked
+from cqels_opt.plans import Join, Plan, Probe, SampledCardinality, Scan
 from cqels_opt.plans.plan import operators, relations
 from cqels_opt.state.window_state import content
 from cqels_opt.windows.intervals import BEFORE_TIME, FOREVER
@@ -40,7 +40,7 @@ TAKES = 0.001
 """Seconds a relation that walking a delta's plan takes."""
 
 
-class Walks:
+class JoinSampler:
     """Walks along plans of one block in one step.
 
     ``order`` is the delta rule's order of the occurrences; ``only`` has the part of a source's delta that is meant, where it is not all.
@@ -50,7 +50,7 @@ class Walks:
         self,
         block: Block,
         store: str,
-        step: Step,
+        step: EvaluationStep,
         order: Sequence[str],
         terms: TermTable,
         sample: int = SAMPLE,
@@ -58,17 +58,17 @@ class Walks:
     ) -> None:
         self.block, self.store, self.step, self.order, self.sample = block, store, step, tuple(order), sample
         self._only = only or {}
-        self._run = BlockStep(block, store, step, terms)
+        self._run = DeltaJoin(block, store, step, terms)
         self._sides: dict[tuple[str, bool], list[Indexed]] = {}
         self._walked: dict[tuple[str, str], Sample | None] = {}
         self._placed: frozenset[str] = frozenset()
 
-    def __call__(self, source: str, plan: Plan) -> list[Walked | None]:
+    def __call__(self, source: str, plan: Plan) -> list[SampledCardinality | None]:
         """What came out of each of :func:`cqels_opt.plans.operators`; None from where no row is left or too many are made.
 
         A bushy part is walked from its own beginning, and what it gives to the rest relation by relation.
         """
-        found: list[Walked | None] = []
+        found: list[SampledCardinality | None] = []
         self._placed |= self._run.filters.keys() & set(relations(plan))
         path: list[Plan] = [plan]
         while not isinstance(path[-1], Scan):
@@ -80,7 +80,7 @@ class Walks:
             if step is None:
                 break
             rows, scale = step
-            found.append(Walked(len(rows), scale))
+            found.append(SampledCardinality(len(rows), scale))
             if not len(rows):
                 break
         return [*found, *[None] * (len(operators(plan)) - len(found))]

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from cqels_opt.operators.compiled_query import (
     ClosureNode,
+    CompiledProgram,
     DescribeNode,
     DistinctNode,
     ExistsNode,
@@ -16,7 +17,6 @@ from cqels_opt.operators.compiled_query import (
     LeftJoinNode,
     MinusNode,
     OrderNode,
-    Program,
     StampNode,
     Tree,
     children,
@@ -46,7 +46,7 @@ NAMES = {
 }
 
 
-def maintained(program: Program) -> dict[str, list[str]]:
+def maintained(program: CompiledProgram) -> dict[str, list[str]]:
     """The operators that are not row by row, by the way in which they are kept up to date; inputs first."""
     found: dict[str, list[str]] = {way: [] for way in WAYS}
     for way, text in _each(program.tree, Schema.of(program.blocks)):
@@ -54,7 +54,7 @@ def maintained(program: Program) -> dict[str, list[str]]:
     return {way: texts for way, texts in found.items() if texts}
 
 
-def text(program: Program) -> str:
+def text(program: CompiledProgram) -> str:
     """One line; empty where all operators above the joins are row by row."""
     found = maintained(program)
     return "above the joins: " + "; ".join(f"{WAYS[way]}: {', '.join(texts)}" for way, texts in found.items()) if found else ""

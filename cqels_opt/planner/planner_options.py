@@ -10,7 +10,7 @@ from cqels_opt.planner.calibration_store import Calibration
 from cqels_opt.planner.join_sampling import TAKES
 from cqels_opt.plans import Plan, SecondsCost, Split
 from cqels_opt.plans.cost import CostModel, Shuffled, model_named
-from cqels_opt.plans.physical import CHOSEN_FROM, By, Machine
+from cqels_opt.plans.physical import CHOSEN_FROM, JoinMethod, Machine
 from cqels_opt.plans.predicate_placement import Placing
 
 Estimates: TypeAlias = Literal["bindings", "pairwise", "feedback", "walks", "all"]
@@ -20,7 +20,7 @@ indexes (``walks``); or with both (``all``)."""
 
 
 @dataclass(frozen=True, slots=True)
-class PlanMode:
+class PlannerOptions:
     """``--plan``: a mode of the optimizer, or the plans that are kept; the cost model and its constants; and what rows are estimated from.
 
     ``split`` allows a skewed delta to be split (``splitting.py``), ``designs`` other sub-results to be taken than those compiled
@@ -40,7 +40,7 @@ class PlanMode:
     calibration: Calibration = field(default_factory=Calibration)
     shuffled: Shuffled = "nothing"
     machine: Machine = field(default_factory=Machine)
-    joins: tuple[By, ...] = CHOSEN_FROM
+    joins: tuple[JoinMethod, ...] = CHOSEN_FROM
     walk: float = TAKES  # seconds a relation that walking a plan takes
     placing: Placing = "cost"
     graphs: bool = True

@@ -5,25 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from cqels_opt.operators.compiled_query import Program
-from cqels_opt.operators.evaluation_step import Step
+from cqels_opt.operators.compiled_query import CompiledProgram
+from cqels_opt.operators.evaluation_step import EvaluationStep
 from cqels_opt.operators.rows import Ints
-from cqels_opt.planner.background_jobs import Workshop
+from cqels_opt.planner.background_jobs import BackgroundJobs
 from cqels_opt.planner.block_planner import BlockPlanner
-from cqels_opt.planner.planner_options import PlanMode
+from cqels_opt.planner.planner_options import PlannerOptions
 from cqels_opt.plans import PlanError
-from cqels_opt.plans.physical import By
+from cqels_opt.plans.physical import JoinMethod
 from cqels_opt.state import worker_cache
 from cqels_opt.stats import SlotCounts
 from cqels_opt.trace.records import SubResults
 
 
-class Planner:
+class QueryPlanner:
     """The blocks of a program. ``elements`` are the times of a stream's elements, in order, by which rows of last-n windows end.
 
     Raises :class:`PlanError` for a fixed plan of a source that the program does not have."""
 
-    def __init__(self, program: Program, mode: PlanMode, workshop: Workshop | None = None) -> None:
+    def __init__(self, program: CompiledProgram, mode: PlannerOptions, workshop: BackgroundJobs | None = None) -> None:
         """Without a ``workshop`` the sub-results stay those that were compiled."""
         self.elements: dict[str, Ints] = {}
         self.compiled = program
@@ -38,7 +38,7 @@ class Planner:
         for block in self.blocks.values():
             block.advance(new, before, frontier)
 
-    def choose(self, step: Step | None = None) -> tuple[dict[str, dict[str, str]], dict[str, tuple[str, ...]]]:
+    def choose(self, step: EvaluationStep | None = None) -> tuple[dict[str, dict[str, str]], dict[str, tuple[str, ...]]]:
         """(plans by block and source, orders by block), as a step carries them. ``step`` is what they are for, where it has a delta."""
         terms = None
         if step is not None:  # for walks, whose calls are not the batch's
@@ -50,12 +50,12 @@ class Planner:
         plans = {name: {s: str(d.plan) for s, d in block.decisions.items()} for name, block in self.blocks.items()}
         return plans, {name: block.order for name, block in self.blocks.items()}
 
-    def physical(self, tasks: int) -> dict[str, dict[str, tuple[By | None, ...]]]:
+    def physical(self, tasks: int) -> dict[str, dict[str, tuple[JoinMethod | None, ...]]]:
         """For each block what does its joins in so many tasks, where that is not replicated probes alone."""
         return {name: found for name, block in self.blocks.items() if (found := block.physical(tasks))}
 
     @property
-    def program(self) -> Program:
+    def program(self) -> CompiledProgram:
         """The program with the sub-results of now."""
         return replace(self.compiled, blocks=tuple(block.block for block in self.blocks.values()))
 

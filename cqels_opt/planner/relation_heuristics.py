@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cqels_opt.lod.store import StaticPattern
-from cqels_opt.operators.compiled_query import Block, Occurrence, Static
+from cqels_opt.operators.compiled_query import Block, PatternOccurrence, Static
 
 MOST_SELECTIVE_FIRST = ("spo", "s?o", "?po", "sp?", "??o", "s??", "?p?", "???")
 """H1: constants in these places; a variable is ``?``."""
@@ -23,7 +23,7 @@ def ranks(block: Block, graphs: bool) -> dict[str, tuple[int, ...]]:
     return found | {s.name: (len(windows), *_of_static(s, graphs)) for s in block.statics}
 
 
-def _of_window(occurrence: Occurrence, graphs: bool) -> tuple[int, ...]:
+def _of_window(occurrence: PatternOccurrence, graphs: bool) -> tuple[int, ...]:
     *triple, graph = (*occurrence.shape.constants, 0)[:4]
     any_graph = len(occurrence.shape.constants) > 3 and not graph
     return int(graphs and any_graph), _by_places([bool(constant) for constant in triple])

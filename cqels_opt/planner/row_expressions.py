@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from cqels_opt.operators.compiled_query import (
+    CompiledProgram,
     ExistsNode,
     ExtendNode,
     FilterNode,
     GroupNode,
     LeftJoinNode,
     OrderNode,
-    Program,
     Tree,
     children,
 )
@@ -25,7 +25,7 @@ from cqels_opt.query.printing.formulas import Bare, expression
 from cqels_opt.query.scope import operands
 
 
-def row_by_row(program: Program) -> list[str]:
+def row_by_row(program: CompiledProgram) -> list[str]:
     """The texts of the expressions that go row by row, each once: those of blocks first, then those above them, inputs first."""
     conditions = [filtering.condition for block in program.blocks for filtering in block.filters]
     conditions += [unit.condition for block in program.blocks for unit in block.units if unit.condition is not None]
@@ -39,7 +39,7 @@ def written(part: Expression) -> str:
     return expression(_NAMES, part)
 
 
-def text(program: Program) -> str:
+def text(program: CompiledProgram) -> str:
     """One line; empty where all expressions go by the column."""
     found = row_by_row(program)
     return f"row by row, each distinct combination of arguments once: {', '.join(found)}" if found else ""

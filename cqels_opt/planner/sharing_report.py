@@ -6,14 +6,14 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from cqels_opt.operators.compiled_query import Program
+from cqels_opt.operators.compiled_query import CompiledProgram
 from cqels_opt.operators.instances import names_of
 from cqels_opt.windows.binding_slots import Shape
 
 NAMED = 3  # of the queries that share a plan so many are named
 
 
-def shared(programs: Sequence[Program]) -> dict[str, Any]:
+def shared(programs: Sequence[CompiledProgram]) -> dict[str, Any]:
     """Templates with their queries, and the slots that several patterns read; empty where nothing is shared."""
     templates = {p.id: {"queries": p.instances.count, "among them": _some(p)} for p in programs if p.instances is not None}
     readers: Counter[Shape] = Counter(
@@ -25,7 +25,7 @@ def shared(programs: Sequence[Program]) -> dict[str, Any]:
     return {"queries": sum(p.instances.count if p.instances else 1 for p in programs), "templates": templates, "slots": slots}
 
 
-def text(programs: Sequence[Program]) -> str:
+def text(programs: Sequence[CompiledProgram]) -> str:
     """The same for people; empty where nothing is shared."""
     found = shared(programs)
     if not found:
@@ -43,6 +43,6 @@ def text(programs: Sequence[Program]) -> str:
     return "\n".join(lines)
 
 
-def _some(program: Program) -> list[str]:
+def _some(program: CompiledProgram) -> list[str]:
     assert program.instances is not None
     return names_of(program.instances.names).some(NAMED)

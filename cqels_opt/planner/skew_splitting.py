@@ -17,12 +17,12 @@ import numpy as np
 
 from cqels_opt.operators.compiled_query import Block
 from cqels_opt.operators.delta_join import fan_out, indexed_sides
-from cqels_opt.operators.evaluation_step import Step
+from cqels_opt.operators.evaluation_step import EvaluationStep
 from cqels_opt.operators.outer_joins import made_of_each
 from cqels_opt.operators.rows import Ints, Rows
 from cqels_opt.operators.term_table import TermTable
-from cqels_opt.planner.join_sampling import Walks
-from cqels_opt.plans import Choice, CostModel, Cut, Optimizer, Pace, QueryGraph, Split, Statistics
+from cqels_opt.planner.join_sampling import JoinSampler
+from cqels_opt.plans import CostModel, Cut, Optimizer, PlanChoice, QueryGraph, ReoptimizationBudget, Split, Statistics
 from cqels_opt.state.window_state import content
 
 TAKES = 0.01
@@ -50,8 +50,8 @@ class SplitChoice:
 
     cut: Cut
     heavy: int
-    few: Choice
-    many: Choice
+    few: PlanChoice
+    many: PlanChoice
 
     @property
     def plan(self) -> Split:
@@ -103,9 +103,11 @@ class Splitter:
         self.block, self.store, self.graph, self.model, self.weights = block, store, graph, model, weights
         self._optimizers: dict[tuple[str, int], Optimizer] = {}
         self.cuts: dict[str, Cut] = {}
-        self.pace = Pace()
+        self.pace = ReoptimizationBudget()
 
-    def choose(self, whole: Choice, view: Statistics, step: Step, order: Sequence[str], terms: TermTable) -> SplitChoice | None:
+    def choose(
+        self, whole: PlanChoice, view: Statistics, step: EvaluationStep, order: Sequence[str], terms: TermTable
+    ) -> SplitChoice | None:
         """The two plans of a source's delta where they pay; ``whole`` is the plan for all of it, ``view`` its statistics."""
         source, current = whole.source, self.cuts.pop(whole.source, None)
         if self.model.unit != "s" or whole.fallback or whole.retained < 2:
@@ -137,7 +139,7 @@ class Splitter:
             self.cuts[source] = best.cut
         return best
 
-    def _fans(self, source: str, rows: Rows, step: Step, order: Sequence[str]) -> Fans:
+    def _fans(self, source: str, rows: Rows, step: EvaluationStep, order: Sequence[str]) -> Fans:
         """The matches of each row of a delta in the relations around it."""
         found = {}
         before = order[: order.index(source)]
@@ -161,17 +163,17 @@ class Splitter:
         places: Ints,
         rows: Rows,
         fans: Fans,
-        step: Step,
+        step: EvaluationStep,
         order: Sequence[str],
         terms: TermTable,
-    ) -> Choice:
+    ) -> PlanChoice:
         """The cheapest plan for a part of a delta."""
         if (source, number) not in self._optimizers:
             self._optimizers[source, number] = Optimizer(self.graph, [source], self.model)
         self._optimizers[source, number].weigh(self.weights)
         shares = {key: float(fan[places].sum()) / max(1.0, float(fan.sum())) for key, fan in fans.items()}
         part = rows.take(places)
-        walks = Walks(self.block, self.store, step, order, terms, only={source: part})
+        walks = JoinSampler(self.block, self.store, step, order, terms, only={source: part})
         return self._optimizers[source, number].choose({source: PartStatistics(view, source, part, shares)}, walk=walks)[source]
 
 

@@ -57,7 +57,7 @@ class PerBinding:
 
 
 @dataclass(frozen=True, slots=True)
-class Estimated:
+class CandidateStatistics:
     """Statistics in which sub-results that are not made yet stand with what they will be like, see :class:`Measured`."""
 
     view: Statistics

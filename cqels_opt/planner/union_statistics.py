@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from cqels_opt.operators.compiled_query import Occurrence
+from cqels_opt.operators.compiled_query import PatternOccurrence
 from cqels_opt.plans import Statistics
 
 
-def summands(occurrence: Occurrence) -> tuple[str, ...]:
+def summands(occurrence: PatternOccurrence) -> tuple[str, ...]:
     """The names under which statistics follow the windows of an occurrence, one a part. The first is its own."""
     return (occurrence.name, *(f"{occurrence.name} {part.window.name}" for part in occurrence.others))
 
 
-def static_summand(occurrence: Occurrence) -> str:
+def static_summand(occurrence: PatternOccurrence) -> str:
     """The name under which statistics know the static part."""
     return f"{occurrence.name} static"
 
 
-def parts_for(source: str, occurrences: Sequence[Occurrence]) -> dict[str, tuple[str, ...]]:
+def parts_for(source: str, occurrences: Sequence[PatternOccurrence]) -> dict[str, tuple[str, ...]]:
     """What merged relations are added up from in the plans of a source: its own delta has nothing static."""
     return {
         o.name: (*summands(o), *([static_summand(o)] if o.static is not None and o.name != source else []))
@@ -29,7 +29,7 @@ def parts_for(source: str, occurrences: Sequence[Occurrence]) -> dict[str, tuple
 
 
 @dataclass(frozen=True, slots=True)
-class Summed:
+class UnionStatistics:
     """Statistics in which a merged relation is the sum of its ``parts``. Values that two parts share are counted in each."""
 
     view: Statistics

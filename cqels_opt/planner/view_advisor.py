@@ -17,14 +17,14 @@ from cqels_opt.compiler.static_subpatterns import ROW_BUDGET
 from cqels_opt.lod.store import Store
 from cqels_opt.operators.compiled_query import Block, Static
 from cqels_opt.planner import view_candidates
-from cqels_opt.planner.background_jobs import Failed, Workshop
-from cqels_opt.planner.statistics_adapters import Estimated
+from cqels_opt.planner.background_jobs import BackgroundJobs, Failed
+from cqels_opt.planner.statistics_adapters import CandidateStatistics
 from cqels_opt.planner.view_candidates import Measured
 from cqels_opt.plans import Optimizer, Plan, Statistics
 from cqels_opt.plans.cost import Constants
 from cqels_opt.plans.optimizer import Learnt
 from cqels_opt.plans.relation_set import RelationSet, size
-from cqels_opt.plans.view_selection import Design, Ledger, design_of, neighbours, suggested
+from cqels_opt.plans.view_selection import Design, ViewBenefits, design_of, neighbours, suggested
 from cqels_opt.state import worker_cache
 from cqels_opt.trace.records import SubResults
 
@@ -34,7 +34,7 @@ PACE = 0.1
 """Estimated seconds of batches between two looks, each of which takes a few milliseconds: thinking about designs stays a small share."""
 
 
-class Catalogue:
+class ViewCatalogue:
     """The relations that designs of a block are made of: parts, what was compiled, and what has been made since."""
 
     def __init__(self, block: Block, store: str, folder: Path | None) -> None:
@@ -93,7 +93,7 @@ class Catalogue:
         return not self.missing(design)
 
 
-def translated(learnt: Learnt, catalogue: Catalogue, before: Block, after: Block) -> dict[frozenset[str], float]:
+def translated(learnt: Learnt, catalogue: ViewCatalogue, before: Block, after: Block) -> dict[frozenset[str], float]:
     """Observed rows of sets of relations as those of another design's sets that join the same parts.
 
     Where the sub-results in them count rows with multiplicities, there are fewer rows for the same bag, on average.
@@ -114,20 +114,20 @@ def translated(learnt: Learnt, catalogue: Catalogue, before: Block, after: Block
     return found
 
 
-class Review:
+class ViewAdvisor:
     """The designs of one block beside the one that runs. ``optimizer_of`` makes an optimizer for a block under a design."""
 
     def __init__(
         self,
-        catalogue: Catalogue,
-        workshop: Workshop,
+        catalogue: ViewCatalogue,
+        workshop: BackgroundJobs,
         optimizer_of: Callable[[Block], Optimizer],
         constants: Constants,
     ) -> None:
         self.catalogue, self.workshop, self.optimizer_of = catalogue, workshop, optimizer_of
         self.constants = constants
         self.current = catalogue.default
-        self.ledger = Ledger()
+        self.ledger = ViewBenefits()
         self.unseen = 0.0  # estimated seconds of the batches since the last look
         self.failed: set[RelationSet] = set()
         self.events: list[SubResults] = []
@@ -236,7 +236,7 @@ class Review:
             self._optimizers[design] = self.optimizer_of(sketch)
         coming = self.catalogue.coming(design)
         known = {s: translated(rows, self.catalogue, block, sketch) for s, rows in learnt.items()}
-        price = self._optimizers[design].price({s: Estimated(view, coming) for s, view in views.items()}, known)
+        price = self._optimizers[design].price({s: CandidateStatistics(view, coming) for s, view in views.items()}, known)
         if price is not None:
             since = self._batch - self._priced.get(design, self._batch - 1)
             self._priced[design], self._costs[design] = self._batch, price
@@ -281,7 +281,7 @@ class Review:
             return False
         self.current = design
         saved = {design_of(other): float(seconds) for other, seconds in state["saved"]}
-        self.ledger = Ledger(saved, {design_of(other): int(times) for other, times in state["taken"]})
+        self.ledger = ViewBenefits(saved, {design_of(other): int(times) for other, times in state["taken"]})
         self._target = design_of(state["target"]) if state["target"] else None
         self._turn, self._batch, self._cost = state["turn"]
         self._priced = {design_of(other): batch for other, batch, _ in state["priced"]}

@@ -8,7 +8,7 @@ from typing import Any
 from cqels_opt.lod.store import Store
 from cqels_opt.planner import view_candidates
 from cqels_opt.planner.block_planner import BlockPlanner
-from cqels_opt.planner.statistics_adapters import Estimated
+from cqels_opt.planner.statistics_adapters import CandidateStatistics
 from cqels_opt.plans import SecondsCost
 from cqels_opt.plans.explain import Description, rows
 from cqels_opt.plans.explain import cost as price
@@ -57,7 +57,7 @@ def _other(planner: BlockPlanner, design: Design) -> dict[str, Any]:
         catalogue.measured[group] = view_candidates.measure(catalogue.block, Store.open(catalogue.store), group)
     block, coming = catalogue.sketch(design), catalogue.coming(design)
     optimizer = planner.optimizer_of(block)
-    cost = optimizer.price({source: Estimated(view, coming) for source, view in planner.views().items()})
+    cost = optimizer.price({source: CandidateStatistics(view, coming) for source, view in planner.views().items()})
     seconds = [_seconds(planner, catalogue.measured[group]) for group in catalogue.missing(design)]
     return {
         "relations": [static.name for static in block.statics],

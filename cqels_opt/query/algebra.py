@@ -324,7 +324,7 @@ Form: TypeAlias = Construct | Ask | Describe
 
 # ------------------------------------------------------------------ windows and queries
 WindowKind: TypeAlias = Literal["now", "range", "grid", "delta", "open-closed", "closed-open", "star", "past", "last", "all"]
-Operator: TypeAlias = Literal["istream", "dstream", "rstream"]
+StreamOperator: TypeAlias = Literal["istream", "dstream", "rstream"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -379,7 +379,7 @@ class Query:
     body: Algebra
     windows: tuple[Window, ...]
     clauses: tuple[WindowClause, ...]
-    operator: Operator | None = None
+    operator: StreamOperator | None = None
     base: str | None = None
     form: Form | None = None
     output: str | None = None

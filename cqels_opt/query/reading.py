@@ -21,8 +21,8 @@ from cqels_opt.query.algebra import (
     InWindow,
     Name,
     NamedGraph,
-    Operator,
     Source,
+    StreamOperator,
     Variable,
     Window,
     WindowClause,
@@ -87,7 +87,7 @@ class Reading:
         self.windows: dict[str, Window] = {}
         self.window_of: dict[Name, str] = {}
         self.clauses: list[WindowClause] = []
-        self.operator: Operator | None = None
+        self.operator: StreamOperator | None = None
         self.output: str | None = None
         self.every = 0
         self.any_function = False

@@ -15,7 +15,7 @@ _OPENS = {TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.CASE}
 _CLOSES = {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.END}
 
 
-class Column(NamedTuple):
+class ColumnReference(NamedTuple):
     """A column of a relation, as conditions name it; ``path`` may lead into a struct. Both in lower case, as Spark compares them."""
 
     relation: str
@@ -30,14 +30,14 @@ class Column(NamedTuple):
         return ".".join("`" + part.replace("`", "``") + "`" for part in (self.relation, *self.path))
 
 
-class Filter(NamedTuple):
+class JoinFilter(NamedTuple):
     """A condition that is no equality to join on: its text, and the relations that it reads."""
 
     text: str
     relations: frozenset[str]
 
 
-def equalities(text: str) -> list[tuple[Column, Column]]:
+def equalities(text: str) -> list[tuple[ColumnReference, ColumnReference]]:
     """The pairs of columns of ``a.x = b.y AND …``. Anything else is an :class:`InputError` that says where such conditions go."""
     found = []
     parsed = _parsed(text, "on")
@@ -53,13 +53,13 @@ def equalities(text: str) -> list[tuple[Column, Column]]:
     return found
 
 
-def filters(text: str) -> list[Filter]:
+def filters(text: str) -> list[JoinFilter]:
     """A condition's parts that all have to hold, each with the relations that it reads."""
     whole = _parsed(text, "where")
     parts = list(_conjuncts(text))
     if not isinstance(whole, exp.And) or len(parts) != len(list(whole.flatten())):
         parts = [text.strip()]
-    return [Filter(part, _relations(_parsed(part, "where"), text)) for part in parts]
+    return [JoinFilter(part, _relations(_parsed(part, "where"), text)) for part in parts]
 
 
 def _parsed(text: str, where: str) -> exp.Expression:
@@ -84,14 +84,14 @@ def _relations(parsed: exp.Expression, text: str) -> frozenset[str]:
     return frozenset(found)
 
 
-def _column(side: exp.Expression, text: str) -> Column | None:
+def _column(side: exp.Expression, text: str) -> ColumnReference | None:
     """A plain column; None for anything else."""
     if not isinstance(side, exp.Column):
         return None
     first, *path = (part.name.lower() for part in side.parts)
     if not path:
         raise InputError(f"on({text!r}): say of which relation the column {side.name} is, as in relation.{side.name}")
-    return Column(first, tuple(path))
+    return ColumnReference(first, tuple(path))
 
 
 def _conjuncts(text: str) -> Iterator[str]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cqels_opt.stats import Tally
+from cqels_opt.stats import FrequencyTable
 from cqels_opt.stats.frequencies import Ints
 
 BUDGET = 1 << 18
@@ -39,7 +39,7 @@ class KeyCounts:
 
     rows: int
     distinct: float
-    held: Tally
+    held: FrequencyTable
     level: int = 0
     heavy: int = 0
 

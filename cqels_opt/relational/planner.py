@@ -11,17 +11,17 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from cqels_opt.planner.statistics_adapters import BeforeElements
-from cqels_opt.plans import Choice, Optimizer, Plan, Statistics, occurrence_order
+from cqels_opt.plans import Optimizer, Plan, PlanChoice, Statistics, occurrence_order
 from cqels_opt.plans import explain as explaining
-from cqels_opt.plans.physical import By
-from cqels_opt.plans.spark_cost import SparkCost, Way, spark_ways
+from cqels_opt.plans.physical import JoinMethod
+from cqels_opt.plans.spark_cost import MethodChoice, SparkCost, spark_methods
 from cqels_opt.relational.counting import Counted
 from cqels_opt.relational.fanouts import KeyCounts
-from cqels_opt.relational.spec import JoinSpec, Relation
-from cqels_opt.stats import BlockStatistics, Occurrence, StaticRelation, load, save, summary
+from cqels_opt.relational.spec import JoinInput, JoinSpec
+from cqels_opt.stats import BlockStatistics, StaticRelation, WindowedRelation, load, save, summary
 from cqels_opt.stats.frequencies import Ints
 from cqels_opt.stats.slot_statistics import Intervals
-from cqels_opt.trace.records import Delta, Moved, Operator, RunnerUp
+from cqels_opt.trace.records import Delta, Moved, OperatorRecord, RunnerUp
 from cqels_opt.windows.intervals import BEFORE_TIME
 
 Format: TypeAlias = Literal["text", "json", "dot"]
@@ -38,20 +38,20 @@ class Counts:
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class JoinDecision:
     """The plan of one relation's new rows, and what does each of its operators."""
 
-    choice: Choice
-    ways: tuple[Way, ...]
+    choice: PlanChoice
+    ways: tuple[MethodChoice, ...]
 
     @property
     def broadcasts(self) -> bool:
         """Whether a side of a join is sent to all executors."""
-        return any(way.by is By.BROADCAST for way in self.ways)
+        return any(way.by is JoinMethod.BROADCAST for way in self.ways)
 
 
 @dataclass(slots=True)
-class Observed:
+class ObservedJoin:
     """The rows that the operators of each relation's plan gave, and what filters were given and kept."""
 
     operators: dict[str, list[int]] = field(default_factory=dict)
@@ -69,14 +69,14 @@ class JoinPlanner:
     ) -> None:
         self.spec, self.statics, self.model = spec, dict(statics), model
         self.sources = [relation.name for relation in spec.streams]
-        streams = [Occurrence(r.name, spec.joins_on(r.key), _intervals(r)) for r in spec.streams]
+        streams = [WindowedRelation(r.name, spec.joins_on(r.key), _intervals(r)) for r in spec.streams]
         self.statistics = BlockStatistics(
             [*streams, *(self._static(name) for name in statics)], filters=tuple(spec.between), static_joins=self._static_joins()
         )
         self.optimizer = Optimizer(spec.graph, self.sources, model, mode, feedback=True)
         self.order: tuple[str, ...] = tuple(self.sources)
-        self.decisions: dict[str, Decision] = {}
-        self.observed = Observed()
+        self.decisions: dict[str, JoinDecision] = {}
+        self.observed = ObservedJoin()
         self.switches = 0
 
     def replace(self, name: str, counts: Counts) -> None:
@@ -89,7 +89,7 @@ class JoinPlanner:
         """A micro-batch has come; what had expired at ``before`` leaves."""
         self.statistics.advance(counted.slots, before, frontier)
 
-    def choose(self) -> dict[str, Decision]:
+    def choose(self) -> dict[str, JoinDecision]:
         """The plans of now."""
         widest = sorted(self.spec.streams, key=lambda relation: -(relation.window or 0))
         contents: dict[str, float | None] = {r.name: float(self.statistics.windows[r.name].card("old")) for r in widest}
@@ -98,22 +98,22 @@ class JoinPlanner:
         choices = self.optimizer.choose(views)
         self.switches += sum(choice.switched for choice in choices.values())
         self.decisions = {
-            source: Decision(choice, spark_ways(choice, self.model, self._rows_in(views[source])))
+            source: JoinDecision(choice, spark_methods(choice, self.model, self._rows_in(views[source])))
             for source, choice in choices.items()
         }
-        self.observed = Observed()
+        self.observed = ObservedJoin()
         return self.decisions
 
-    def without_broadcasts(self) -> dict[str, Decision]:
+    def without_broadcasts(self) -> dict[str, JoinDecision]:
         """The same join orders, done otherwise: a side was too large to be sent to all executors."""
         views, model = self._views(), replace(self.model, broadcasts=False)
         self.decisions = {
-            source: Decision(d.choice, spark_ways(d.choice, model, self._rows_in(views[source])))
+            source: JoinDecision(d.choice, spark_methods(d.choice, model, self._rows_in(views[source])))
             for source, d in self.decisions.items()
         }
         return self.decisions
 
-    def observe(self, observed: Observed) -> None:
+    def observe(self, observed: ObservedJoin) -> None:
         """What came out."""
         self.observed = observed
         for name, before, after in observed.filters:
@@ -139,10 +139,10 @@ class JoinPlanner:
         """The trace's account of the plans."""
         return tuple(self._delta(source, decision) for source, decision in self.decisions.items())
 
-    def _delta(self, source: str, decision: Decision) -> Delta:
+    def _delta(self, source: str, decision: JoinDecision) -> Delta:
         choice, counts = decision.choice, self.observed.operators.get(source)
         operators = tuple(
-            Operator(step.op, step.relation, step.on, rows, counts[i] if counts else None, str(way.by) if way.by else None)
+            OperatorRecord(step.op, step.relation, step.on, rows, counts[i] if counts else None, str(way.by) if way.by else None)
             for i, (step, rows, way) in enumerate(zip(choice.operators, choice.estimated, decision.ways, strict=True))
         )
         other = choice.runner_up
@@ -213,7 +213,7 @@ class JoinPlanner:
         }
 
 
-def _intervals(relation: Relation) -> Intervals:
+def _intervals(relation: JoinInput) -> Intervals:
     width = relation.window or 1  # of the micro-batch alone: its number is the time
 
     def intervals(times: Ints) -> tuple[Ints, Ints]:

@@ -38,7 +38,7 @@ def identity_of(spec: JoinSpec, lateness: int) -> Identity:
     )
 
 
-class Kept:
+class RetainedRows:
     """The state folder of a join. ``state`` is the last commit."""
 
     def __init__(self, folder: Path, identity: Identity) -> None:
@@ -120,7 +120,7 @@ class Kept:
         self.state = state
         self._sweep()
 
-    def teach(self, planner: JoinPlanner) -> str | None:
+    def seed_feedback(self, planner: JoinPlanner) -> str | None:
         """Tells a new planner what was known after the last batch. Why it cannot, where that is lost: the planner is of no use then."""
         if not self.state.knowledge:
             return None

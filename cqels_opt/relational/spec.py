@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from cqels_opt.errors import InputError
-from cqels_opt.plans import Filter as GraphFilter
+from cqels_opt.plans import FilterNode as GraphFilter
 from cqels_opt.plans import QueryGraph
-from cqels_opt.plans import Relation as GraphRelation
+from cqels_opt.plans import RelationNode as GraphRelation
 from cqels_opt.query.durations import milliseconds
-from cqels_opt.relational.conditions import Column, Filter, equalities, filters
+from cqels_opt.relational.conditions import ColumnReference, JoinFilter, equalities, filters
 
 _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 TIME = "time"
@@ -26,7 +26,7 @@ NOW = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Relation:
+class JoinInput:
     """A relation. One over the stream has the milliseconds of its ``window`` (None: the micro-batch alone) and its column of ``time``."""
 
     name: str
@@ -59,12 +59,12 @@ def window_of(text: str | None) -> int | None:
 class JoinSpec:
     """Relations in the order in which they were named, and conditions. Never changes: each addition gives another one."""
 
-    relations: tuple[Relation, ...] = ()
-    equal: tuple[tuple[Column, Column], ...] = ()
-    filters: tuple[Filter, ...] = ()
+    relations: tuple[JoinInput, ...] = ()
+    equal: tuple[tuple[ColumnReference, ColumnReference], ...] = ()
+    filters: tuple[JoinFilter, ...] = ()
 
     # ------------------------------------------------------------------ building
-    def relation(self, relation: Relation) -> JoinSpec:
+    def relation(self, relation: JoinInput) -> JoinSpec:
         """One more relation."""
         if not _NAME.fullmatch(relation.name):
             raise InputError(f"relation({relation.name!r}): a name is a letter or _, then letters, digits and _")
@@ -123,12 +123,12 @@ class JoinSpec:
 
     # ------------------------------------------------------------------ what it means
     @property
-    def streams(self) -> tuple[Relation, ...]:
+    def streams(self) -> tuple[JoinInput, ...]:
         """The relations over the stream."""
         return tuple(relation for relation in self.relations if not relation.static)
 
     @property
-    def statics(self) -> tuple[Relation, ...]:
+    def statics(self) -> tuple[JoinInput, ...]:
         """All other relations."""
         return tuple(relation for relation in self.relations if relation.static)
 
@@ -138,15 +138,15 @@ class JoinSpec:
         return len(self.streams) > 1
 
     @cached_property
-    def variables(self) -> dict[str, dict[str, tuple[Column, ...]]]:
+    def variables(self) -> dict[str, dict[str, tuple[ColumnReference, ...]]]:
         """The variables, each with its columns by the key of their relation; columns that are equal are one variable."""
-        classes: list[list[Column]] = []
+        classes: list[list[ColumnReference]] = []
         for left, right in self.equal:
             touched = [c for c in classes if left in c or right in c]
             merged = list(dict.fromkeys([*(x for c in touched for x in c), left, right]))
             classes = [c for c in classes if c not in touched] + [merged]
         order = {relation.key: number for number, relation in enumerate(self.relations)}
-        found: dict[str, dict[str, tuple[Column, ...]]] = {}
+        found: dict[str, dict[str, tuple[ColumnReference, ...]]] = {}
         for columns in classes:
             columns.sort(key=lambda column: (order[column.relation], column.path))
             name = base = "_".join(columns[0].path)
@@ -154,7 +154,7 @@ class JoinSpec:
             while name in found:
                 number += 1
                 name = f"{base}_{number}"
-            of: dict[str, tuple[Column, ...]] = {}
+            of: dict[str, tuple[ColumnReference, ...]] = {}
             for column in columns:
                 of[column.relation] = (*of.get(column.relation, ()), column)
             found[name] = of
@@ -169,7 +169,7 @@ class JoinSpec:
         alone = [condition.text for condition in self.filters if condition.relations <= {key}]
         return (*alone, *(f"{a.sql} = {b.sql}" for a, b in self._inside(key)))
 
-    def _inside(self, key: str) -> Iterator[tuple[Column, Column]]:
+    def _inside(self, key: str) -> Iterator[tuple[ColumnReference, ColumnReference]]:
         for columns in self.variables.values():
             first, *others = columns.get(key, ()) or (None,)
             for other in others:

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pa_parquet
 
 from cqels_opt.errors import CheckpointError, InputError
-from cqels_opt.operators.compiled_query import Program
+from cqels_opt.operators.compiled_query import CompiledProgram
 from cqels_opt.runtime.evaluate import FinishReport, Format
 from cqels_opt.runtime.output_owner import Owner, claim_folder
 from cqels_opt.storage import checksum, disk
@@ -38,7 +38,7 @@ class FolderSink:
 
     format: Format = "parquet"
 
-    def __init__(self, path: Path, programs: Callable[[], Sequence[Program]] | None = None) -> None:
+    def __init__(self, path: Path, programs: Callable[[], Sequence[CompiledProgram]] | None = None) -> None:
         """``programs`` says which there are, where there are several."""
         self.path, self._programs = path, programs
         self._writing = path.parent / f".{path.name}.writing"
@@ -91,7 +91,7 @@ class FolderSink:
         folders = (self.path, *self.path.glob("query=*"))
         return sorted(batch for folder in folders for batch in folder.iterdir() if _BATCH.fullmatch(batch.name))
 
-    def put(self, batch: int, chunks: Sequence[tuple[Program, FinishReport]], folder: Path) -> dict[str, int]:
+    def put(self, batch: int, chunks: Sequence[tuple[CompiledProgram, FinishReport]], folder: Path) -> dict[str, int]:
         """Puts the answers of a batch in place, on the disk before they can be seen."""
         for query in [""] if self._programs is None else [program.id for program in self._programs()]:
             place = self.path / f"query={query}" if query else self.path

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from cqels_opt.operators.compiled_query import Program
-from cqels_opt.operators.delta_join import BlockStep
-from cqels_opt.operators.evaluation_step import Step
+from cqels_opt.operators.compiled_query import CompiledProgram
+from cqels_opt.operators.delta_join import DeltaJoin
+from cqels_opt.operators.evaluation_step import EvaluationStep
 from cqels_opt.operators.instances import names_of
 from cqels_opt.operators.rows import Rows, concat, empty
 from cqels_opt.operators.term_table import TermTable
@@ -22,14 +22,16 @@ from cqels_opt.state.result_store import ResultFiles, is_result
 
 
 @dataclass(frozen=True, slots=True)
-class TakeOver:
+class Backfill:
     """What of a program is new: all of it, or instances from number ``since`` on; and, by block, the plan for its rows."""
 
     since: int | None
     plans: Mapping[str, str]
 
 
-def rows_taken_over(program: Program, step: Step, how: TakeOver, block: BlockStep, files: ResultFiles, terms: TermTable) -> Rows:
+def rows_taken_over(
+    program: CompiledProgram, step: EvaluationStep, how: Backfill, block: DeltaJoin, files: ResultFiles, terms: TermTable
+) -> Rows:
     """The rows of a block: the new ones, joined, and those that its result slots have of the instances that are still there."""
     held = concat([empty(files.output), *(segment.rows for _, segment in files.segments(step))])
     of_instances = program.instances is not None and INSTANCE.name in files.output
@@ -42,6 +44,6 @@ def rows_taken_over(program: Program, step: Step, how: TakeOver, block: BlockSte
     return concat([held, *block.standing(parse_plan(how.plans[block.block.name]), how.since or 0)])
 
 
-def without_results(step: Step) -> Step:
+def without_results(step: EvaluationStep) -> EvaluationStep:
     """The step without the result slots, sums and standing answers from before: they are made anew of the rows."""
     return replace(step, files=tuple(f for f in step.files if not is_result(f)))

@@ -18,7 +18,7 @@ from cqels_opt.runtime.query_catalog import FOLDER as QUERIES
 from cqels_opt.runtime.quotas import NOTES
 from cqels_opt.runtime.store_versions import FOLDER as STATIC
 from cqels_opt.runtime.store_versions import START
-from cqels_opt.state.checkpoint_lock import hold
+from cqels_opt.state.checkpoint_lock import lock_checkpoint
 from cqels_opt.state.commit_log import NAME, Commit, CommitLog
 from cqels_opt.storage import checksum, disk, documents
 from cqels_opt.windows.replay_plan import RECORD, read_plan
@@ -36,7 +36,7 @@ def check(folder: Path, out: Path | None = None, trace: Path | None = None) -> l
     """
     if not (folder / COMMITS).is_dir():
         raise CheckpointError(f"{folder} has no folder {COMMITS}: it is not a checkpoint")
-    held = hold(folder)
+    held = lock_checkpoint(folder)
     found = list(_findings(folder, out, trace))
     del held
     return found

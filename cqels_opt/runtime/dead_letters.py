@@ -14,7 +14,7 @@ from cqels_opt.storage.file_errors import naming
 
 
 @dataclass(frozen=True, slots=True)
-class Rejects:
+class DeadLetters:
     """The file of rejected elements, a JSON object a line: file, line, reason. Without a ``path`` they are not kept.
 
     ``refused`` is the same of what was refused before the run, which comes first; ``sources`` the files of partitions.

@@ -15,37 +15,37 @@ from typing import Any
 import numpy as np
 
 from cqels_opt.errors import CheckpointError, DataError, EngineWarning, RunError
-from cqels_opt.operators.compiled_query import Program
+from cqels_opt.operators.compiled_query import CompiledProgram
 from cqels_opt.operators.delta_join import Observed
-from cqels_opt.operators.evaluation_step import NOWHEN, Step
+from cqels_opt.operators.evaluation_step import NOWHEN, EvaluationStep
 from cqels_opt.operators.rows import Ints
 from cqels_opt.operators.term_table import Page, check_pages
-from cqels_opt.planner.background_jobs import Start, Workshop, at_once
-from cqels_opt.planner.planner_options import PlanMode
-from cqels_opt.planner.query_planner import Planner
+from cqels_opt.planner.background_jobs import BackgroundJobs, Start, at_once
+from cqels_opt.planner.planner_options import PlannerOptions
+from cqels_opt.planner.query_planner import QueryPlanner
 from cqels_opt.query.algebra import Window
 from cqels_opt.rdf.ids import CollisionError, encode, encode_one
-from cqels_opt.runtime.dead_letters import Rejects
+from cqels_opt.runtime.dead_letters import DeadLetters
 from cqels_opt.runtime.evaluate import EvaluateTask
 from cqels_opt.runtime.files_read import FilesRead
 from cqels_opt.runtime.idle_streams import IdleStreams
 from cqels_opt.runtime.ingest import IngestReport, IngestTask, RejectSpool
-from cqels_opt.runtime.ingest_state import Arrivals
+from cqels_opt.runtime.ingest_state import IngestState
 from cqels_opt.runtime.interfaces import Evaluated, Runner, Sink, TraceLog
 from cqels_opt.runtime.limits import NO_LIMITS, Limits
 from cqels_opt.runtime.optimizer_checkpoint import read_knowledge, write_knowledge
 from cqels_opt.runtime.output_owner import InFile, Owned, Owner, claim_file
-from cqels_opt.runtime.phase_timer import Clock
-from cqels_opt.runtime.query_catalog import Population
+from cqels_opt.runtime.phase_timer import PhaseTimer
+from cqels_opt.runtime.query_catalog import QueryCatalog
 from cqels_opt.runtime.query_network import network
-from cqels_opt.runtime.quotas import Guard, Taken
-from cqels_opt.runtime.reconfiguration import Changes
+from cqels_opt.runtime.quotas import Quotas, ResourceUsage
+from cqels_opt.runtime.reconfiguration import Reconfiguration
 from cqels_opt.runtime.rejected_elements import SAMPLE
 from cqels_opt.runtime.trace_builder import trace_record
 from cqels_opt.state import worker_cache
 from cqels_opt.state.commit_log import ANONYMOUS, Commit, CommitLog, Identity
-from cqels_opt.state.compaction import Merging
-from cqels_opt.state.compaction_policy import Tiers
+from cqels_opt.state.compaction import Compaction
+from cqels_opt.state.compaction_policy import CompactionPolicy
 from cqels_opt.state.pending_counts import LostKnowledgeError
 from cqels_opt.state.retention import Retention
 from cqels_opt.stats import SlotCounts
@@ -66,11 +66,11 @@ class DriverOptions:
 
     drain: bool = False
     skip_bad: bool = False
-    plan: PlanMode = field(default_factory=PlanMode)
+    plan: PlannerOptions = field(default_factory=PlannerOptions)
     sources: Mapping[int, str] = field(default_factory=dict)  # partition -> file, for messages
     parts: int | None = None  # shares of each delta; None: as many as its size asks for
     large: int = LARGE
-    tiers: Tiers = field(default_factory=Tiers)  # when small files of the state are merged
+    tiers: CompactionPolicy = field(default_factory=CompactionPolicy)  # when small files of the state are merged
     named: bool = False  # lines of answers say of which query they are
     rejects: Path | None = None  # where rejected elements are kept, a JSON object a line: file, line, reason
     refused: Path | None = None  # the same of what was refused before the run: it comes first
@@ -89,7 +89,7 @@ class Driver:
     def __init__(
         self,
         folder: Path,
-        programs: Sequence[Program],
+        programs: Sequence[CompiledProgram],
         runner: Runner,
         sink: Sink,
         frontier: Frontier,
@@ -97,16 +97,16 @@ class Driver:
         identity: Identity = ANONYMOUS,
         pages: Sequence[SlotFile] = (),
         trace: TraceLog | None = None,
-        workshop: Workshop | None = None,
+        workshop: BackgroundJobs | None = None,
         merging: Start = at_once,
-        population: Population | None = None,
+        population: QueryCatalog | None = None,
     ) -> None:
         """``merging`` says when and where small files are merged: at once, within the batch, or in a thread. With a ``population``
         ``programs`` are those that the run began with; those of now are the population's."""
         self.folder, self.runner, self.sink, self.options, self.population = folder, runner, sink, options, population
         for part in ("slots", "results", "answers", "knowledge"):
             disk.make_folder(folder / part)
-        self.workshop = workshop or Workshop(folder / "subresults")
+        self.workshop = workshop or BackgroundJobs(folder / "subresults")
         self._merging_start = merging
         self.log = CommitLog(folder)
         self.run = self.log.claim(identity, options.continue_changed, programs[0].scheme.key)
@@ -114,9 +114,9 @@ class Driver:
         self.frontier, self.pages, self.trace = frontier, list(pages), trace
         self._claim_outputs()
         self._reached = int(BEFORE_TIME)
-        self.rejects = Rejects(options.rejects, options.refused, options.sources)
-        self.changes = Changes(self)
-        self.doomed: list[tuple[int, set[str]]] = []
+        self.rejects = DeadLetters(options.rejects, options.refused, options.sources)
+        self.changes = Reconfiguration(self)
+        self.scheduled_deletions: list[tuple[int, set[str]]] = []
         self.notices: list[str] = []  # for the next trace records
         self._fresh_frontier = frontier.state()
         fed = network(programs).fed
@@ -126,8 +126,8 @@ class Driver:
         self.idle = None if options.idle_timeout is None else IdleStreams(options.idle_timeout, folder, self.streams)
         self.state = Commit(-1)
         self.have(programs)
-        self.planners: dict[str, Planner] = {}
-        self.guard = Guard(options.limits, folder, population)
+        self.planners: dict[str, QueryPlanner] = {}
+        self.guard = Quotas(options.limits, folder, population)
         self.restore(None)
         self.guard.resume(self.state.batch)
         if self._changed and population is not None and population.changed:
@@ -149,7 +149,7 @@ class Driver:
         if isinstance(trace, InFile):
             self._trace_hold = claim_file(trace.path, owner, lengths.get("trace", 0))
 
-    def have(self, programs: Sequence[Program]) -> None:
+    def have(self, programs: Sequence[CompiledProgram]) -> None:
         """These are the programs from now on."""
         self.compiled = {p.id: p for p in programs}
         self.programs = tuple(p if p.id not in self.state.since else p.seeing(self.state.since[p.id]) for p in programs)
@@ -159,7 +159,9 @@ class Driver:
         self.network = network(self.programs)
         self.shapes = tuple(dict.fromkeys(s for p in self.programs for s in p.shapes))
         self.tables = frozenset(w.stream for p in self.programs for w in p.windows if w.kind == "last")
-        self.merging = Merging(self.folder, self.programs, self.options.tiers, self.runner.merge, self._merging_start, self.note)
+        self.merging = Compaction(
+            self.folder, self.programs, self.options.tiers, self.runner.merge, self._merging_start, self.note
+        )
 
     def restore(self, batch: int | None) -> None:
         """Takes up the state before a batch (None: the last one): also what a killed process left half done is cut back."""
@@ -179,8 +181,8 @@ class Driver:
         if self.population is not None:
             self.population.know(self.state.displaced, self.term_pages(self.state.files))
         self.have([*self.compiled.values()] if self.population is None else self.population.before(self.state.batch + 1))
-        self.arrivals = Arrivals(self.folder, self.all_streams, self.options.tiers, self.state.files)
-        self.planners = {program.id: Planner(program, self.options.plan, self.workshop) for program in self.programs}
+        self.arrivals = IngestState(self.folder, self.all_streams, self.options.tiers, self.state.files)
+        self.planners = {program.id: QueryPlanner(program, self.options.plan, self.workshop) for program in self.programs}
         self._changed = self.state.batch >= 0 and self.state.query != self.query
         if self.state.knowledge:
             told = {} if self._changed else self.planners  # the statistics of another query are of other relations
@@ -209,7 +211,7 @@ class Driver:
             self.restore(number)
         if callable(rows):
             rows = rows()
-        clock = Clock()
+        clock = PhaseTimer()
         self.runner.begin(number)
         self.log.adopt()
         if self._changed:
@@ -234,7 +236,7 @@ class Driver:
         if not self.streams:
             self._reached = self.frontier.value = max(after, *(p.report.origin("") for p in self.programs))
         new: dict[str, list[SlotCounts]] = {}
-        steps: dict[str, Step] = {}
+        steps: dict[str, EvaluationStep] = {}
         done = Evaluated()
         for place, stage in enumerate(self.network.stages):
             fed = self._fed(task, stage, done, place, [*files, *done.kept]) if place else reports
@@ -266,7 +268,7 @@ class Driver:
         jobs = self.runner.jobs  # before the sink, whose own jobs are the user's
         clock.lap("execute")
         observed = self._observed(done)
-        taken = Taken(done.shares, done.finished, done.after(files), self.folder)
+        taken = ResourceUsage(done.shares, done.finished, done.after(files), self.folder)
         self.guard.within(number, self.programs, taken, self.sink.format, self.network.feeds)
         chunks = [(p, f) for p in self.programs for f in done.finished.get(p.id, []) if f.answers]
         # What this run does not write is as long as before, for one that writes it again.
@@ -319,7 +321,7 @@ class Driver:
         brought |= {partition for report in reports for seen in report.streams.values() for partition in seen.last}
         return self.idle.decide(number, brought, {n: p.stream for n, p in self.frontier.partitions.items()})
 
-    def _upto(self, program: Program) -> int:
+    def _upto(self, program: CompiledProgram) -> int:
         """Up to where a query is looked at: the frontier, or at the end with ``--drain`` until its windows are empty."""
         if self.options.drain and self.frontier.ended and (greatest := self.frontier.greatest) is not None:
             times = self.arrivals.in_order()
@@ -328,7 +330,7 @@ class Driver:
         return self._reached
 
     def _fed(
-        self, task: IngestTask, stage: Sequence[Program], done: Evaluated, place: int, files: Sequence[SlotFile]
+        self, task: IngestTask, stage: Sequence[CompiledProgram], done: Evaluated, place: int, files: Sequence[SlotFile]
     ) -> list[IngestReport]:
         """Takes in what queries of earlier stages have put out in this batch and queries of a stage are the first to read."""
         before = {s for programs in self.network.stages[:place] for program in programs for s in program.streams}
@@ -389,7 +391,7 @@ class Driver:
         texts = [text for text, term_id in self.scheme.displaced if encode_one(text, store.scheme) != term_id]
         return same and not store.contains(encode(texts, store.scheme)).any()
 
-    def task_of(self, program: Program, step: Step) -> EvaluateTask:
+    def task_of(self, program: CompiledProgram, step: EvaluationStep) -> EvaluateTask:
         """What executors are to do for a program. Its static relations may be others by now than when it was compiled."""
         stream = self.network.feeds.get(program.id)
         feeds = None if stream is None else self.all_streams.index(stream)
@@ -434,7 +436,7 @@ class Driver:
         tables = [f for f in files if f.kind == "elements" and f.stream == stream]
         return rank_elements(self.folder, tables, 0, self.frontier.value).times
 
-    def _step(self, program: Program, number: int, after: int, upto: int, files: Sequence[SlotFile]) -> Step:
+    def _step(self, program: CompiledProgram, number: int, after: int, upto: int, files: Sequence[SlotFile]) -> EvaluationStep:
         renewed = program.id in self.state.renewed  # what was answered then is in a file, and all else begins anew
         previous = int(NOWHEN) if renewed else self.state.reported.get(program.id, int(NOWHEN))
         found = np.empty(0, np.int64)
@@ -455,7 +457,9 @@ class Driver:
         times = rank_elements(self.folder, tables, dropped, upto).times
         return np.unique(times[-(dropped + 1) % window.every :: window.every])
 
-    def bare_step(self, program: Program, number: int, after: int, upto: int, looked_at: Ints, files: Sequence[SlotFile]) -> Step:
+    def bare_step(
+        self, program: CompiledProgram, number: int, after: int, upto: int, looked_at: Ints, files: Sequence[SlotFile]
+    ) -> EvaluationStep:
         """A step of a program's windows over files of the state, without plans."""
         run, dropped = f"{self.run}-{program.id}", dict(self.state.dropped)
         if self.population is not None and self.population.living.current.number > 1:
@@ -463,9 +467,9 @@ class Driver:
         made = self.population.pages if self.population is not None else ()
         found = (*files, *self.pages, *made)
         remember = self.options.plan.remember
-        return Step(str(self.folder), run, number, after, upto, looked_at, found, dropped, remember=remember)
+        return EvaluationStep(str(self.folder), run, number, after, upto, looked_at, found, dropped, remember=remember)
 
-    def planned(self, program: Program, step: Step, walk: bool) -> Step:
+    def planned(self, program: CompiledProgram, step: EvaluationStep, walk: bool) -> EvaluationStep:
         """A step with the plans of now; they may be walked where it has a delta."""
         planner = self.planners[program.id]
         while True:
@@ -493,7 +497,7 @@ class Driver:
         number: int,
         files: list[SlotFile],
         done: Evaluated,
-        steps: Mapping[str, Step],
+        steps: Mapping[str, EvaluationStep],
         rejected: Sequence[RejectSpool],
         reports: Sequence[IngestReport],
         lengths: dict[str, int],
@@ -510,7 +514,7 @@ class Driver:
             if bound is not None:
                 self.arrivals.times[stream].forget(bound)
         failures = self.merging.failures
-        live, dropped = self.merging.settled(kept_files.files, number, self.frontier.value), kept_files.dropped
+        live, dropped = self.merging.absorb_finished(kept_files.files, number, self.frontier.value), kept_files.dropped
         live = [*self.arrivals.merged(number, live), *self.arrivals.write_waiting(number, self.frontier.value)]
         totals = dict(self.state.totals)
         streams = [seen for report in reports for stream, seen in report.streams.items() if stream in self.streams]
@@ -551,22 +555,22 @@ class Driver:
         gone |= {r.path for r in rejected if r.spooled}
         self.log.write(state)
         self.state = state
-        self.doom(number, gone)
+        self.schedule_deletion(number, gone)
         self._forget(number)
         if self.population is not None:
             self.population.committed(number)
 
-    def doom(self, number: int, paths: set[str]) -> None:
+    def schedule_deletion(self, number: int, paths: set[str]) -> None:
         """Files that count no longer from a batch on. They stay for a few commits: a batch that runs again may need what it expired."""
-        self.doomed.append((number, paths))
+        self.scheduled_deletions.append((number, paths))
 
     def _forget(self, number: int) -> None:
         reading = self.merging.reading
-        ready = [paths for doomed, paths in self.doomed if doomed <= number - 2]
+        ready = [paths for doomed, paths in self.scheduled_deletions if doomed <= number - 2]
         for path in set().union(*ready) - reading:
             disk.delete(self.folder / path)
         kept = [(number, paths & reading) for paths in ready if paths & reading]  # as long as a merge reads them
-        self.doomed = [*kept, *self.doomed[len(ready) :]]
+        self.scheduled_deletions = [*kept, *self.scheduled_deletions[len(ready) :]]
 
 
 def check_ended(driver: Driver) -> None:

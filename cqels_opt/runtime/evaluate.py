@@ -22,9 +22,9 @@ from cqels_opt.operators.accumulators import added_up, amount_names
 from cqels_opt.operators.algebra_operators import Scope
 from cqels_opt.operators.algebra_operators import evaluate as evaluate_tree
 from cqels_opt.operators.answer_files import write_arrow, write_parquet
-from cqels_opt.operators.compiled_query import GroupNode, Program
-from cqels_opt.operators.delta_join import BlockStep, Observed
-from cqels_opt.operators.evaluation_step import NOWHEN, Step
+from cqels_opt.operators.compiled_query import CompiledProgram, GroupNode
+from cqels_opt.operators.delta_join import DeltaJoin, Observed
+from cqels_opt.operators.evaluation_step import NOWHEN, EvaluationStep
 from cqels_opt.operators.graph_output import lines
 from cqels_opt.operators.incremental_evaluation import accumulate, changing, in_chunks
 from cqels_opt.operators.instances import names_of
@@ -33,15 +33,15 @@ from cqels_opt.operators.rows import RANK, Ints, Rows, chunks, concat, empty
 from cqels_opt.operators.semijoin_filter import EVERY, share
 from cqels_opt.operators.stream_output import Answers, answers
 from cqels_opt.operators.term_table import TermTable
-from cqels_opt.operators.udf_cache import Account
+from cqels_opt.operators.udf_cache import CallStatistics
 from cqels_opt.query.algebra import Call
 from cqels_opt.query.templates import INSTANCE
-from cqels_opt.runtime.backfill import TakeOver, rows_taken_over, without_results
+from cqels_opt.runtime.backfill import Backfill, rows_taken_over, without_results
 from cqels_opt.runtime.query_network import write_elements
 from cqels_opt.runtime.static_refresh import answers_before, at_first, only
 from cqels_opt.state import worker_cache
-from cqels_opt.state.materialized_answers import Standing, advanced, kept_keys
-from cqels_opt.state.result_store import BlockRows, ResultFiles, Segment
+from cqels_opt.state.materialized_answers import MaterializedAnswers, advanced, kept_keys
+from cqels_opt.state.result_store import BlockRows, ResultFiles, ResultSegment
 from cqels_opt.state.spilled_results import apart
 from cqels_opt.storage import checksum, disk
 from cqels_opt.windows.binding_slots import SlotFile, rank_elements
@@ -57,12 +57,12 @@ Format = Literal["jsonl", "arrow", "parquet"]
 class EvaluateTask:
     """A program and its step."""
 
-    program: Program
-    step: Step
+    program: CompiledProgram
+    step: EvaluationStep
     format: Format
     named: bool = False  # lines say which query they are answers of
     feeds: int | None = None  # the number of the stream whose elements the answers are
-    take_over: TakeOver | None = None  # the step only makes the state of what is new
+    take_over: Backfill | None = None  # the step only makes the state of what is new
     memory: int | None = None  # the bytes that a result may take; None: a share of what there is
     most: int | None = None  # answers that are written; where there are more, the query is over its limit
     leaving: bool = False  # the step only keeps the answers at its instant: the program gives way to one over other static data
@@ -107,7 +107,7 @@ class EvaluateReport:
     rows: int = 0
     probed: int = 0  # rows that the operators put out
     worker: str = ""  # the executor's Python that did it
-    calls: dict[Call, Account] = field(default_factory=dict)  # of extension functions
+    calls: dict[Call, CallStatistics] = field(default_factory=dict)  # of extension functions
     seconds: float = 0.0
     failed: str = ""  # why it was given up
 
@@ -123,7 +123,7 @@ class FinishReport:
     replaced: list[str] = field(default_factory=list)
     fed: str = ""  # the file of the answers as elements
     read: int = 0  # rows of blocks that the operators above them were given
-    calls: dict[Call, Account] = field(default_factory=dict)  # of extension functions
+    calls: dict[Call, CallStatistics] = field(default_factory=dict)  # of extension functions
     seconds: float = 0.0
     failed: str = ""  # why it was given up
     others: list[FinishReport] = field(default_factory=list)  # of further files of answers
@@ -157,7 +157,7 @@ def bounded(failed: type[Reporting]) -> Callable[[Work[P, Reporting]], Work[P, R
     return decorated
 
 
-def label(program: Program, block: str) -> str:
+def label(program: CompiledProgram, block: str) -> str:
     """How result slots name their block."""
     return f"{program.id}/{block}"
 
@@ -170,7 +170,7 @@ def finish_parts(task: EvaluateTask, parts: int) -> int:
     return parts if can and not ranked(task.program) else 1
 
 
-def ranked(program: Program) -> bool:
+def ranked(program: CompiledProgram) -> bool:
     """Whether rows end at ranks: then result slots are written anew each step."""
     return any(w.kind == "last" for w in program.windows)
 
@@ -186,7 +186,7 @@ def evaluate(task: EvaluateTask, name: str, part: int, parts: int, fresh: Fresh 
     if task.leaving:
         return report
     for block in program.blocks:
-        run = BlockStep(block, program.store, step, terms, part, parts)
+        run = DeltaJoin(block, program.store, step, terms, part, parts)
         if task.take_over is not None:
             rows = rows_taken_over(program, step, task.take_over, run, task.results(block.name), terms)
             keep(task, name, block.name, rows, report, fresh)
@@ -209,7 +209,7 @@ def keep(task: EvaluateTask, name: str, block: str, rows: Rows, report: Evaluate
         written = replace(files, indexed=()).write(step, rows, f"fresh-{name}")
         report.fresh += written
         if fresh is not None:
-            fresh[block] += [Segment(step.path / file.path).rows for file in written]
+            fresh[block] += [ResultSegment(step.path / file.path).rows for file in written]
     if not ranked(program):
         report.kept += files.write(step, rows.take(rows.end > step.floor), f"result-{name}")
     elif fresh is None and task.quiet:
@@ -270,14 +270,16 @@ def _left(task: EvaluateTask, name: str) -> FinishReport:
     )
 
 
-def _merge(files: ResultFiles, step: Step, name: str, report: FinishReport, fold: Callable[[Rows], Rows] = lambda r: r) -> None:
+def _merge(
+    files: ResultFiles, step: EvaluationStep, name: str, report: FinishReport, fold: Callable[[Rows], Rows] = lambda r: r
+) -> None:
     written, replaced = files.merged(step, name, fold)
     report.kept += written
     report.replaced += replaced
 
 
-def _mapped(step: Step, fresh: Sequence[SlotFile], files: ResultFiles) -> list[Rows]:
-    return [Segment(step.path / file.path).rows for file in fresh if file.shape == files.label]
+def _mapped(step: EvaluationStep, fresh: Sequence[SlotFile], files: ResultFiles) -> list[Rows]:
+    return [ResultSegment(step.path / file.path).rows for file in fresh if file.shape == files.label]
 
 
 def _answers(
@@ -319,7 +321,7 @@ def _answers(
     elif not task.pushdown.stands:
         rows = evaluate_tree(program.tree, scope)
     else:
-        standing = Standing(ResultFiles(f"{program.id}/answers", program.columns, ()))
+        standing = MaterializedAnswers(ResultFiles(f"{program.id}/answers", program.columns, ()))
         new = mine.within(changing(program.tree, scope, mine))
         rows = advanced(standing.held(step, mine), new, program.columns, scope.high)
         if len(new) or parts > 1:
@@ -334,7 +336,7 @@ def _too_many(task: EvaluateTask, answers: int) -> bool:
     return task.most is not None and task.program.instances is None and answers > task.most
 
 
-def _keys_of(node: GroupNode, held: Sequence[Segment]) -> Ints:
+def _keys_of(node: GroupNode, held: Sequence[ResultSegment]) -> Ints:
     """The ids in the keys of groups that are kept."""
     columns = [segment.rows.columns[key] for segment in held for key in node.keys]
     return np.unique(np.concatenate([np.empty(0, np.int64), *columns]))

@@ -15,7 +15,7 @@ from cqels_opt.operators.rows import UNBOUND, Ints
 from cqels_opt.operators.term_table import write_page
 from cqels_opt.rdf.ids import IdScheme
 from cqels_opt.runtime.rejected_elements import Rejected, RejectSpool
-from cqels_opt.runtime.term_encoding import ROW_SCHEMA, Texts, TripleTerms, coded
+from cqels_opt.runtime.term_encoding import ROW_SCHEMA, Texts, TripleTerms, encode_rows
 from cqels_opt.state import worker_cache
 from cqels_opt.stats import SlotCounts, slot_counts, slot_parts
 from cqels_opt.storage.columns import write_columns
@@ -96,7 +96,7 @@ def ingest(
     blocks = [rows] if isinstance(rows, pa.Table) else rows
     graphs = any(len(shape.places) > len("spo") for shape in task.shapes)
     quoted = any(shape.inside for shape in task.shapes)
-    whole, texts = coded(blocks, task.streams, task.store, task.scheme, report.rejected, graphs, quoted)
+    whole, texts = encode_rows(blocks, task.streams, task.store, task.scheme, report.rejected, graphs, quoted)
     report.losers = texts.losers(worker_cache.page(Path(path)) for path in task.pages)
     if report.losers or not len(whole):
         return report

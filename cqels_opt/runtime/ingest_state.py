@@ -11,7 +11,7 @@ import numpy as np
 from cqels_opt.operators.rows import Ints
 from cqels_opt.runtime.ingest import COUNT_PARTS, IngestReport
 from cqels_opt.state.compaction import MERGED
-from cqels_opt.state.compaction_policy import Tiers
+from cqels_opt.state.compaction_policy import CompactionPolicy
 from cqels_opt.state.pending_counts import Pending, is_waiting, read_pending, write_pending
 from cqels_opt.stats import SlotCounts
 from cqels_opt.storage.columns import read_columns, write_columns
@@ -19,14 +19,14 @@ from cqels_opt.windows.binding_slots import SlotFile
 from cqels_opt.windows.timeline import Timeline
 
 
-class Arrivals:
+class IngestState:
     """The elements of all streams of a run, as far as instants and statistics need them.
 
     ``times`` are theirs, by stream; ``pending`` the counts that wait, by stream and shape, and ``unwritten`` those of them that are in
     no file; ``counted`` is the last number that was given to counts.
     """
 
-    def __init__(self, folder: Path, streams: Sequence[str], tiers: Tiers, files: Sequence[SlotFile] = ()) -> None:
+    def __init__(self, folder: Path, streams: Sequence[str], tiers: CompactionPolicy, files: Sequence[SlotFile] = ()) -> None:
         self.folder, self.tiers = folder, tiers
         self.times = {stream: Timeline() for stream in streams}
         self.pending: Pending = {}

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from cqels_opt.errors import LimitError
-from cqels_opt.operators.compiled_query import Program
+from cqels_opt.operators.compiled_query import CompiledProgram
 from cqels_opt.runtime.evaluate import EvaluateReport, EvaluateTask, FinishReport, Format
 from cqels_opt.runtime.ingest import IngestReport, IngestTask
 from cqels_opt.state.compaction import MergeTask
@@ -99,5 +99,5 @@ class Sink(Protocol):
     def restore(self, lengths: Mapping[str, int], digests: Mapping[str, str]) -> None:
         """Back to the committed state. CheckpointError where what stays does not have its committed digest."""
 
-    def put(self, batch: int, chunks: Sequence[tuple[Program, FinishReport]], folder: Path) -> dict[str, int]:
+    def put(self, batch: int, chunks: Sequence[tuple[CompiledProgram, FinishReport]], folder: Path) -> dict[str, int]:
         """Puts the answers of a batch out; returns the lengths to commit."""

@@ -9,7 +9,7 @@ from types import MappingProxyType
 import pyarrow as pa
 import pyarrow.parquet as pa_parquet
 
-from cqels_opt.operators.compiled_query import Program
+from cqels_opt.operators.compiled_query import CompiledProgram
 from cqels_opt.runtime.evaluate import (
     EvaluateReport,
     EvaluateTask,
@@ -92,7 +92,7 @@ class LocalSink:
         """Back to the committed lines."""
         del self.lines[lengths.get("lines", 0) :]
 
-    def put(self, batch: int, chunks: Sequence[tuple[Program, FinishReport]], folder: Path) -> dict[str, int]:
+    def put(self, batch: int, chunks: Sequence[tuple[CompiledProgram, FinishReport]], folder: Path) -> dict[str, int]:
         """Takes the lines of a batch, in order of time."""
         files = [checksum.verify_name(folder / chunk.path) for _, chunk in chunks]
         lines = [line for file in files for line in disk.read(file).decode().splitlines()]

@@ -15,7 +15,7 @@ from io import BytesIO
 from pathlib import Path
 from zipfile import ZipFile
 
-from cqels_opt.planner.query_planner import Planner
+from cqels_opt.planner.query_planner import QueryPlanner
 from cqels_opt.state.pending_counts import LostKnowledgeError
 from cqels_opt.stats import load, save
 from cqels_opt.storage import checksum
@@ -23,7 +23,7 @@ from cqels_opt.storage import checksum
 _INDEX = "index.json"
 
 
-def write_knowledge(path: Path, planners: Mapping[str, Planner], counted: int) -> None:
+def write_knowledge(path: Path, planners: Mapping[str, QueryPlanner], counted: int) -> None:
     """Statistics, current plans and what they were chosen from, and the last number that was given to counts."""
     plans = {
         program: {name: block.optimizer.state() for name, block in planner.blocks.items()}
@@ -38,7 +38,7 @@ def write_knowledge(path: Path, planners: Mapping[str, Planner], counted: int) -
                 archive.writestr(f"statistics/{program}/{name}", save(block.statistics))
 
 
-def read_knowledge(path: Path, planners: Mapping[str, Planner]) -> int:
+def read_knowledge(path: Path, planners: Mapping[str, QueryPlanner]) -> int:
     """Gives new planners what those that wrote the file knew; returns the last number that was given to counts.
 
     LostKnowledgeError where it cannot: the planners are of no use then.

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from cqels_opt.errors import InputError
-from cqels_opt.state.checkpoint_lock import Hold, hold_file
+from cqels_opt.state.checkpoint_lock import CheckpointLock, hold_file
 from cqels_opt.state.commit_log import run_of
 
 MARK = ".cqels-opt"
@@ -46,19 +46,19 @@ class InFile(Protocol):
     path: Path
 
 
-def claim_file(path: Path, owner: Owner, committed: int) -> Hold:
+def claim_file(path: Path, owner: Owner, committed: int) -> CheckpointLock:
     """Takes a file of output; its mark lies beside it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     occupied = "it is not empty" if path.exists() and path.stat().st_size else ""
     return _claim(path, path.with_name(f".{path.name}{MARK}"), owner, committed, occupied)
 
 
-def claim_folder(path: Path, owner: Owner, committed: int, occupied: str) -> Hold:
+def claim_folder(path: Path, owner: Owner, committed: int, occupied: str) -> CheckpointLock:
     """Takes a folder of output; its mark lies in it. ``occupied`` says what there is that a run could have written."""
     return _claim(path, path / MARK, owner, committed, occupied)
 
 
-def _claim(path: Path, mark: Path, owner: Owner, committed: int, occupied: str) -> Hold:
+def _claim(path: Path, mark: Path, owner: Owner, committed: int, occupied: str) -> CheckpointLock:
     def refusal(text: str) -> InputError:
         process = _field(text, "process")
         return InputError(f"{path}: another run{f' (process {process})' if process else ''} writes to it: name another output")

@@ -7,7 +7,7 @@ import time
 from cqels_opt.trace.records import Milliseconds
 
 
-class Clock:
+class PhaseTimer:
     """Milliseconds by phase."""
 
     def __init__(self) -> None:

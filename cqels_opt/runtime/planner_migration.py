@@ -6,14 +6,14 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from cqels_opt.operators.compiled_query import Program
+from cqels_opt.operators.compiled_query import CompiledProgram
 from cqels_opt.operators.rows import Ints
-from cqels_opt.planner.background_jobs import Workshop
-from cqels_opt.planner.planner_options import PlanMode
-from cqels_opt.planner.query_planner import Planner
+from cqels_opt.planner.background_jobs import BackgroundJobs
+from cqels_opt.planner.planner_options import PlannerOptions
+from cqels_opt.planner.query_planner import QueryPlanner
 from cqels_opt.query.algebra import Window
 from cqels_opt.query.templates import INSTANCE
-from cqels_opt.runtime.backfill import TakeOver
+from cqels_opt.runtime.backfill import Backfill
 from cqels_opt.runtime.query_migration import counted_all, patterns_of
 from cqels_opt.state.result_store import is_result
 from cqels_opt.stats import SlotCounts, load, save
@@ -22,9 +22,11 @@ from cqels_opt.windows.instants import instants, retained_from
 from cqels_opt.windows.intervals import BEFORE_TIME
 
 
-def following_planner(program: Program, before: Planner | None, mode: PlanMode, workshop: Workshop) -> Planner:
+def following_planner(
+    program: CompiledProgram, before: QueryPlanner | None, mode: PlannerOptions, workshop: BackgroundJobs
+) -> QueryPlanner:
     """The planner of a program. It knows what that of the program's earlier instances knew: the windows are the same."""
-    planner = Planner(program, mode, workshop)
+    planner = QueryPlanner(program, mode, workshop)
     if before is None:
         return planner
     planner.elements.update(before.elements)
@@ -36,7 +38,7 @@ def following_planner(program: Program, before: Planner | None, mode: PlanMode, 
     return planner
 
 
-def count_up(planner: Planner, folder: Path, files: Sequence[SlotFile], upto: int, number: int) -> int:
+def count_up(planner: QueryPlanner, folder: Path, files: Sequence[SlotFile], upto: int, number: int) -> int:
     """Tells a planner that nobody told before what the windows hold; returns the last number that was given to counts."""
     found = counted_all(folder, files, planner.compiled.shapes, upto)
     numbered: dict[str, list[SlotCounts]] = {}
@@ -49,18 +51,18 @@ def count_up(planner: Planner, folder: Path, files: Sequence[SlotFile], upto: in
     return number
 
 
-def take_over(planner: Planner, since: int | None) -> TakeOver:
+def take_over(planner: QueryPlanner, since: int | None) -> Backfill:
     """What is new of a program, with a plan for each block that has new rows."""
     plans = {
         name: str(block.standing_plan(INSTANCE.name if since is not None else None))
         for name, block in planner.blocks.items()
         if since is None or INSTANCE.name in block.block.output
     }
-    return TakeOver(since, plans)
+    return Backfill(since, plans)
 
 
 def reported_last(
-    program: Program, times: Mapping[str, Ints], firsts: Mapping[str, int], upto: int, moves: Mapping[str, Ints]
+    program: CompiledProgram, times: Mapping[str, Ints], firsts: Mapping[str, int], upto: int, moves: Mapping[str, Ints]
 ) -> int | None:
     """The last instant at which a query would have been looked at; None: none at which there was anything."""
     first = min((firsts[s] for s in program.streams if s in firsts), default=None)
@@ -78,7 +80,7 @@ def gone_with(files: Iterable[SlotFile], programs: Collection[str]) -> list[Slot
     return [f for f in files if is_result(f) and f.shape.split("/")[0] in programs]
 
 
-def covered(program: Program, running: Sequence[Program], now: int) -> bool:
+def covered(program: CompiledProgram, running: Sequence[CompiledProgram], now: int) -> bool:
     """Whether a run keeps all that a query's windows would hold by now, had it been there from the beginning."""
     there, needed = (patterns_of(programs).keys() | _sets(programs) for programs in (running, [program]))
     if not needed <= there or now <= BEFORE_TIME:
@@ -93,7 +95,7 @@ def covered(program: Program, running: Sequence[Program], now: int) -> bool:
     return True
 
 
-def _sets(programs: Sequence[Program]) -> set[str]:
+def _sets(programs: Sequence[CompiledProgram]) -> set[str]:
     """The shapes that are matched as sets: segments have for these what else they do not, when a triple was there before."""
     parts = [o for program in programs for block in program.blocks for occurrence in block.occurrences for o in occurrence.parts]
     return {f"{o.shape.stream} {o.shape.key} set" for o in parts if o.distinct}

@@ -17,8 +17,8 @@ from typing import TypeAlias
 from cqels_opt.compiler.multi_query_sharing import Member, Sharing, alone
 from cqels_opt.compiler.registration import Programs, member_of
 from cqels_opt.errors import CheckpointError, InputError
-from cqels_opt.operators.compiled_query import Program
-from cqels_opt.runtime.store_versions import LivingStore, Refreshed
+from cqels_opt.operators.compiled_query import CompiledProgram
+from cqels_opt.runtime.store_versions import StoreChange, VersionedStore
 from cqels_opt.storage import disk, documents
 from cqels_opt.windows.binding_slots import SlotFile
 
@@ -28,7 +28,7 @@ Change: TypeAlias = "Member | str"
 """A query that comes, or the name of one that goes."""
 
 
-class Population:
+class QueryCatalog:
     """The queries of a run over a checkpoint, batch by batch, and each batch's version of the store.
 
     ``started`` are the queries that the run began with.
@@ -36,7 +36,7 @@ class Population:
 
     def __init__(self, started: Sequence[Member], state: Path, compiled: Programs) -> None:
         self.state, self._first = state, compiled
-        self.living = LivingStore(compiled.store, state)
+        self.living = VersionedStore(compiled.store, state)
         self._owner = hashlib.sha256(str(state.absolute()).encode()).hexdigest()[:12]
         self._compiled = compiled.over(self.living.current.place, self._owner)
         self.folder = state / FOLDER
@@ -45,9 +45,9 @@ class Population:
         self._ids: tuple[Sequence[tuple[str, int]], Sequence[Path]] = (), ()
         self._names: dict[str, None] = {}  # of the queries that the next batch will have
         self._pages: dict[str, SlotFile] = {}
-        self.refreshed: Refreshed | None = None  # in the batch of now
+        self.refreshed: StoreChange | None = None  # in the batch of now
         self.started = _changed(Sharing(), started)
-        self.sharing, self._programs = self.started, list[Program]()
+        self.sharing, self._programs = self.started, list[CompiledProgram]()
         self._have(self.started)
 
     # -------------------------------------------------------------- asked for from outside
@@ -66,7 +66,7 @@ class Population:
         """Whether a query is one of a template that is there."""
         return any(unit.takes(member) for unit in self.sharing.units)
 
-    def alone(self, member: Member) -> Program:
+    def alone(self, member: Member) -> CompiledProgram:
         """A query compiled by itself."""
         return self._compiled.of(alone(member))
 
@@ -90,7 +90,7 @@ class Population:
         """Which ids the run has given to terms: constants of queries that come must have others."""
         self._ids = displaced, pages
 
-    def before(self, batch: int) -> list[Program]:
+    def before(self, batch: int) -> list[CompiledProgram]:
         """The programs that a batch finds, as those before it have left them."""
         place = self.living.before(batch).place
         if Path(place) != Path(self._compiled.store):
@@ -101,7 +101,7 @@ class Population:
                 sharing = _changed(sharing, self._stored(path))
         return self._have(sharing)
 
-    def begin(self, batch: int) -> list[Program] | None:
+    def begin(self, batch: int) -> list[CompiledProgram] | None:
         """The programs of a batch, where they are others than those that it finds: what comes and goes is on disk then."""
         path = self._path(batch)
         with self._lock:
@@ -113,7 +113,7 @@ class Population:
                 changes, self._waiting = self._waiting, []
         return self._have(_changed(self.sharing, changes)) if changes else None
 
-    def refresh(self, batch: int, fits: Callable[[Path | str], bool]) -> list[Program] | None:
+    def refresh(self, batch: int, fits: Callable[[Path | str], bool]) -> list[CompiledProgram] | None:
         """The programs of a batch that goes over to a newer version of the store, if it ``fits``: that it does so is on disk then."""
         self.refreshed = self.living.begin(batch, fits)
         if self.refreshed is None:
@@ -127,7 +127,7 @@ class Population:
         """Whether it is on disk what comes and goes with a batch."""
         return self._path(batch).exists()
 
-    def programs(self) -> list[Program]:
+    def programs(self) -> list[CompiledProgram]:
         """The programs of now."""
         return self._programs
 
@@ -147,7 +147,7 @@ class Population:
         """The pages of the terms that compiling made."""
         return list(self._pages.values())
 
-    def _have(self, sharing: Sharing) -> list[Program]:
+    def _have(self, sharing: Sharing) -> list[CompiledProgram]:
         with self._lock:
             self.sharing = sharing
             self._names = dict.fromkeys(member.id for member in sharing.members)

@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from cqels_opt.operators.compiled_query import Program
+from cqels_opt.operators.compiled_query import CompiledProgram
 from cqels_opt.runtime.ingest import COUNT_PARTS
-from cqels_opt.state.sorted_runs import Run
-from cqels_opt.state.time_slices import read_segment, sealed
+from cqels_opt.state.sorted_runs import SortedRun
+from cqels_opt.state.time_slices import read_time_slice, sealed
 from cqels_opt.stats import SlotCounts, slot_parts
 from cqels_opt.storage import checksum
 from cqels_opt.storage.columns import Columns, read_columns, write_columns
@@ -27,7 +27,7 @@ from cqels_opt.windows.intervals import BEFORE_TIME
 TAKEN = "taken-"  # in front of the names of result slots made for a changed query: no batch gives its own files such a name
 
 
-def windows_of(program: Program) -> Any:
+def windows_of(program: CompiledProgram) -> Any:
     """What the instants and the retention of a query hang on, without the names of its windows; and the order of its streams."""
     windows = []
     for window in program.windows:
@@ -38,7 +38,7 @@ def windows_of(program: Program) -> Any:
     return {"streams": list(program.streams), "windows": [distinct[text] for text in sorted(distinct)]}
 
 
-def patterns_of(programs: Iterable[Program]) -> dict[str, str]:
+def patterns_of(programs: Iterable[CompiledProgram]) -> dict[str, str]:
     """The shapes of which binding slots are kept, with a name that the queries have for each.
 
     Under a window of the last n elements a shape needs the elements' places as well, which are not kept for others.
@@ -60,7 +60,7 @@ def unsealed(folder: Path, files: Sequence[SlotFile], batch: int) -> list[SlotFi
         segments = [f for f in mine if f.kind == "segment"]
         upto = sealed(segments)
         found += [f for f in mine if f.kind == "slot" and f.least > upto]
-        parts = [_columns(read_segment(folder / f.path)) for f in segments]
+        parts = [_columns(read_time_slice(folder / f.path)) for f in segments]
         straddling = [f for f in mine if f.kind == "slot" and f.least <= upto < f.greatest]
         parts += [_since(read_columns(folder / f.path), upto) for f in straddling]
         for number, columns in enumerate(parts):
@@ -71,7 +71,7 @@ def unsealed(folder: Path, files: Sequence[SlotFile], batch: int) -> list[SlotFi
     return found
 
 
-def _columns(run: Run) -> Columns:
+def _columns(run: SortedRun) -> Columns:
     """The columns of a slot; the elements' places, which no window asks for where there are segments, are not known any more."""
     times = run.times()
     return {"t": times, "e": np.zeros(len(times), np.int64), **{name: np.asarray(c) for name, c in run.relation.columns.items()}}
@@ -106,7 +106,7 @@ def counted_all(folder: Path, files: Sequence[SlotFile], shapes: Sequence[Shape]
             continue
         behind = sealed(segments)
         slots = [f for f in files if (f.kind, f.stream, f.shape) == ("slot", shape.stream, shape.key) and f.greatest > behind]
-        parts = [_columns(read_segment(folder / f.path)) for f in segments]
+        parts = [_columns(read_time_slice(folder / f.path)) for f in segments]
         parts.append(read_span(folder, slots, behind, upto, shape.width))
         counted = (slot_parts(0, c["t"], {f"v{i}": c[f"v{i}"] for i in range(shape.width)}, COUNT_PARTS) for c in parts)
         found[shape.stream + shape.key] = [counts for some in counted for counts in some]

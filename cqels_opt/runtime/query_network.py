@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pa_parquet
 
 from cqels_opt.errors import InputError
-from cqels_opt.operators.compiled_query import TRIPLE, Program
+from cqels_opt.operators.compiled_query import TRIPLE, CompiledProgram
 from cqels_opt.operators.stream_output import Answers
 from cqels_opt.operators.term_table import TermTable
 from cqels_opt.runtime.term_encoding import FED, ROW_SCHEMA
@@ -27,7 +27,7 @@ from cqels_opt.storage import checksum, disk
 class Network:
     """The queries of a run in stages: each reads what comes from outside, and what queries of earlier stages put out."""
 
-    stages: tuple[tuple[Program, ...], ...]
+    stages: tuple[tuple[CompiledProgram, ...], ...]
     feeds: Mapping[str, str]
     """By the name of a query that others read the stream that it feeds."""
 
@@ -37,10 +37,10 @@ class Network:
         return frozenset(self.feeds.values())
 
 
-def network(programs: Sequence[Program]) -> Network:
+def network(programs: Sequence[CompiledProgram]) -> Network:
     """The stages of some queries. InputError where queries wait for each other, or where what they read is no stream of graphs."""
     read = {stream for program in programs for stream in program.streams}
-    makers: dict[str, Program] = {}
+    makers: dict[str, CompiledProgram] = {}
     for program in programs:
         if program.output not in read or program.output is None:
             continue
@@ -51,7 +51,7 @@ def network(programs: Sequence[Program]) -> Network:
                 f"the query {program.id} makes the stream {program.output}, which others read: it must be a CONSTRUCT"
             )
         makers[program.output] = program
-    stages: list[tuple[Program, ...]] = []
+    stages: list[tuple[CompiledProgram, ...]] = []
     waiting, there = list(programs), read - set(makers)
     while waiting:
         ready = tuple(program for program in waiting if there.issuperset(program.streams))
@@ -63,7 +63,7 @@ def network(programs: Sequence[Program]) -> Network:
     return Network(tuple(stages), {maker.id: stream for stream, maker in makers.items()})
 
 
-def _circle(waiting: Sequence[Program], makers: Mapping[str, Program]) -> str:
+def _circle(waiting: Sequence[CompiledProgram], makers: Mapping[str, CompiledProgram]) -> str:
     """Some of the queries that wait, each for the next and the last for the first."""
     path = [waiting[0]]
     while True:

@@ -14,10 +14,10 @@ from pathlib import Path
 
 from cqels_opt.errors import CheckpointError, LimitError
 from cqels_opt.operators.answer_files import rows_by_query, without_queries
-from cqels_opt.operators.compiled_query import Program
+from cqels_opt.operators.compiled_query import CompiledProgram
 from cqels_opt.runtime.evaluate import EvaluateReport, FinishReport, Format
 from cqels_opt.runtime.limits import Limits
-from cqels_opt.runtime.query_catalog import Population
+from cqels_opt.runtime.query_catalog import QueryCatalog
 from cqels_opt.state.result_store import is_result
 from cqels_opt.storage import disk, documents
 from cqels_opt.windows.binding_slots import SlotFile
@@ -26,7 +26,7 @@ NOTES = "failed.json"
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class ResourceUsage:
     """What the queries of a batch have taken: what their tasks reported, and the files of the state after it."""
 
     shares: Mapping[str, Sequence[EvaluateReport]]
@@ -34,12 +34,12 @@ class Taken:
     files: Sequence[SlotFile]
     folder: Path
 
-    def seconds(self, program: Program) -> float:
+    def seconds(self, program: CompiledProgram) -> float:
         """Of the slowest share and the slowest part of the answers: tasks beside one another take no longer."""
         some = (self.shares.get(program.id, ()), self.finished.get(program.id, ()))
         return sum(max((report.seconds for report in reports), default=0.0) for reports in some)
 
-    def bytes(self, program: Program) -> int:
+    def bytes(self, program: CompiledProgram) -> int:
         """Its results, and what its windows hold, whether others read that too."""
         shapes = {(shape.stream, shape.key) for shape in program.shapes}
         mine = (
@@ -51,10 +51,10 @@ class Taken:
         return sum((self.folder / file.path).stat().st_size for file, is_mine in zip(self.files, mine) if is_mine)
 
 
-class Guard:
+class Quotas:
     """Holds the queries of a run to its limits. ``failures`` says which have failed, with the batch and the reason."""
 
-    def __init__(self, limits: Limits, folder: Path, population: Population | None) -> None:
+    def __init__(self, limits: Limits, folder: Path, population: QueryCatalog | None) -> None:
         self.limits, self.path, self.population = limits, folder / NOTES, population
         self.failures: dict[str, tuple[int, str]] = self._read()
 
@@ -64,7 +64,9 @@ class Guard:
             for name in [name for name, (batch, _) in self.failures.items() if batch >= last and name in self.population.names()]:
                 self.population.remove(name)
 
-    def within(self, batch: int, programs: Sequence[Program], taken: Taken, format: Format, feeding: Collection[str]) -> None:
+    def within(
+        self, batch: int, programs: Sequence[CompiledProgram], taken: ResourceUsage, format: Format, feeding: Collection[str]
+    ) -> None:
         """Takes the answers of queries that fail with this batch out of the reports. LimitError where the run cannot go on without them."""
         again = {name for name, (failed, _) in self.failures.items() if failed == batch}
         over: dict[str, str] = {}
@@ -91,13 +93,13 @@ class Guard:
             if mine := [name for name in members[program.id] if name in gone]:
                 self._withhold(program, mine, len(members[program.id]), taken, format)
 
-    def _members(self, programs: Sequence[Program]) -> dict[str, list[str]]:
+    def _members(self, programs: Sequence[CompiledProgram]) -> dict[str, list[str]]:
         """The names of the queries of each program."""
         if self.population is None:
             return {program.id: [program.id] for program in programs}
         return {unit.id: [member.id for _, member in unit.members] for unit in self.population.sharing.units}
 
-    def _over(self, program: Program, names: Sequence[str], taken: Taken, format: Format) -> dict[str, str]:
+    def _over(self, program: CompiledProgram, names: Sequence[str], taken: ResourceUsage, format: Format) -> dict[str, str]:
         """Queries that take too much. Those that share a plan share its time and its state."""
         limits, finished = self.limits, taken.finished.get(program.id, [])
         reasons = [*(share.failed for share in taken.shares.get(program.id, ())), *(report.failed for report in finished)]
@@ -114,7 +116,7 @@ class Guard:
         counted = rows_by_query([taken.folder / report.path for report in finished if report.answers], format)
         return {name: why for name in names if (why := limits.broken(rows=counted[name])) is not None}
 
-    def _withhold(self, program: Program, names: Sequence[str], of: int, taken: Taken, format: Format) -> None:
+    def _withhold(self, program: CompiledProgram, names: Sequence[str], of: int, taken: ResourceUsage, format: Format) -> None:
         for report in taken.finished.get(program.id, []):
             if not report.answers:
                 continue
@@ -134,4 +136,4 @@ class Guard:
             raise CheckpointError(f"{self.path}: the checkpoint is damaged ({error}); use another folder") from error
 
 
-__all__ = ["Guard", "Taken"]
+__all__ = ["Quotas", "ResourceUsage"]

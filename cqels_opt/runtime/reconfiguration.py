@@ -13,12 +13,12 @@ import numpy as np
 
 from cqels_opt.compiler.multi_query_sharing import Member
 from cqels_opt.errors import InputError
-from cqels_opt.operators.compiled_query import Program
+from cqels_opt.operators.compiled_query import CompiledProgram
 from cqels_opt.operators.evaluation_step import NOWHEN
-from cqels_opt.planner.query_planner import Planner
+from cqels_opt.planner.query_planner import QueryPlanner
 from cqels_opt.runtime.evaluate import EvaluateTask
 from cqels_opt.runtime.planner_migration import count_up, covered, following_planner, gone_with, reported_last, take_over
-from cqels_opt.runtime.query_catalog import Population
+from cqels_opt.runtime.query_catalog import QueryCatalog
 from cqels_opt.runtime.query_migration import counted_again, taken_over, unsealed
 from cqels_opt.runtime.static_refresh import goes_on, has_windows_of
 from cqels_opt.state.pending_counts import KIND as PENDING
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from cqels_opt.runtime.driver import Driver
 
 
-class Changes:
+class Reconfiguration:
     """Changes the programs and the state of a driver, before a batch reads anything."""
 
     def __init__(self, driver: Driver) -> None:
@@ -59,14 +59,16 @@ class Changes:
         shares = [report for reports in done.shares.values() for report in reports]
         finished = [report for reports in done.finished.values() for report in reports]
         gone = {f.path for f in state.files if f not in files} | {f.path for report in shares for f in report.fresh}
-        driver.doom(number, gone | {report.path for report in finished if report.path})  # had been put out before, if ever
+        driver.schedule_deletion(
+            number, gone | {report.path for report in finished if report.path}
+        )  # had been put out before, if ever
         driver.state = replace(state, files=[*files, *taken_over(folder, done.kept)])
 
     def forget_statistics(self) -> None:
         """New planners instead of those whose statistics are lost, with what the windows hold counted again; elements that the frontier
         has not passed are counted again as well, and wait."""
         driver, state, upto = self.driver, self.driver.state, self.driver.frontier.value
-        driver.planners = {p.id: Planner(p, driver.options.plan, driver.workshop) for p in driver.programs}
+        driver.planners = {p.id: QueryPlanner(p, driver.options.plan, driver.workshop) for p in driver.programs}
         state.files = [file for file in state.files if file.kind != PENDING]
         driver.arrivals.forget_counts()
         for program in driver.programs:
@@ -79,7 +81,7 @@ class Changes:
             driver.arrivals.wait(key, driver.arrivals.numbered(parts))
 
     # -------------------------------------------------------------- queries come and go, and static data are renewed
-    def population(self, number: int, population: Population) -> None:
+    def population(self, number: int, population: QueryCatalog) -> None:
         """The queries and the static data of a batch. It takes either other queries or another version, so that each finds the other's
         state; and no other queries while some have not been looked at since the version before."""
         population.know(self.driver.scheme.displaced, self.driver.term_pages(self.driver.state.files))
@@ -112,7 +114,7 @@ class Changes:
         if name in self.driver.network.feeds:
             raise InputError(f"{name}: others read the stream that it makes")
 
-    def _succeed(self, number: int, programs: Sequence[Program]) -> None:
+    def _succeed(self, number: int, programs: Sequence[CompiledProgram]) -> None:
         """Other programs from now on. Those that were there have their state; what comes is given what it would have by now.
 
         Where that has not been kept, its windows begin empty.
@@ -143,7 +145,7 @@ class Changes:
         made = self._made([self._taking_over(p, number, known=p.id in before) for p in new if upto > BEFORE_TIME])
         self._replace(number, old, made)
 
-    def _taking_over(self, program: Program, number: int, known: bool) -> EvaluateTask:
+    def _taking_over(self, program: CompiledProgram, number: int, known: bool) -> EvaluateTask:
         """Makes the results that a program would have by now; ``known``: it was there, with other instances."""
         driver, state, upto = self.driver, self.driver.state, self.driver.frontier.value
         if program.id not in state.reported:
@@ -158,7 +160,7 @@ class Changes:
         taking = take_over(driver.planners[program.id], since)
         return replace(driver.task_of(program, step), feeds=None, take_over=taking)
 
-    def _renew(self, number: int, programs: Sequence[Program]) -> None:
+    def _renew(self, number: int, programs: Sequence[CompiledProgram]) -> None:
         """Programs over another version of the static store, see :mod:`cqels_opt.runtime.static_refresh`."""
         driver, upto = self.driver, self.driver.frontier.value
         before, planners = {p.id: p for p in driver.programs}, driver.planners
@@ -183,7 +185,7 @@ class Changes:
         driver.state = replace(driver.state, renewed=renewed)
         self._replace(number, old, made)
 
-    def _leaving(self, program: Program, number: int) -> EvaluateTask | None:
+    def _leaving(self, program: CompiledProgram, number: int) -> EvaluateTask | None:
         """Keeps a program's answers at the instant that it reported last; where there are any, and somebody compares with them."""
         driver, upto = self.driver, self.driver.frontier.value
         reported = driver.state.reported.get(program.id)
@@ -193,7 +195,7 @@ class Changes:
         step = driver.bare_step(program, number, upto, upto, looked_at, driver.state.files)
         return replace(driver.task_of(program, step), feeds=None, leaving=True)
 
-    def _standing_over(self, program: Program, number: int) -> EvaluateTask:
+    def _standing_over(self, program: CompiledProgram, number: int) -> EvaluateTask:
         """Makes the rows of a program's blocks from what its windows hold."""
         driver, upto = self.driver, self.driver.frontier.value
         files = [f for f in driver.state.files if not is_result(f)]
@@ -205,7 +207,7 @@ class Changes:
         """The files that tasks between two batches make, in one job."""
         return taken_over(self.driver.folder, self.driver.evaluate(tasks, 1).complete().kept) if tasks else []
 
-    def _count_up(self, program: Program) -> None:
+    def _count_up(self, program: CompiledProgram) -> None:
         """Tells a new planner what the windows hold."""
         driver, arrivals = self.driver, self.driver.arrivals
         planner, upto = driver.planners[program.id], driver.frontier.value
@@ -215,4 +217,4 @@ class Changes:
         """Files count no longer, and others do."""
         state = self.driver.state
         self.driver.state = replace(state, files=[*(f for f in state.files if f not in old), *made])
-        self.driver.doom(number, {f.path for f in old})
+        self.driver.schedule_deletion(number, {f.path for f in old})

@@ -14,18 +14,18 @@ from typing import TypeVar, cast
 
 import numpy as np
 
-from cqels_opt.operators.compiled_query import Instances, Occurrence, Program, Static, StaticNode, Tree, children
+from cqels_opt.operators.compiled_query import CompiledProgram, Instances, PatternOccurrence, Static, StaticNode, Tree, children
 from cqels_opt.operators.rows import Rows
 from cqels_opt.state import worker_cache
-from cqels_opt.state.materialized_answers import Standing
+from cqels_opt.state.materialized_answers import MaterializedAnswers
 from cqels_opt.state.result_store import ResultFiles
 
 T = TypeVar("T")
 
 
-def answers_before(program: Program) -> Standing:
+def answers_before(program: CompiledProgram) -> MaterializedAnswers:
     """The files of the answers at the last instant before another version."""
-    return Standing(ResultFiles(f"{program.id}/before", program.columns, ()))
+    return MaterializedAnswers(ResultFiles(f"{program.id}/before", program.columns, ()))
 
 
 def at_first(rows: Rows) -> Rows:
@@ -34,19 +34,19 @@ def at_first(rows: Rows) -> Rows:
     return Rows(rows.columns, np.zeros(size, np.int64), np.ones(size, np.int64), rows.n)
 
 
-def only(rows: Rows, program: Program) -> Rows:
+def only(rows: Rows, program: CompiledProgram) -> Rows:
     """The columns of a program's answers."""
     return Rows(dict(zip(program.columns, rows.values(program.columns))), rows.start, rows.end, rows.n)
 
 
 # ------------------------------------------------------------------ is anything different?
-def has_windows_of(after: Program, before: Program) -> bool:
+def has_windows_of(after: CompiledProgram, before: CompiledProgram) -> bool:
     """Whether the blocks of a program have the occurrences that those of another one have, so that its statistics say the same."""
     found = [{block.name: tuple(_without_places(o) for o in block.occurrences) for block in p.blocks} for p in (before, after)]
     return found[0] == found[1]
 
 
-def goes_on(before: Program, after: Program) -> bool:
+def goes_on(before: CompiledProgram, after: CompiledProgram) -> bool:
     """Whether a query has the same plans and static relations over two versions of the store: then its state is right for both."""
     if _without_places(before) != _without_places(after):
         return False
@@ -64,7 +64,7 @@ def _same(one: Static, store: str, other: Static, other_store: str) -> bool:
     ).partitions_of(other.at)
 
 
-def _statics(program: Program) -> Iterator[Static]:
+def _statics(program: CompiledProgram) -> Iterator[Static]:
     for block in program.blocks:
         yield from (*block.statics, *block.parts)
         yield from (o.static for o in block.occurrences if o.static is not None)
@@ -88,7 +88,7 @@ def _without_places(value: T) -> T:
     match value:
         case Static():
             found |= {"at": "", "rows": 0}
-        case Program() | Occurrence():
+        case CompiledProgram() | PatternOccurrence():
             found["store"] = ""
         case Instances():
             found["names"] = ""

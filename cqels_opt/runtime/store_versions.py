@@ -23,14 +23,14 @@ START = "start.json"
 
 
 @dataclass(frozen=True, slots=True)
-class Refreshed:
+class StoreChange:
     """A version that took the place of another one with a batch."""
 
     was: int
     now: int
 
 
-class LivingStore:
+class VersionedStore:
     """The versions of a run's store, batch by batch. ``place`` is the version that was opened when the run was started, ``state`` its
     checkpoint. A store that has one version only, as in an object store, stays what it is."""
 
@@ -58,7 +58,7 @@ class LivingStore:
         """Whether it has been noted that a batch is the first with a version."""
         return self._path(batch).exists()
 
-    def begin(self, batch: int, fits: Callable[[Path | str], bool] = lambda place: True) -> Refreshed | None:
+    def begin(self, batch: int, fits: Callable[[Path | str], bool] = lambda place: True) -> StoreChange | None:
         """The batch goes over to a newer version, where there is one that ``fits`` the ids of the run; that is on disk then."""
         if self.store is None:
             return None
@@ -79,7 +79,7 @@ class LivingStore:
                 return None
             self._log(path, newest)
         self.current = newest
-        return Refreshed(was.number, newest.number)
+        return StoreChange(was.number, newest.number)
 
     def _refuse(self, version: StoreVersion) -> None:
         if self._refused != version.number:
@@ -152,4 +152,4 @@ class LivingStore:
         )
 
 
-__all__ = ["LivingStore", "Refreshed"]
+__all__ = ["StoreChange", "VersionedStore"]

@@ -135,7 +135,7 @@ def _keep(ids: Ints, terms: pa.StringArray, store: str, texts: Texts) -> None:
 
 
 @dataclass(slots=True)
-class Coded:
+class EncodedRows:
     """Rows without their texts: an array a column; ``bad`` rows have a term that cannot be read."""
 
     stream: Ints
@@ -152,7 +152,7 @@ class Coded:
         return len(self.t)
 
 
-def coded(
+def encode_rows(
     blocks: Iterable[pa.Table | pa.RecordBatch],
     streams: Sequence[str],
     store: str,
@@ -160,12 +160,12 @@ def coded(
     rejected: RejectSpool,
     graphs: bool = False,
     quoted: bool = False,
-) -> tuple[Coded, Texts]:
+) -> tuple[EncodedRows, Texts]:
     """The rows that have a time and a place, and the texts that must be kept. Rows that cannot be read are ``rejected``.
 
     With ``graphs`` the names of the elements' graphs are encoded too, with ``quoted`` triple terms are taken apart.
     """
-    texts, parts = Texts(), list[Coded]()
+    texts, parts = Texts(), list[EncodedRows]()
     encoding = _Encoding(store, scheme, texts, TripleTerms() if quoted else None)
     for rows in _of_size(blocks):
         whole = _whole(rows, streams, rejected)
@@ -174,17 +174,17 @@ def coded(
     return replace(_together(parts), quoted=encoding.quoted or TripleTerms()), texts
 
 
-def _together(parts: Sequence[Coded]) -> Coded:
+def _together(parts: Sequence[EncodedRows]) -> EncodedRows:
     if len(parts) == 1:
         return parts[0]
 
-    def ints(of: Callable[[Coded], Ints]) -> Ints:
+    def ints(of: Callable[[EncodedRows], Ints]) -> Ints:
         return np.concatenate([np.empty(0, np.int64), *map(of, parts)])
 
-    def flags(of: Callable[[Coded], NDArray[np.bool_]]) -> NDArray[np.bool_]:
+    def flags(of: Callable[[EncodedRows], NDArray[np.bool_]]) -> NDArray[np.bool_]:
         return np.concatenate([np.empty(0, bool), *map(of, parts)])
 
-    return Coded(
+    return EncodedRows(
         stream=ints(lambda x: x.stream),
         partition=ints(lambda x: x.partition),
         offset=ints(lambda x: x.offset),
@@ -234,7 +234,7 @@ class _Encoding:
     quoted: TripleTerms | None
 
 
-def _coded(rows: pa.Table, streams: Sequence[str], encoding: _Encoding, rejected: RejectSpool, graphs: bool) -> Coded:
+def _coded(rows: pa.Table, streams: Sequence[str], encoding: _Encoding, rejected: RejectSpool, graphs: bool) -> EncodedRows:
     stream, partition, offset, t, line = (_ints(rows, name) for name in ("stream", "partition", "offset", "t", "line"))
     bad = np.zeros(rows.num_rows, bool)
     s, p, o = (_encoded(rows, name, encoding, bad) for name in ("s", "p", "o"))
@@ -243,7 +243,7 @@ def _coded(rows: pa.Table, streams: Sequence[str], encoding: _Encoding, rejected
         rejected.append(Rejected(streams[stream[row]], int(partition[row]), int(line[row]), reason))
     nameless = np.zeros(rows.num_rows, bool)
     g = [_encoded(rows, "g", encoding, nameless)] if graphs else []
-    return Coded(stream, partition, offset, t, line, rows.column("late").to_numpy().astype(bool), (s, p, o, *g), bad)
+    return EncodedRows(stream, partition, offset, t, line, rows.column("late").to_numpy().astype(bool), (s, p, o, *g), bad)
 
 
 def _ints(rows: pa.Table, column: str) -> Ints:

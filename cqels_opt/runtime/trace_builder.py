@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from cqels_opt.operators.compiled_query import Program
+from cqels_opt.operators.compiled_query import CompiledProgram
 from cqels_opt.operators.delta_join import Observed
-from cqels_opt.operators.udf_cache import Account
-from cqels_opt.planner.query_planner import Planner
+from cqels_opt.operators.udf_cache import CallStatistics
+from cqels_opt.planner.query_planner import QueryPlanner
 from cqels_opt.planner.row_expressions import written
 from cqels_opt.planner.union_statistics import summands
 from cqels_opt.query.algebra import Call
@@ -18,8 +18,8 @@ from cqels_opt.windows.frontier import Frontier
 
 
 def trace_record(
-    program: Program,
-    planner: Planner,
+    program: CompiledProgram,
+    planner: QueryPlanner,
     number: int,
     reports: Sequence[IngestReport],
     rejected: Sequence[RejectSpool],
@@ -64,10 +64,10 @@ def trace_record(
 
 def _calls(reports: Sequence[EvaluateReport | FinishReport]) -> tuple[Called, ...]:
     """What became of the calls of extension functions, in all tasks together."""
-    found: dict[Call, Account] = {}
+    found: dict[Call, CallStatistics] = {}
     for report in reports:
         for call, account in report.calls.items():
-            found.setdefault(call, Account()).add(account)
+            found.setdefault(call, CallStatistics()).add(account)
     return tuple(
         Called(written(call), a.rows, a.distinct, a.looked_up, a.hits, round(1000 * a.seconds, 3)) for call, a in found.items()
     )

@@ -31,7 +31,7 @@ class FileBatch:
     """A batch that names files (``frame``: stream, path, modificationTime). A folder's files in order are one partition."""
 
     frame: DataFrame
-    reading: Reading
+    reading: FileReading
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ def in_places(rows: pa.Table, first: int) -> pa.Table:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class FileReading:
     """How files are read, and the rule for their elements. ``elements`` is how many have been seen of each partition so far."""
 
     admission: Admission
@@ -116,7 +116,7 @@ def in_order(
 
 
 def read_files(
-    files: pa.Table, reading: Reading, task: IngestTask, rejected: RejectSpool
+    files: pa.Table, reading: FileReading, task: IngestTask, rejected: RejectSpool
 ) -> tuple[pa.Table, dict[int, Admitted], list[FileRead]]:
     """The rows of the batch's files in order, how each folder's were judged, and the files. What cannot be read is ``rejected``."""
     named = sorted(zip(*(files.column(c).to_pylist() for c in ("stream", "modificationTime", "path"))))

@@ -15,7 +15,7 @@ from pyspark.sql import functions as f
 from cqels_opt.lod.multiplicities import product_in_sql
 from cqels_opt.operators.compiled_query import BlockFilter
 from cqels_opt.plans import Join, Plan, Probe, Scan, Split
-from cqels_opt.plans.physical import By
+from cqels_opt.plans.physical import JoinMethod
 from cqels_opt.plans.plan import relations as names
 from cqels_opt.spark.relations import Columns, Relations, Side, filtered
 
@@ -54,7 +54,7 @@ class FixedOrder:
         joined = join(left, right, self.relations.columns, self.relations.parts, self.how(plan))
         return self._put_out(joined, left.variables)
 
-    def how(self, plan: Plan) -> By | None:
+    def how(self, plan: Plan) -> JoinMethod | None:
         """Which of Spark's joins does a join; None: as the sizes of its sides say."""
         return None
 
@@ -77,7 +77,7 @@ def _bound_now(x: BlockFilter, before: frozenset[str], after: frozenset[str]) ->
     return x.variables <= after and not (before and x.variables <= before)
 
 
-def join(left: Side, right: Side, columns: Columns, parts: int, how: By | None = None) -> Side:
+def join(left: Side, right: Side, columns: Columns, parts: int, how: JoinMethod | None = None) -> Side:
     """Rows of both sides that agree in all shared variables, with the intersection of their intervals."""
     of = columns.of
     on = sorted(of[v] for v in left.variables & right.variables)
@@ -86,12 +86,12 @@ def join(left: Side, right: Side, columns: Columns, parts: int, how: By | None =
         conditions += ["l.a < r.z", "r.a < l.z"]
     a, b = left.frame, right.frame
     if how is None:
-        how = By.SHUFFLE_HASH if min(left.rows, right.rows) <= HASHED * parts else By.SORT_MERGE
+        how = JoinMethod.SHUFFLE_HASH if min(left.rows, right.rows) <= HASHED * parts else JoinMethod.SORT_MERGE
     if not on:
         b = b.hint("shuffle_replicate_nl")
-    elif how is By.SORT_MERGE:
+    elif how is JoinMethod.SORT_MERGE:
         b = b.hint("merge")
-    elif how is By.BROADCAST:
+    elif how is JoinMethod.BROADCAST:
         b = b.hint("broadcast")
     elif right.rows <= left.rows:
         b = b.hint("shuffle_hash")

@@ -12,11 +12,11 @@ from pyspark.sql import functions as f
 from pyspark.sql import types as t
 
 from cqels_opt.errors import InputError
-from cqels_opt.relational.conditions import Column
+from cqels_opt.relational.conditions import ColumnReference
 from cqels_opt.relational.counting import SCHEMA, Counted, Layout, count, gathered
 from cqels_opt.relational.fanouts import KeyCounts, heavy_for, level_for
 from cqels_opt.relational.planner import Counts
-from cqels_opt.relational.spec import JoinSpec, Relation
+from cqels_opt.relational.spec import JoinInput, JoinSpec
 from cqels_opt.stats import tally
 
 AT, LATE = "__at", "__late"
@@ -26,7 +26,7 @@ Batches = Iterator[pa.RecordBatch]
 
 
 # ------------------------------------------------------------------ columns
-def field_type(schema: t.StructType, column: Column, name: str) -> t.DataType:
+def field_type(schema: t.StructType, column: ColumnReference, name: str) -> t.DataType:
     """The type of a column; InputError where the relation does not have it."""
     kind: t.DataType = schema
     for part in column.path:
@@ -58,7 +58,7 @@ def key_types(spec: JoinSpec, schemas: Mapping[str, t.StructType]) -> dict[str, 
     return found
 
 
-def _hashed(column: Column, kind: t.DataType) -> SparkColumn:
+def _hashed(column: ColumnReference, kind: t.DataType) -> SparkColumn:
     """A 64-bit hash of a key, null where it is: Spark's own, which is the same in all relations for values of one type."""
     value = f.expr(column.sql).cast(kind)
     return f.when(value.isNotNull(), f.xxhash64(value))
@@ -68,7 +68,7 @@ def with_times(frame: DataFrame, time: str | None, number: int, frontier: int | 
     """A micro-batch with :data:`AT` and :data:`LATE`. Without a column of times that is its number; rows before the frontier are late."""
     if time is None:
         return frame.withColumns({AT: f.lit(number).cast("long"), LATE: f.lit(False)})
-    kind = field_type(frame.schema, Column("", (time.lower(),)), "over the stream")
+    kind = field_type(frame.schema, ColumnReference("", (time.lower(),)), "over the stream")
     if isinstance(kind, t.TimestampType | t.TimestampNTZType):
         at = f.unix_millis(f.col(quoted(time)).cast("timestamp"))
     elif isinstance(kind, t.IntegralType):
@@ -81,13 +81,13 @@ def with_times(frame: DataFrame, time: str | None, number: int, frontier: int | 
     return frame.withColumns({AT: f.when(~late, at), LATE: late})
 
 
-def met(frame: DataFrame, relation: Relation, spec: JoinSpec) -> DataFrame:
+def met(frame: DataFrame, relation: JoinInput, spec: JoinSpec) -> DataFrame:
     """The rows that meet the relation's own conditions, under its name."""
     return reduce(lambda rows, text: rows.where(f.expr(text)), spec.own_filters(relation.key), frame.alias(relation.name))
 
 
 # ------------------------------------------------------------------ counting
-def static_counts(frame: DataFrame, relation: Relation, spec: JoinSpec, types: Mapping[str, t.DataType]) -> Counts:
+def static_counts(frame: DataFrame, relation: JoinInput, spec: JoinSpec, types: Mapping[str, t.DataType]) -> Counts:
     """The rows of a static relation and its keys by variable: one pass for their number, and one a variable."""
     variables = spec.joins_on(relation.key)
     rows = met(frame, relation, spec)

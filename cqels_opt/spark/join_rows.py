@@ -16,10 +16,10 @@ from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
 
 from cqels_opt.plans import Plan, Probe, Scan
-from cqels_opt.plans.physical import By
-from cqels_opt.plans.spark_cost import Way
-from cqels_opt.relational.planner import Decision, Observed
-from cqels_opt.relational.spec import TIME, JoinSpec, Relation
+from cqels_opt.plans.physical import JoinMethod
+from cqels_opt.plans.spark_cost import MethodChoice
+from cqels_opt.relational.planner import JoinDecision, ObservedJoin
+from cqels_opt.relational.spec import TIME, JoinInput, JoinSpec
 from cqels_opt.spark.join_inputs import AT, met, quoted
 from cqels_opt.spark.paths import to_read, to_write
 from cqels_opt.spark.session import IN_A_BATCH, settings
@@ -35,7 +35,7 @@ class Windows:
     old: DataFrame | None = None
     frontier: int | None = None
 
-    def rows(self, relation: Relation, spec: JoinSpec, new: bool, old: bool) -> DataFrame:
+    def rows(self, relation: JoinInput, spec: JoinSpec, new: bool, old: bool) -> DataFrame:
         """Those of a relation that are asked for, under its name."""
         parts = [self.new if relation.window is None else self.new.where(f.col(AT).isNotNull())] if new else []
         if old and self.old is not None and self.frontier is not None:
@@ -68,18 +68,18 @@ class Joined:
         self.named = {relation.name: relation for relation in spec.relations}
         self.counters = _Counters()
 
-    def rows(self, decisions: Mapping[str, Decision], order: Sequence[str]) -> DataFrame:
+    def rows(self, decisions: Mapping[str, JoinDecision], order: Sequence[str]) -> DataFrame:
         """The union of the terms. One that would meet the old rows of another relation is left out where there are none."""
         self.counters = _Counters()
         places = [i for i, _ in enumerate(order) if self.windows.old is not None or i == len(order) - 1]
         terms = [_Term(self, place, order).run(decisions[order[place]]) for place in places]
         return reduce(DataFrame.unionAll, (self._put_out(term) for term in terms))
 
-    def observed(self, frame: DataFrame) -> Observed:
+    def observed(self, frame: DataFrame) -> ObservedJoin:
         """What the operators gave when a DataFrame of these rows was computed."""
         seen = frame._jdf.queryExecution().observedMetrics()
         rows = {name: int(seen.apply(name).getLong(0)) for names in self._names() for name in names if seen.contains(name)}
-        found = Observed(
+        found = ObservedJoin(
             {s: [rows[name] for name in names] for s, names in self.counters.operators.items() if {*names} <= {*rows}}
         )
         found.filters = [(name, rows[a], rows[b]) for name, a, b in self.counters.filters if a in rows and b in rows]
@@ -108,17 +108,17 @@ class _Term:
     def __init__(self, joined: Joined, place: int, order: Sequence[str]) -> None:
         self.joined, self.place, self.source, self.before = joined, place, order[place], set(order[:place])
         self.operators: list[str] = []
-        self.ways: Sequence[Way] = ()
+        self.ways: Sequence[MethodChoice] = ()
         self.due: Sequence[Sequence[str]] = ()
 
-    def run(self, decision: Decision) -> DataFrame:
+    def run(self, decision: JoinDecision) -> DataFrame:
         """Its rows."""
         self.ways, self.due = decision.ways, decision.choice.filters
         rows, _ = self._side(decision.choice.plan)
         self.joined.counters.operators[self.source] = self.operators
         return rows
 
-    def _side(self, plan: Plan) -> tuple[DataFrame, list[Relation]]:
+    def _side(self, plan: Plan) -> tuple[DataFrame, list[JoinInput]]:
         """The rows of a part of the plan, and the relations in it. Operators are numbered in the order in which they run."""
         named = self.joined.named
         if isinstance(plan, Scan):
@@ -132,7 +132,7 @@ class _Term:
             right, added = self._side(plan.build)
         return self._put_out(self._join(left, right, plan.on, before, added)), [*before, *added]
 
-    def _relation(self, relation: Relation) -> DataFrame:
+    def _relation(self, relation: JoinInput) -> DataFrame:
         joined = self.joined
         if relation.static:
             return joined.statics[relation.name]
@@ -140,7 +140,7 @@ class _Term:
         return joined.windows.rows(relation, joined.spec, new=new, old=relation.name != self.source)
 
     def _join(
-        self, left: DataFrame, right: DataFrame, on: Sequence[str], before: Sequence[Relation], added: Sequence[Relation]
+        self, left: DataFrame, right: DataFrame, on: Sequence[str], before: Sequence[JoinInput], added: Sequence[JoinInput]
     ) -> DataFrame:
         keys = [relation.key for relation in before], [relation.key for relation in added]
         conditions = [self.joined.spec.equality(variable, *keys) for variable in on]
@@ -151,10 +151,10 @@ class _Term:
         way = self.ways[len(self.operators)]
         if not on:
             right = right.hint("shuffle_replicate_nl")
-        elif way.by is By.SORT_MERGE:
+        elif way.by is JoinMethod.SORT_MERGE:
             right = right.hint("merge")
         else:
-            hint = "broadcast" if way.by is By.BROADCAST else "shuffle_hash"
+            hint = "broadcast" if way.by is JoinMethod.BROADCAST else "shuffle_hash"
             left, right = (left.hint(hint), right) if way.left_is_smaller else (left, right.hint(hint))
         return left.join(right, f.expr(" AND ".join(conditions)) if conditions else None, "inner")
 
@@ -185,16 +185,16 @@ class Computed:
 
     frame: DataFrame
     rows: int
-    observed: Observed
+    observed: ObservedJoin
     fallback: str | None = None
 
     @classmethod
     def of(
         cls,
         joined: Joined,
-        decisions: Mapping[str, Decision],
+        decisions: Mapping[str, JoinDecision],
         order: Sequence[str],
-        otherwise: Callable[[], Mapping[str, Decision]],
+        otherwise: Callable[[], Mapping[str, JoinDecision]],
     ) -> Computed:
         """Computes them once. Where that fails and a side of a join was broadcast, it is done again as ``otherwise`` says, without."""
         try:
@@ -206,10 +206,10 @@ class Computed:
         return replace(cls._once(joined, otherwise(), order), fallback=why)
 
     @classmethod
-    def _once(cls, joined: Joined, decisions: Mapping[str, Decision], order: Sequence[str]) -> Computed:
+    def _once(cls, joined: Joined, decisions: Mapping[str, JoinDecision], order: Sequence[str]) -> Computed:
         """Where nothing is shuffled there is nothing to adapt: adaptive execution would only make a job of each stage."""
         rows = joined.rows(decisions, order)
-        unshuffled = {way.by for decision in decisions.values() for way in decision.ways} <= {None, By.BROADCAST}
+        unshuffled = {way.by for decision in decisions.values() for way in decision.ways} <= {None, JoinMethod.BROADCAST}
         with settings(rows.sparkSession, IN_A_BATCH) if unshuffled else nullcontext():
             frame = rows.persist(StorageLevel.MEMORY_AND_DISK)
             counting = frame.groupBy().count()

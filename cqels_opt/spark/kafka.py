@@ -17,7 +17,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from cqels_opt.errors import InputError, RunError
-from cqels_opt.operators.compiled_query import TRIPLE, Program
+from cqels_opt.operators.compiled_query import TRIPLE, CompiledProgram
 from cqels_opt.runtime.answer_messages import AnswerFile, answer_messages
 from cqels_opt.runtime.evaluate import FinishReport, Format
 from cqels_opt.spark.kafka_topic import ANSWERS, KafkaTopic
@@ -62,7 +62,7 @@ class KafkaSink:
     format: Format = "jsonl"
     digests: Mapping[str, str] = MappingProxyType({})
 
-    def __init__(self, spark: SparkSession, topic: KafkaTopic, programs: Sequence[Program]) -> None:
+    def __init__(self, spark: SparkSession, topic: KafkaTopic, programs: Sequence[CompiledProgram]) -> None:
         self.spark, self.topic, self.kind = spark, topic, topic.writing()
         for program in programs:
             self.check(program.id, program.variables)
@@ -77,7 +77,7 @@ class KafkaSink:
     def restore(self, lengths: Mapping[str, int], digests: Mapping[str, str]) -> None:
         """What was sent cannot be taken back."""
 
-    def put(self, batch: int, chunks: Sequence[tuple[Program, FinishReport]], folder: Path) -> dict[str, int]:
+    def put(self, batch: int, chunks: Sequence[tuple[CompiledProgram, FinishReport]], folder: Path) -> dict[str, int]:
         """Sends the answers of a batch, from one task, and waits until the brokers have them."""
         if not chunks:
             return {}

@@ -15,10 +15,10 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
 from cqels_opt.operators.compiled_query import Block
-from cqels_opt.operators.delta_join import BlockStep
+from cqels_opt.operators.delta_join import DeltaJoin
 from cqels_opt.operators.rows import RANK, Rows
 from cqels_opt.plans import Join, Plan, Scan, Split
-from cqels_opt.plans.physical import SPARKS, By, Machine, size
+from cqels_opt.plans.physical import SPARKS, JoinMethod, Machine, size
 from cqels_opt.plans.plan import relations as names
 from cqels_opt.runtime.evaluate import EvaluateTask
 from cqels_opt.runtime.interfaces import Evaluated
@@ -42,12 +42,12 @@ class MixedOrder(PartitionedOrder):
         by = relations.task.step.joins.get(relations.block.name, {}).get(self.source)
         if isinstance(planned, Split) or by is None:
             return self._segment(planned, planned, None)
-        self.plan, self._by = planned, dict[int, By | None]()
+        self.plan, self._by = planned, dict[int, JoinMethod | None]()
         self._assign(planned, list(by))
         self.placed = {x.name: x for x in relations.block.filters if x.name in names(planned)}
         return self.side(planned)
 
-    def _assign(self, plan: Plan, by: list[By | None]) -> None:
+    def _assign(self, plan: Plan, by: list[JoinMethod | None]) -> None:
         self._by[id(plan)] = by[-1]
         if isinstance(plan, Scan):
             return
@@ -56,7 +56,7 @@ class MixedOrder(PartitionedOrder):
         if isinstance(plan, Join):
             self._assign(plan.build, by[len(before) : -1])
 
-    def how(self, plan: Plan) -> By | None:
+    def how(self, plan: Plan) -> JoinMethod | None:
         """See :meth:`FixedOrder.how`."""
         return self._by[id(plan)]
 
@@ -65,10 +65,10 @@ class MixedOrder(PartitionedOrder):
         by = self._by[id(plan)]
         if by in SPARKS:
             return FixedOrder.side(self, plan)
-        if by is By.PARTITIONED:
+        if by is JoinMethod.PARTITIONED:
             return super().side(plan)
         below = plan
-        while not isinstance(below, Scan) and self._by[id(below)] not in (*SPARKS, By.PARTITIONED):
+        while not isinstance(below, Scan) and self._by[id(below)] not in (*SPARKS, JoinMethod.PARTITIONED):
             below = below.input
         if below == Scan(self.source):
             return self._segment(plan, self.plan, None)
@@ -95,7 +95,7 @@ class MixedOrder(PartitionedOrder):
         def run(batches: Batches) -> Iterator[pa.RecordBatch]:
             shares = [0] if given is not None else [int(i) for batch in batches for i in batch.column("id").to_numpy()]
             for share in shares:
-                step = BlockStep(block, task.program.store, task.step, task.terms(), share, parts)
+                step = DeltaJoin(block, task.program.store, task.step, task.terms(), share, parts)
                 if isinstance(part, Split) or isinstance(of, Split):
                     found = step.rows_of(source)
                 else:
@@ -159,7 +159,7 @@ class MixedRunner(JoinRunner):
     def evaluate(self, tasks: Sequence[EvaluateTask], parts: int) -> Evaluated:
         """See :meth:`JoinRunner.evaluate`; an index that is shared out by key is so between two tasks at least."""
         used = {by for task in tasks for block in task.step.joins.values() for by_source in block.values() for by in by_source}
-        return super().evaluate(tasks, max(parts, min(2, self.parallelism)) if By.PARTITIONED in used else parts)
+        return super().evaluate(tasks, max(parts, min(2, self.parallelism)) if JoinMethod.PARTITIONED in used else parts)
 
 
 def machine_of(spark: SparkSession) -> Machine:

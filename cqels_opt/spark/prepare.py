@@ -16,7 +16,7 @@ from cqels_opt.lod import object_store_cache
 from cqels_opt.lod.locations import is_uri, place_of
 from cqels_opt.lod.snapshots import content_of, hold, version_at
 from cqels_opt.lod.store import Store
-from cqels_opt.operators.compiled_query import Program
+from cqels_opt.operators.compiled_query import CompiledProgram
 from cqels_opt.rdf.ids import IdScheme
 from cqels_opt.rdf.static import StaticSource
 from cqels_opt.spark.load import load
@@ -64,9 +64,9 @@ def _facts(path: Path) -> tuple[int, int]:
 def by_an_executor(spark: SparkSession) -> Do:
     """Has programs compiled by an executor, which computes and saves static sub-results; the driver gets their names and sizes."""
 
-    def do(work: Callable[[], Program]) -> Program:
+    def do(work: Callable[[], CompiledProgram]) -> CompiledProgram:
         (program,) = run_tasks(slots(spark.sparkContext, 1), [lambda: iter((work(),))])
-        assert isinstance(program, Program)
+        assert isinstance(program, CompiledProgram)
         return program
 
     return do

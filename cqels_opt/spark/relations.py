@@ -16,8 +16,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from cqels_opt.lod.multiplicities import checked
-from cqels_opt.operators.compiled_query import Block, BlockFilter, Occurrence
-from cqels_opt.operators.evaluation_step import Step
+from cqels_opt.operators.compiled_query import Block, BlockFilter, PatternOccurrence
+from cqels_opt.operators.evaluation_step import EvaluationStep
 from cqels_opt.operators.expressions import truth
 from cqels_opt.operators.rows import RANK, Ints, Rows
 from cqels_opt.runtime.evaluate import EvaluateTask, ranked
@@ -118,7 +118,7 @@ class Relations:
         return Side(frame, frozenset(static.variables), counted=table.counted, rows=static.rows)
 
 
-def _lean(step: Step, occurrence: Occurrence) -> Step:
+def _lean(step: EvaluationStep, occurrence: PatternOccurrence) -> EvaluationStep:
     """A step with nothing but what a window's content reads: it travels with each scan."""
     shapes = dict.fromkeys((part.shape.stream, part.shape.key) for part in occurrence.parts)
     files = [file for stream, key in shapes for kind in ("segment", "slot") for file in step.select(kind, stream, key)]
@@ -126,7 +126,7 @@ def _lean(step: Step, occurrence: Occurrence) -> Step:
     return replace(step, files=tuple(files), plans={}, orders={}, instants=step.instants[:1])
 
 
-def _content(occurrence: Occurrence, step: Step, kind: str) -> Rows:
+def _content(occurrence: PatternOccurrence, step: EvaluationStep, kind: str) -> Rows:
     held = content(occurrence, step)
     if kind == "delta":
         return held.new

@@ -10,7 +10,7 @@ from cqels_opt.errors import InputError
 from cqels_opt.planner.background_jobs import in_thread
 from cqels_opt.runtime.driver import Driver, DriverOptions
 from cqels_opt.runtime.interfaces import Sink
-from cqels_opt.runtime.query_catalog import Population
+from cqels_opt.runtime.query_catalog import QueryCatalog
 from cqels_opt.runtime.query_migration import patterns_of, windows_of
 from cqels_opt.runtime.query_network import network
 from cqels_opt.spark import prepare
@@ -21,7 +21,7 @@ from cqels_opt.windows.frontier import Frontier
 
 
 def make_driver(
-    population: Population,
+    population: QueryCatalog,
     folder: Path,
     runner: SparkRunner,
     sink: Sink,
@@ -49,7 +49,7 @@ def make_driver(
     return Driver(folder, programs, runner, sink, frontier, options, identity, (), log, merging=in_thread, population=population)
 
 
-def streams_from_outside(population: Population) -> tuple[str, ...]:
+def streams_from_outside(population: QueryCatalog) -> tuple[str, ...]:
     """The streams that queries read and that none of them makes, in order of first use."""
     programs = population.programs()
     fed = network(programs).fed

@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from cqels_opt.errors import RunError
-from cqels_opt.operators.compiled_query import Program
+from cqels_opt.operators.compiled_query import CompiledProgram
 from cqels_opt.operators.query_forms import TRUTH
 from cqels_opt.operators.stream_output import column_names
 from cqels_opt.runtime.evaluate import FinishReport, Format
@@ -40,7 +40,7 @@ class Stretch:
     size: int
 
 
-def in_order_of_time(chunks: Sequence[tuple[Program, FinishReport]], folder: Path) -> Iterator[Stretch]:
+def in_order_of_time(chunks: Sequence[tuple[CompiledProgram, FinishReport]], folder: Path) -> Iterator[Stretch]:
     """The stretches of several files of answers, by instant. Nothing is read for it: the tasks have reported where each begins."""
 
     def stretches(number: int, report: FinishReport) -> Iterator[tuple[int, int, Stretch]]:
@@ -102,7 +102,7 @@ class FileSink:
         """Back to the committed length."""
         self._hasher = cut_back(self.path, lengths.get("out", 0), digests.get("out", ""))
 
-    def put(self, batch: int, chunks: Sequence[tuple[Program, FinishReport]], folder: Path) -> dict[str, int]:
+    def put(self, batch: int, chunks: Sequence[tuple[CompiledProgram, FinishReport]], folder: Path) -> dict[str, int]:
         """Appends. It is durable with the commit, or now where that is on another file system."""
         with naming(self.path), disk.modify(self.path) as file:
             append(file, in_order_of_time(chunks, folder), self._hasher)
@@ -122,7 +122,7 @@ class StreamSink:
     def restore(self, lengths: Mapping[str, int], digests: Mapping[str, str]) -> None:
         """Printed lines cannot be taken back."""
 
-    def put(self, batch: int, chunks: Sequence[tuple[Program, FinishReport]], folder: Path) -> dict[str, int]:
+    def put(self, batch: int, chunks: Sequence[tuple[CompiledProgram, FinishReport]], folder: Path) -> dict[str, int]:
         """Prints."""
         for stretch in in_order_of_time(chunks, folder):
             with disk.opened(checksum.verify_name(stretch.path)) as source:
@@ -145,7 +145,7 @@ class FunctionSink:
     digests: Mapping[str, str] = MappingProxyType({})
 
     def __init__(
-        self, spark: SparkSession, function: BatchFunction, programs: Callable[[], Sequence[Program]], with_query: bool
+        self, spark: SparkSession, function: BatchFunction, programs: Callable[[], Sequence[CompiledProgram]], with_query: bool
     ) -> None:
         """``programs`` says which there are: their variables are the columns."""
         self.spark, self.function, self.programs, self.with_query = spark, function, programs, with_query
@@ -153,7 +153,7 @@ class FunctionSink:
     def restore(self, lengths: Mapping[str, int], digests: Mapping[str, str]) -> None:
         """What the function did is the function's."""
 
-    def put(self, batch: int, chunks: Sequence[tuple[Program, FinishReport]], folder: Path) -> dict[str, int]:
+    def put(self, batch: int, chunks: Sequence[tuple[CompiledProgram, FinishReport]], folder: Path) -> dict[str, int]:
         """Calls the function where there are answers."""
         if chunks:
             self.function(answers_frame(self.spark, self.programs(), chunks, folder, self.with_query), batch)
@@ -162,8 +162,8 @@ class FunctionSink:
 
 def answers_frame(
     spark: SparkSession,
-    programs: Sequence[Program],
-    chunks: Sequence[tuple[Program, FinishReport]],
+    programs: Sequence[CompiledProgram],
+    chunks: Sequence[tuple[CompiledProgram, FinishReport]],
     folder: Path,
     with_query: bool,
 ) -> DataFrame:

@@ -18,9 +18,9 @@ from cqels_opt.compiler.multi_query_sharing import Member
 from cqels_opt.errors import CqelsOptError, InputError, RunError
 from cqels_opt.planner.explain import Format, explained_now
 from cqels_opt.runtime.driver import Driver
-from cqels_opt.runtime.query_catalog import Population
+from cqels_opt.runtime.query_catalog import QueryCatalog
 from cqels_opt.spark.drop_in import at_most
-from cqels_opt.spark.files import NO_ORDER, FileBatch, NumberedBatch, OrderedBatch, Reading
+from cqels_opt.spark.files import NO_ORDER, FileBatch, FileReading, NumberedBatch, OrderedBatch
 from cqels_opt.spark.messages import MessageBatch, MessageReading, first_place
 from cqels_opt.spark.paths import to_read
 from cqels_opt.spark.runner import SparkRunner
@@ -130,7 +130,7 @@ class StreamRun:
         self._failure: BaseException | None = None
         self._lock = threading.RLock()  # also for who asks how it does, as of the last batch; a sink may ask as well
         self.last: Sequence[TraceRecord] = ()
-        self.reading: Callable[[], Reading] | None = None
+        self.reading: Callable[[], FileReading] | None = None
         self.messages: Callable[[int], MessageReading] | None = None  # of a batch's number, where streams are of messages
         self.ordered = False  # a column orders the elements, also within a batch
         self.keeps: object = None  # what has files that the run reads, and deletes them when it goes
@@ -263,7 +263,7 @@ class StreamRun:
         """The names of the queries that the next batch will have."""
         return tuple(self._changeable()[0].names())
 
-    def _changeable(self) -> tuple[Population, Coming]:
+    def _changeable(self) -> tuple[QueryCatalog, Coming]:
         if self.driver.population is None or self._coming is None:
             raise InputError(
                 "queries come and go in runs that Engine.start began: of one query alone the rows do not say whose they are"

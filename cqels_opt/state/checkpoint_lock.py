@@ -14,11 +14,11 @@ from cqels_opt.lod.atomic_publish import taken_lock
 from cqels_opt.storage.file_errors import naming
 
 NAME = ".lock"
-_held: WeakValueDictionary[Path, Hold] = WeakValueDictionary()
+_held: WeakValueDictionary[Path, CheckpointLock] = WeakValueDictionary()
 _taking = Lock()
 
 
-class Hold:
+class CheckpointLock:
     """The lock of a file, which this process has as long as something here refers to it; the system gives back a dead process's.
 
     ``text``, the first line of the file, says who has, or had, the lock; ``run`` which run of this process, of a file of output.
@@ -53,17 +53,17 @@ class Hold:
             self._file.close()
 
 
-def hold_file(path: Path, refusal: Callable[[str], Exception]) -> Hold:
+def hold_file(path: Path, refusal: Callable[[str], Exception]) -> CheckpointLock:
     """Takes the lock of a file for this process, which may do so several times. ``refusal`` makes the error: another process has it."""
     path = path.resolve()
     with _taking:
         found = _held.get(path)
         if found is None or found.process != os.getpid() or not found.is_of(path):  # a fork has its own, and so has a new file
-            found = _held[path] = Hold(path, refusal)
+            found = _held[path] = CheckpointLock(path, refusal)
         return found
 
 
-def hold(folder: Path) -> Hold:
+def lock_checkpoint(folder: Path) -> CheckpointLock:
     """Takes a checkpoint for this process. CheckpointError where another process has it."""
 
     def refusal(who: str) -> Exception:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from cqels_opt.errors import CheckpointError
-from cqels_opt.state.checkpoint_lock import Hold, hold
+from cqels_opt.state.checkpoint_lock import CheckpointLock, lock_checkpoint
 from cqels_opt.storage import disk, documents
 from cqels_opt.windows.binding_slots import SlotFile
 
@@ -94,7 +94,7 @@ class CommitLog:
         disk.make_folder(self.records)
         self._run = ""
         self._other: dict[str, Any] | None = None
-        self._held: Hold | None = None
+        self._held: CheckpointLock | None = None
         self._begun = False  # a batch, which has not been committed: what is in memory may be half of it
 
     def claim(self, identity: Identity, changed: bool = False, key: str = "") -> str:
@@ -104,7 +104,7 @@ class CommitLog:
         another process works with, for what that one has in hand looks like what a killed one left. The ``key`` of the ids of terms is
         kept for :func:`key_of`.
         """
-        self._held = hold(self.folder)
+        self._held = lock_checkpoint(self.folder)
         path, mine = self.folder / NAME, json.loads(json.dumps(asdict(identity)))
         if not path.exists():
             if any(self.records.iterdir()):

@@ -20,12 +20,12 @@ import numpy as np
 import pyarrow as pa
 
 from cqels_opt.errors import RunError
-from cqels_opt.operators.compiled_query import Program
+from cqels_opt.operators.compiled_query import CompiledProgram
 from cqels_opt.operators.term_table import Page, write_page
 from cqels_opt.planner.background_jobs import Start
 from cqels_opt.rdf.ids import once
-from cqels_opt.state.compaction_policy import Tiers
-from cqels_opt.state.time_slices import Layout, SegmentTask, layouts, merge_segments
+from cqels_opt.state.compaction_policy import CompactionPolicy
+from cqels_opt.state.time_slices import Layout, TimeSliceMergeTask, layouts, merge_time_slices
 from cqels_opt.windows.binding_slots import SlotFile
 
 
@@ -38,7 +38,7 @@ class PagesTask:
     pages: tuple[SlotFile, ...]
 
 
-MergeTask: TypeAlias = "SegmentTask | PagesTask"
+MergeTask: TypeAlias = "TimeSliceMergeTask | PagesTask"
 
 REST = 64
 """Batches, at most, between two attempts at merges that fail."""
@@ -49,7 +49,7 @@ MERGED = "merged"
 
 def merge(task: MergeTask) -> SlotFile:
     """Does a merge: writes one file, deletes none."""
-    return merge_segments(task) if isinstance(task, SegmentTask) else _merge_pages(task)
+    return merge_time_slices(task) if isinstance(task, TimeSliceMergeTask) else _merge_pages(task)
 
 
 def _merge_pages(task: PagesTask) -> SlotFile:
@@ -61,14 +61,14 @@ def _merge_pages(task: PagesTask) -> SlotFile:
     return SlotFile("terms", task.path, task.pages[0].stream, MERGED, len(ids), greatest, greatest)
 
 
-class Merging:
+class Compaction:
     """The merges of one run, while its batches go on. ``run`` has tasks done; ``start`` says when and where, see workshop.py."""
 
     def __init__(
         self,
         folder: Path,
-        programs: Sequence[Program],
-        tiers: Tiers,
+        programs: Sequence[CompiledProgram],
+        tiers: CompactionPolicy,
         run: Callable[[Sequence[MergeTask]], list[SlotFile]],
         start: Start,
         note: Callable[[str], None] = lambda text: None,
@@ -95,7 +95,7 @@ class Merging:
         """The files that what is under way reads."""
         return set() if self._round is None else {path for task in self._round.tasks for path in _inputs(task)}
 
-    def settled(self, files: Sequence[SlotFile], batch: int, frontier: int) -> list[SlotFile]:
+    def absorb_finished(self, files: Sequence[SlotFile], batch: int, frontier: int) -> list[SlotFile]:
         """The files of a state with what has been merged in the place of its inputs; begins what is to be merged next.
 
         Rows up to ``frontier`` are all there: what comes later is behind it in time, or late.
@@ -147,7 +147,7 @@ class Merging:
                 found.append(PagesTask(str(self.folder), f"slots/terms-{name}-m{number}.arrow", inputs))
         return found
 
-    def _segments(self, layout: Layout, files: Sequence[SlotFile], path: str, frontier: int) -> SegmentTask | None:
+    def _segments(self, layout: Layout, files: Sequence[SlotFile], path: str, frontier: int) -> TimeSliceMergeTask | None:
         """The merge of one shape."""
         segments = sorted((f for f in files if f.kind == "segment"), key=lambda f: f.least)
         slots = [f for f in files if f.kind == "slot"]
@@ -157,7 +157,7 @@ class Merging:
         some, passed = group
         mine = [f for f in slots if f.least <= frontier] if passed else []
         earlier = tuple(segments[: some.start])
-        return SegmentTask(str(self.folder), path, layout, tuple(segments[some]), tuple(mine), frontier, earlier)
+        return TimeSliceMergeTask(str(self.folder), path, layout, tuple(segments[some]), tuple(mine), frontier, earlier)
 
 
 def _replaced(file: SlotFile, task: MergeTask, merged: SlotFile) -> bool:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Tiers:
+class CompactionPolicy:
     """When small files are merged: ``files`` of them, or ``rows`` rows. A merged one has at most ``rows`` rows, or 1/``share`` of all."""
 
     files: int = 16

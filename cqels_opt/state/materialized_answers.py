@@ -13,9 +13,9 @@ import numpy as np
 
 from cqels_opt.lod.multiplicities import summed
 from cqels_opt.lod.store import Store
-from cqels_opt.operators.evaluation_step import Step
+from cqels_opt.operators.evaluation_step import EvaluationStep
 from cqels_opt.operators.rows import Ints, Rows, concat, empty, group_ids
-from cqels_opt.operators.semijoin_filter import Keys
+from cqels_opt.operators.semijoin_filter import KeyFilter
 from cqels_opt.operators.term_table import TermTable, write_page
 from cqels_opt.rdf.ids import inline_texts
 from cqels_opt.state import worker_cache
@@ -54,17 +54,17 @@ def advanced(standing: Rows, changing: Rows, variables: Sequence[str], places: i
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class MaterializedAnswers:
     """The standing answers of one program, in its state folder."""
 
     files: ResultFiles
 
-    def held(self, step: Step, share: Keys) -> Rows:
+    def held(self, step: EvaluationStep, share: KeyFilter) -> Rows:
         """The answers of a share that stand before a step."""
         return share.within(concat([empty(self.files.output), *(segment.rows for _, segment in self.files.segments(step))]))
 
     def replace(
-        self, step: Step, rows: Rows, terms: TermTable, name: str, store: Store | None = None
+        self, step: EvaluationStep, rows: Rows, terms: TermTable, name: str, store: Store | None = None
     ) -> tuple[list[SlotFile], list[str]]:
         """Keeps the rows that stand after a step: (files written, paths of those that they replace).
 
@@ -85,13 +85,13 @@ class Standing:
             written.append(SlotFile("terms", path, "", self.files.label, len(wanted), greatest=int(FOREVER)))
         return written, self.paths(step)
 
-    def paths(self, step: Step) -> list[str]:
+    def paths(self, step: EvaluationStep) -> list[str]:
         """The files that a step finds."""
         return [file.path for kind in ("result", "terms") for file in step.select(kind, shape=self.files.label)]
 
 
 def kept_keys(
-    step: Step, label: str, name: str, keys: Sequence[Ints], terms: TermTable, stale: Callable[[], Ints]
+    step: EvaluationStep, label: str, name: str, keys: Sequence[Ints], terms: TermTable, stale: Callable[[], Ints]
 ) -> tuple[list[SlotFile], list[str]]:
     """Keeps the terms that expressions made of groups' keys: (files written, paths of those that they replace).
 

@@ -13,12 +13,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
+from cachetools import LRUCache
 
 from cqels_opt.lod.index import Index
-from cqels_opt.operators.evaluation_step import Step
+from cqels_opt.operators.evaluation_step import EvaluationStep
 from cqels_opt.operators.rows import Ints, Rows, concat, empty
-from cqels_opt.operators.semijoin_filter import Keys
-from cqels_opt.state.worker_cache import Recent, Stamp, stamp_in_state
+from cqels_opt.operators.semijoin_filter import KeyFilter
+from cqels_opt.state.worker_cache import Stamp, cached, stamp_in_state
 from cqels_opt.storage.columns import read_arrays, write_arrays
 from cqels_opt.windows.binding_slots import SlotFile
 
@@ -32,7 +33,7 @@ def is_result(file: SlotFile) -> bool:
     return Path(file.path).parts[0] == "results"
 
 
-class Segment:
+class ResultSegment:
     """A file of result rows, mapped."""
 
     def __init__(self, path: Path) -> None:
@@ -59,7 +60,7 @@ class Segment:
         later = _slice(self.rows, stop, len(self.rows))
         return concat([ending, later.take(np.flatnonzero(later.start > previous))])
 
-    def of(self, keys: Keys, previous: int) -> Rows:
+    def of(self, keys: KeyFilter, previous: int) -> Rows:
         """The rows that have one of the keys and end after an instant."""
         order = tuple(sorted(keys.variables))
         if keys.parts > 1 or order not in self.indexes:
@@ -74,7 +75,7 @@ def _slice(rows: Rows, first: int, stop: int) -> Rows:
     return Rows({v: c[part] for v, c in rows.columns.items()}, rows.start[part], rows.end[part], rows.n[part])
 
 
-def write_segment(path: Path, rows: Rows, indexed: Iterable[On]) -> Rows:
+def write_result_segment(path: Path, rows: Rows, indexed: Iterable[On]) -> Rows:
     """Writes rows as a segment; returns them in the order of the file."""
     rows = rows.take(np.argsort(rows.end, kind="stable"))
     arrays: dict[str, np.ndarray] = {f"v{i}": column for i, column in enumerate(rows.columns.values())}
@@ -98,34 +99,36 @@ class ResultFiles:
     output: On
     indexed: tuple[On, ...]
 
-    def write(self, step: Step, rows: Rows, name: str, kind: str = "result") -> list[SlotFile]:
+    def write(self, step: EvaluationStep, rows: Rows, name: str, kind: str = "result") -> list[SlotFile]:
         """Writes rows to a file of the task that goes by ``name``."""
         if not len(rows):
             return []
         path = f"results/{step.batch:08d}-{self.label.replace('/', '-')}-{name}.arrow"
-        rows = write_segment(step.path / path, rows, self.indexed)
+        rows = write_result_segment(step.path / path, rows, self.indexed)
         return [SlotFile(kind, path, "", self.label, len(rows), int(rows.start.max()), int(rows.end[-1]))]
 
-    def files(self, step: Step) -> list[SlotFile]:
+    def files(self, step: EvaluationStep) -> list[SlotFile]:
         """The files of a step that have rows which end after the instant reported last."""
         previous = int(step.instants[0])
         return [file for file in step.select("result", shape=self.label) if file.greatest > previous]
 
-    def segments(self, step: Step) -> list[tuple[SlotFile, Segment]]:
+    def segments(self, step: EvaluationStep) -> list[tuple[SlotFile, ResultSegment]]:
         """These files, mapped."""
-        held = _HELD.get((step.run, self.label), dict)
+        held = cached(_HELD, (step.run, self.label), dict)
         files, found = self.files(step), []
         for file in files:
             path = step.path / file.path
             mark, known = stamp_in_state(path), held.get(file.path)
-            segment = known[1] if known is not None and known[0] == mark else Segment(path)
+            segment = known[1] if known is not None and known[0] == mark else ResultSegment(path)
             held[file.path] = (mark, segment)
             found.append((file, segment))
         for gone in held.keys() - {file.path for file in files}:
             del held[gone]
         return found
 
-    def merged(self, step: Step, name: str, fold: Callable[[Rows], Rows] = lambda rows: rows) -> tuple[list[SlotFile], list[str]]:
+    def merged(
+        self, step: EvaluationStep, name: str, fold: Callable[[Rows], Rows] = lambda rows: rows
+    ) -> tuple[list[SlotFile], list[str]]:
         """Merges files of like size, folding their rows together: (files written, paths of those that they replace).
 
         Rows that have not begun at the instant reported last are looked for in whole files, and stay in files of their own.
@@ -155,7 +158,7 @@ def alike(files: Sequence[SlotFile]) -> list[SlotFile]:
     return some
 
 
-_HELD: Recent[tuple[str, str], dict[str, tuple[Stamp, Segment]]] = Recent(256)
+_HELD: LRUCache[tuple[str, str], dict[str, tuple[Stamp, ResultSegment]]] = LRUCache(256)
 
 
 @dataclass(slots=True)
@@ -168,10 +171,10 @@ class BlockRows:
     output: On
     instants: Ints
     fresh: Sequence[Rows]  # intervals of time
-    segments: Sequence[tuple[SlotFile, Segment]] = ()
+    segments: Sequence[tuple[SlotFile, ResultSegment]] = ()
     read: int = field(default=0)
 
-    def of(self, keys: Keys) -> Rows:
+    def of(self, keys: KeyFilter) -> Rows:
         """All rows that have one of the keys."""
         keys, previous = keys.narrowed(self.output), int(self.instants[0])
         if not keys.some:
@@ -180,7 +183,7 @@ class BlockRows:
             return self._given([*self.fresh, *(segment.after(previous) for _, segment in self.segments)], keys)
         return self._given([*map(keys.within, self.fresh), *(segment.of(keys, previous) for _, segment in self.segments)])
 
-    def changing(self, keys: Keys) -> Rows:
+    def changing(self, keys: KeyFilter) -> Rows:
         """The rows that have one of the keys and begin or end in the step."""
         rows = self._given(self.parts(whole=False), keys)
         return rows.take((rows.start > 0) | (rows.end < len(self.instants)))
@@ -196,7 +199,7 @@ class BlockRows:
         """A block that has these rows only."""
         return BlockRows(self.output, self.instants, rows)
 
-    def _given(self, parts: Sequence[Rows], keys: Keys | None = None) -> Rows:
+    def _given(self, parts: Sequence[Rows], keys: KeyFilter | None = None) -> Rows:
         rows = concat([empty(self.output), *parts])
         rows = rows if keys is None else keys.within(rows)
         rows = rows.with_interval(np.searchsorted(self.instants, rows.start), np.searchsorted(self.instants, rows.end))

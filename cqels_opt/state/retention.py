@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from cqels_opt.operators.compiled_query import Program
+from cqels_opt.operators.compiled_query import CompiledProgram
 from cqels_opt.operators.evaluation_step import NOWHEN
 from cqels_opt.state.commit_log import Commit
 from cqels_opt.state.pending_counts import KIND as PENDING
@@ -16,7 +16,7 @@ from cqels_opt.windows.intervals import FOREVER
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class RetainedFiles:
     """The files that stay; the elements that have gone from each stream's tables; the time from which on each stream is needed."""
 
     files: list[SlotFile]
@@ -29,11 +29,11 @@ class Retention:
     """The rule for a set of programs. ``tables`` are the streams with windows of the last n elements."""
 
     folder: Path
-    programs: Sequence[Program]
+    programs: Sequence[CompiledProgram]
     tables: frozenset[str]
     streams: tuple[str, ...] = ()  # those that come, whether or not somebody reads them
 
-    def after(self, files: Sequence[SlotFile], reported: Mapping[str, int], state: Commit, frontier: int) -> Kept:
+    def after(self, files: Sequence[SlotFile], reported: Mapping[str, int], state: Commit, frontier: int) -> RetainedFiles:
         """What stays after a step that ended at ``frontier`` and reported, a program, up to ``reported``."""
         streams = tuple(dict.fromkeys((*self.streams, *(s for p in self.programs for s in p.streams))))
         dropped = dict(state.dropped)
@@ -53,7 +53,7 @@ class Retention:
             for f in files
             if (f.greatest > frontier if f.kind == PENDING else self._needed(f, reported, needed_from.get(f.stream)))
         ]
-        return Kept(live, dropped, bounds)
+        return RetainedFiles(live, dropped, bounds)
 
     def _needed(self, file: SlotFile, reported: Mapping[str, int], bound: int | None) -> bool:
         if file.kind == "result":

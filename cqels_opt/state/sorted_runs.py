@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cqels_opt.lod.relation import Relation
-from cqels_opt.operators.compiled_query import Occurrence
+from cqels_opt.operators.compiled_query import PatternOccurrence
 from cqels_opt.operators.interval_join import Indexed
 from cqels_opt.operators.rows import Ints, Rows, group_ids
 from cqels_opt.rdf.ids import integer_ids
@@ -22,7 +22,7 @@ from cqels_opt.windows.intervals import BEFORE_TIME, validity
 
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
-class Run:
+class SortedRun:
     """Rows with the columns ``v0 …`` of a shape. Their times are ``base + offsets``, rising; there is a row at least.
 
     ``before`` has for each row the time of the last equal row before it (BEFORE_TIME: none), where a window is a set.
@@ -50,7 +50,7 @@ class Run:
         """The times of some rows."""
         return self.offsets[rows].astype(np.int64) + self.base
 
-    def intervals(self, occurrence: Occurrence, rows: Ints | slice = slice(None)) -> tuple[Ints, Ints]:
+    def intervals(self, occurrence: PatternOccurrence, rows: Ints | slice = slice(None)) -> tuple[Ints, Ints]:
         """When rows are in a window: ``[start, end)``, empty where they never are.
 
         In a window that is a set, of a repeated triple only what its earlier occurrences leave uncovered (DESIGN §3): starts and ends
@@ -63,7 +63,7 @@ class Run:
             start = np.maximum(start, np.where((opened < closed) & (before > BEFORE_TIME), closed, BEFORE_TIME))
         return start, end
 
-    def rows(self, occurrence: Occurrence, first: int = 0) -> Rows:
+    def rows(self, occurrence: PatternOccurrence, first: int = 0) -> Rows:
         """The rows from one on, under the occurrence's names, with their intervals; without those that are never in the window."""
         some = slice(first, None)
         bound = {v: np.asarray(self.relation.columns[f"v{i}"][some]) for i, v in enumerate(occurrence.variables)}
@@ -72,24 +72,24 @@ class Run:
         start, end = self.intervals(occurrence, some)
         return Rows(bound, start, start, np.ones(len(start), np.int64)).with_interval(start, end)
 
-    def indexed(self, occurrence: Occurrence) -> Indexed:
+    def indexed(self, occurrence: PatternOccurrence) -> Indexed:
         """The run as a side of a join."""
         names = {v: f"v{i}" for i, v in enumerate(occurrence.variables)}
         return Indexed(self.relation, names, lambda rows: self.intervals(occurrence, rows))
 
-    def living(self, occurrence: Occurrence, instant: int) -> int:
+    def living(self, occurrence: PatternOccurrence, instant: int) -> int:
         """The place of the first row that has not ended by an instant; those behind it have not either."""
         if ends_at(occurrence, self.first) > instant:
             return 0
         return bisect_left(range(len(self)), True, key=lambda i: ends_at(occurrence, self.base + int(self.offsets[i])) > instant)
 
-    def since(self, first: int) -> Run:
+    def since(self, first: int) -> SortedRun:
         """The rows from one on, as a run of its own in memory."""
         columns = {name: np.array(column[first:]) for name, column in self.relation.columns.items()}
         before = None if self.before is None else np.array(self.before[first:])
-        return Run(relation_of(columns, len(self) - first), self.base, np.array(self.offsets[first:]), before)
+        return SortedRun(relation_of(columns, len(self) - first), self.base, np.array(self.offsets[first:]), before)
 
-    def behind(self, t: int) -> Run:
+    def behind(self, t: int) -> SortedRun:
         """The rows behind a time, for which nothing was there before."""
         repeated = self.before is not None and bool(((self.before > BEFORE_TIME) & (self.before <= t)).any())
         if t < self.first and not repeated:
@@ -107,7 +107,7 @@ class Run:
         return sum({id(array): array.nbytes for array in found}.values())
 
 
-def ends_at(occurrence: Occurrence, t: int) -> int:
+def ends_at(occurrence: PatternOccurrence, t: int) -> int:
     """When an element of time t leaves the window. What never enters it has left before any instant that is asked for."""
     return int(validity(occurrence.window, np.array([t], np.int64), occurrence.t0)[1][0])
 
@@ -117,16 +117,16 @@ def relation_of(columns: Columns, rows: int) -> Relation:
     return Relation(columns, None, rows)
 
 
-def run_of(columns: Columns, width: int, earlier: Sequence[Run] | None = None) -> Run | None:
+def run_of(columns: Columns, width: int, earlier: Sequence[SortedRun] | None = None) -> SortedRun | None:
     """A run of columns ``t`` and ``v0 …`` in order of time; None without rows. With ``earlier`` runs it knows what repeats a row."""
     t = columns["t"]
     if not len(t):
         return None
     relation = relation_of({f"v{i}": columns[f"v{i}"] for i in range(width)}, len(t))
-    return Run(relation, 0, t, None if earlier is None else equal_before(relation, t, earlier))
+    return SortedRun(relation, 0, t, None if earlier is None else equal_before(relation, t, earlier))
 
 
-def equal_before(relation: Relation, t: Ints, earlier: Sequence[Run]) -> Ints:
+def equal_before(relation: Relation, t: Ints, earlier: Sequence[SortedRun]) -> Ints:
     """For each row the time of the last equal row before it, in its own relation or an earlier run; BEFORE_TIME: there is none."""
     columns = list(relation.columns.values())
     group, _ = group_ids(columns, len(t))
@@ -143,11 +143,11 @@ def equal_before(relation: Relation, t: Ints, earlier: Sequence[Run]) -> Ints:
     return before
 
 
-def joined(runs: Sequence[Run], since: int) -> Run:
+def joined(runs: Sequence[SortedRun], since: int) -> SortedRun:
     """Runs that follow on each other as one in memory, the first of them from a row on."""
     first = [since, *[0] * (len(runs) - 1)]
     names = runs[0].relation.columns
     columns = {name: np.concatenate([run.relation.columns[name][at:] for run, at in zip(runs, first)]) for name in names}
     t = np.concatenate([run.times(slice(at, None)) for run, at in zip(runs, first)])
     known = [run.before[at:] for run, at in zip(runs, first) if run.before is not None]
-    return Run(relation_of(columns, len(t)), 0, t, np.concatenate(known) if len(known) == len(runs) else None)
+    return SortedRun(relation_of(columns, len(t)), 0, t, np.concatenate(known) if len(known) == len(runs) else None)

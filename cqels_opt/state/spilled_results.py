@@ -10,7 +10,7 @@ import numpy as np
 
 from cqels_opt.operators import rows as row_sets
 from cqels_opt.operators.rows import Rows, concat, mix
-from cqels_opt.state.result_store import Segment, write_segment
+from cqels_opt.state.result_store import ResultSegment, write_result_segment
 
 FILES = 64
 """Into so many files rows are spread: of a hundred times as many rows as are held at once each has two chunks."""
@@ -37,7 +37,7 @@ def apart(parts: Iterable[Rows], columns: Sequence[str], path: Path) -> Iterator
         for number, rows in enumerate(chain(held, waiting)):
             _spill(rows, columns, number, path, files)
         for some in files.values():
-            yield concat([Segment(file).rows for file in some])
+            yield concat([ResultSegment(file).rows for file in some])
     finally:
         for file in chain.from_iterable(files.values()):
             file.unlink()
@@ -49,5 +49,5 @@ def _spill(rows: Rows, columns: Sequence[str], number: int, path: Path, files: d
     edges = np.searchsorted(where[order], np.arange(FILES + 1))
     for to in np.flatnonzero(np.diff(edges)).tolist():
         file = path.with_name(f"{path.name}-spilled{to}-{number}.arrow")
-        write_segment(file, rows.take(order[edges[to] : edges[to + 1]]), ())
+        write_result_segment(file, rows.take(order[edges[to] : edges[to + 1]]), ())
         files.setdefault(to, []).append(file)

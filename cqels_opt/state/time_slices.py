@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 from cqels_opt.lod.index import VERIFY_LIMIT, Index
 from cqels_opt.lod.order import Ids
 from cqels_opt.lod.relation import Relation
-from cqels_opt.operators.compiled_query import Program
-from cqels_opt.state.sorted_runs import Run, joined, run_of
+from cqels_opt.operators.compiled_query import CompiledProgram
+from cqels_opt.state.sorted_runs import SortedRun, joined, run_of
 from cqels_opt.state.worker_cache import Stamp, stamp_in_state
 from cqels_opt.storage.columns import read_arrays, write_arrays
 from cqels_opt.windows.binding_slots import Shape, SlotFile, read_span
@@ -42,7 +42,7 @@ class Layout:
     repeats: bool
 
 
-def layouts(programs: Sequence[Program]) -> tuple[Layout, ...]:
+def layouts(programs: Sequence[CompiledProgram]) -> tuple[Layout, ...]:
     """The shapes that become segments: all but those of last-n windows, whose rows end with later elements and are few.
 
     Keys are those that some plan may join on: each set of the variables that an occurrence shares with other relations of its block.
@@ -66,7 +66,7 @@ def layouts(programs: Sequence[Program]) -> tuple[Layout, ...]:
 
 
 # ------------------------------------------------------------------ files
-def write_segment(path: Path, run: Run, keys: Sequence[Key]) -> None:
+def write_time_slice(path: Path, run: SortedRun, keys: Sequence[Key]) -> None:
     """Writes a run with its indexes."""
     arrays: dict[str, NDArray[Any]] = {**run.relation.columns}
     narrow = run.last - run.first < 1 << 32  # seven weeks of milliseconds
@@ -89,13 +89,13 @@ def write_segment(path: Path, run: Run, keys: Sequence[Key]) -> None:
     write_arrays(path, arrays, {_LAYOUT: json.dumps({"base": run.first, "rows": len(run), "keys": described})})
 
 
-def read_segment(path: Path) -> Run:
+def read_time_slice(path: Path) -> SortedRun:
     """A segment, mapped."""
     arrays, said = read_arrays(path)
     header = json.loads(said[_LAYOUT])
     columns = {name: arrays[name] for name in sorted(arrays) if name.startswith("v")}
     indexes = [_index(described, arrays) for described in header["keys"]]
-    return Run(Relation(columns, None, header["rows"], indexes), header["base"], arrays["t"], arrays.get("before"))
+    return SortedRun(Relation(columns, None, header["rows"], indexes), header["base"], arrays["t"], arrays.get("before"))
 
 
 def _index(described: Mapping[str, Any], arrays: Mapping[str, Ids]) -> Index:
@@ -104,15 +104,15 @@ def _index(described: Mapping[str, Any], arrays: Mapping[str, Ids]) -> Index:
     return Index(on, columns, described["by"], arrays[f"keys {at}"], arrays[f"starts {at}"], arrays.get(f"rows {at}"))
 
 
-_SEGMENTS: WeakValueDictionary[tuple[str, Stamp], Run] = WeakValueDictionary()
+_SEGMENTS: WeakValueDictionary[tuple[str, Stamp], SortedRun] = WeakValueDictionary()
 
 
-def segment(path: Path) -> Run:
+def time_slice(path: Path) -> SortedRun:
     """A segment, opened once by a worker, and mapped as long as a window has it: a mapped file takes its place on disk."""
     key = (str(path), stamp_in_state(path))
     found = _SEGMENTS.get(key)
     if found is None:
-        found = _SEGMENTS[key] = read_segment(path)
+        found = _SEGMENTS[key] = read_time_slice(path)
     return found
 
 
@@ -123,7 +123,7 @@ def sealed(segments: Sequence[SlotFile]) -> int:
 
 # ------------------------------------------------------------------ merging
 @dataclass(frozen=True, slots=True)
-class SegmentTask:
+class TimeSliceMergeTask:
     """Segments that follow on each other, and behind the last of them what slots hold up to a time, become one segment at ``path``.
 
     ``earlier`` are the segments before them, where equal rows are looked for.
@@ -138,18 +138,18 @@ class SegmentTask:
     earlier: tuple[SlotFile, ...] = ()
 
 
-def merge_segments(task: SegmentTask) -> SlotFile:
+def merge_time_slices(task: TimeSliceMergeTask) -> SlotFile:
     """Writes the merged segment. Nothing is deleted: what it replaces counts until a commit record says otherwise."""
     folder, shape = Path(task.folder), task.layout.shape
-    parts = [read_segment(folder / s.path) for s in task.segments]
+    parts = [read_time_slice(folder / s.path) for s in task.segments]
     if task.slots:
         after = sealed((*task.earlier, *task.segments))
         columns = read_span(folder, list(task.slots), after, task.upto, shape.width)
-        earlier = [*parts, *(read_segment(folder / s.path) for s in task.earlier)] if task.layout.repeats else None
+        earlier = [*parts, *(read_time_slice(folder / s.path) for s in task.earlier)] if task.layout.repeats else None
         new = run_of(columns, shape.width, earlier)
         parts += [new] if new is not None else []
     if task.layout.repeats:  # a query that came later matches as a set what was a bag before: it sees nothing of that
         parts = [run if run.before is not None else replace(run, before=np.full(len(run), BEFORE_TIME)) for run in parts]
     run = joined(parts, 0)
-    write_segment(folder / task.path, run, task.layout.keys)
+    write_time_slice(folder / task.path, run, task.layout.keys)
     return SlotFile("segment", task.path, shape.stream, shape.key, len(run), run.first, run.last)

@@ -14,8 +14,8 @@ from typing import Protocol
 import numpy as np
 
 from cqels_opt.lod.relation import Relation
-from cqels_opt.operators.compiled_query import Occurrence
-from cqels_opt.operators.evaluation_step import Step
+from cqels_opt.operators.compiled_query import PatternOccurrence
+from cqels_opt.operators.evaluation_step import EvaluationStep
 from cqels_opt.operators.interval_join import Indexed, as_rows, covered, disjoint
 from cqels_opt.operators.rows import Ints, Rows, concat, empty
 from cqels_opt.windows.intervals import BEFORE_TIME
@@ -23,12 +23,12 @@ from cqels_opt.windows.intervals import BEFORE_TIME
 OWNER = "#owner"
 
 
-class WindowContent(Protocol):
+class SingleWindow(Protocol):
     """What one window holds of a pattern, see :mod:`cqels_opt.state.window_state`."""
 
     new: Rows
 
-    def advance(self, step: Step) -> None:
+    def advance(self, step: EvaluationStep) -> None:
         """Moves the content to a step."""
 
     def indexed(self, with_new: bool) -> list[Indexed]:
@@ -42,13 +42,13 @@ class WindowContent(Protocol):
         """Bytes that are held in memory."""
 
 
-class MergedContent:
+class UnionWindowState:
     """The rows of a merged relation: those of its windows, ``new`` and old, and the static ones, which are old.
 
     The rows of several windows that are a set are kept in memory, in disjoint intervals: a new row adds what no row before it covers.
     """
 
-    def __init__(self, occurrence: Occurrence, parts: Sequence[WindowContent]) -> None:
+    def __init__(self, occurrence: PatternOccurrence, parts: Sequence[SingleWindow]) -> None:
         self.occurrence, self.parts = occurrence, tuple(parts)
         self.new = empty(occurrence.variables)
         self._coalesced = occurrence.distinct and len(self.parts) > 1
@@ -57,7 +57,7 @@ class MergedContent:
         self._held: list[_Piece] = []
         self._arrived = _Piece(self.new)
 
-    def advance(self, step: Step, static: Relation | None) -> None:
+    def advance(self, step: EvaluationStep, static: Relation | None) -> None:
         """Moves the content to a step. ``static`` are the static rows, as they are now."""
         for part in self.parts:
             part.advance(step)
@@ -74,7 +74,7 @@ class MergedContent:
         self.new = self._beside_static(new)
         self._arrived = _Piece(self.new)
 
-    def _follow(self, step: Step) -> None:
+    def _follow(self, step: EvaluationStep) -> None:
         """The old part becomes that of the step: by what was new, or, where steps are missing, from the windows."""
         if self._upto != step.after:
             if self._new_upto == step.after:

@@ -7,16 +7,17 @@ that are merged when they are of like size. So a probe meets few runs, and a wor
 from __future__ import annotations
 
 import numpy as np
+from cachetools import LRUCache
 
-from cqels_opt.operators.compiled_query import Occurrence
-from cqels_opt.operators.evaluation_step import Step
+from cqels_opt.operators.compiled_query import PatternOccurrence
+from cqels_opt.operators.evaluation_step import EvaluationStep
 from cqels_opt.operators.interval_join import Indexed
 from cqels_opt.operators.rows import RANK, Rows, concat
 from cqels_opt.rdf.ids import integer_ids
-from cqels_opt.state.sorted_runs import Run, ends_at, joined, run_of
-from cqels_opt.state.time_slices import sealed, segment
-from cqels_opt.state.union_window_state import MergedContent
-from cqels_opt.state.worker_cache import Recent
+from cqels_opt.state.sorted_runs import SortedRun, ends_at, joined, run_of
+from cqels_opt.state.time_slices import sealed, time_slice
+from cqels_opt.state.union_window_state import UnionWindowState
+from cqels_opt.state.worker_cache import cached
 from cqels_opt.state.worker_cache import relation as static_relation
 from cqels_opt.storage.columns import Columns
 from cqels_opt.windows.binding_slots import SlotFile, rank_elements, read_span
@@ -25,20 +26,20 @@ from cqels_opt.windows.intervals import BEFORE_TIME, FOREVER
 Key = tuple[str, str, str, object]
 
 
-class Content:
+class WindowState:
     """The rows of one shape under one window: ``old`` runs with t <= F0, in order of time, and ``new`` rows of the step."""
 
-    def __init__(self, occurrence: Occurrence) -> None:
+    def __init__(self, occurrence: PatternOccurrence) -> None:
         self.occurrence = occurrence
         self.new = _no_rows(occurrence)
         self._instant = int(BEFORE_TIME)  # what has ended by then does not count
         self._upto = self._new_upto = self._sealed = int(BEFORE_TIME)
-        self._held: list[Run] = []  # behind the segments, in memory
-        self._arrived: Run | None = None  # the new rows
-        self._mapped: list[Run] = []
-        self._parts: dict[str, Run] = {}  # of segments most of which has expired: the living part, in memory
+        self._held: list[SortedRun] = []  # behind the segments, in memory
+        self._arrived: SortedRun | None = None  # the new rows
+        self._mapped: list[SortedRun] = []
+        self._parts: dict[str, SortedRun] = {}  # of segments most of which has expired: the living part, in memory
 
-    def advance(self, step: Step) -> None:
+    def advance(self, step: EvaluationStep) -> None:
         """Moves the content to a step. A step that does not follow on the last one makes it read its slots again."""
         segments = step.select("segment", self.occurrence.shape.stream, self.occurrence.shape.key)
         mapped = sealed(segments)
@@ -61,7 +62,7 @@ class Content:
         self._held = [run for run in self._held if ends_at(self.occurrence, run.last) > self._instant]
         self._compact()
 
-    def _append(self, run: Run | None) -> None:
+    def _append(self, run: SortedRun | None) -> None:
         if run is not None:
             self._held.append(run)
 
@@ -70,14 +71,14 @@ class Content:
             last, before = self._held.pop(), self._held.pop()
             self._append(joined([before, last], before.living(self.occurrence, self._instant)))
 
-    def _map(self, step: Step, segments: list[SlotFile]) -> None:
+    def _map(self, step: EvaluationStep, segments: list[SlotFile]) -> None:
         """The segments with living rows. Of one that is mostly behind the window only its living part is taken, into memory."""
         parts, self._mapped = self._parts, []
         self._parts = {}
         for file in segments:
             if ends_at(self.occurrence, file.greatest) <= self._instant or file.greatest <= self.occurrence.since:
                 continue
-            run = parts.get(file.path) or segment(step.path / file.path)
+            run = parts.get(file.path) or time_slice(step.path / file.path)
             run = run.behind(self.occurrence.since)
             living = run.living(self.occurrence, self._instant)
             if 2 * living > len(run):
@@ -86,13 +87,13 @@ class Content:
                 self._parts[file.path] = run
             self._mapped.append(run)
 
-    def _read(self, step: Step, after: int, upto: int) -> Run | None:
+    def _read(self, step: EvaluationStep, after: int, upto: int) -> SortedRun | None:
         columns = _span(self.occurrence, step, max(after, min(self.occurrence.since, upto)), upto)
         earlier = [*self._mapped, *self._held] if self.occurrence.distinct else None
         return run_of(columns, self.occurrence.shape.width, earlier)
 
     @property
-    def old(self) -> list[Run]:
+    def old(self) -> list[SortedRun]:
         """The runs of the old part."""
         return [*self._mapped, *self._held]
 
@@ -114,24 +115,24 @@ class Content:
         return sum(run.nbytes for run in runs)
 
 
-def _behind(run: Run, t: int) -> int:
+def _behind(run: SortedRun, t: int) -> int:
     """The place of the first row of a run behind a time."""
     return int(np.searchsorted(run.offsets, t - run.base, "right"))
 
 
-class LastContent:
+class CountWindowState:
     """The content of a last-n window: small, and read anew, for its ends hang on later elements.
 
     With a step of m elements its beginnings do too: a row is new in the step in which the window moves over its element.
     """
 
-    def __init__(self, occurrence: Occurrence) -> None:
+    def __init__(self, occurrence: PatternOccurrence) -> None:
         self.occurrence = occurrence
         self._old = self.new = _no_rows(occurrence)
         self._sides: dict[bool, list[Indexed]] = {False: [], True: []}
         self._read: tuple[object, ...] = ()
 
-    def advance(self, step: Step) -> None:
+    def advance(self, step: EvaluationStep) -> None:
         """Reads what the tables still hold; see :class:`Ranks`."""
         occurrence, stream = self.occurrence, self.occurrence.window.stream
         slots, elements = step.select("slot", stream, occurrence.shape.key), step.select("elements", stream)
@@ -172,23 +173,23 @@ class LastContent:
         return sum(rows.start.nbytes * (3 + len(rows.columns)) for rows in (self._old, self.new))
 
 
-def _no_rows(occurrence: Occurrence) -> Rows:
+def _no_rows(occurrence: PatternOccurrence) -> Rows:
     none = np.empty(0, np.int64)
     return Rows(dict.fromkeys(occurrence.binds, none), none, none, none)
 
 
-def _span(occurrence: Occurrence, step: Step, after: int, upto: int) -> Columns:
+def _span(occurrence: PatternOccurrence, step: EvaluationStep, after: int, upto: int) -> Columns:
     slots = step.select("slot", occurrence.window.stream, occurrence.shape.key)
     return read_span(step.path, slots, after, upto, occurrence.shape.width)
 
 
-_CONTENTS: Recent[Key, Content | LastContent | MergedContent] = Recent(512)
+_CONTENTS: LRUCache[Key, WindowState | CountWindowState | UnionWindowState] = LRUCache(512)
 
 
-def content(occurrence: Occurrence, step: Step) -> Content | LastContent | MergedContent:
+def content(occurrence: PatternOccurrence, step: EvaluationStep) -> WindowState | CountWindowState | UnionWindowState:
     """The content of an occurrence's windows at a step. Occurrences that differ in their variables' names have one each."""
-    found = _CONTENTS.get((step.run, occurrence.shape.key, occurrence.window.stream, occurrence), lambda: _made(occurrence))
-    if isinstance(found, MergedContent):
+    found = cached(_CONTENTS, (step.run, occurrence.shape.key, occurrence.window.stream, occurrence), lambda: _made(occurrence))
+    if isinstance(found, UnionWindowState):
         static = occurrence.static
         found.advance(step, None if static is None else static_relation(occurrence.store, static.at))
     else:
@@ -196,6 +197,6 @@ def content(occurrence: Occurrence, step: Step) -> Content | LastContent | Merge
     return found
 
 
-def _made(occurrence: Occurrence) -> Content | LastContent | MergedContent:
-    parts = [(LastContent if part.window.kind == "last" else Content)(part) for part in occurrence.parts]
-    return MergedContent(occurrence, parts) if occurrence.merged else parts[0]
+def _made(occurrence: PatternOccurrence) -> WindowState | CountWindowState | UnionWindowState:
+    parts = [(CountWindowState if part.window.kind == "last" else WindowState)(part) for part in occurrence.parts]
+    return UnionWindowState(occurrence, parts) if occurrence.merged else parts[0]

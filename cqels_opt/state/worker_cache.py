@@ -5,19 +5,19 @@ Nothing here decides an answer: a cache that does not fit the step at hand is fi
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import TypeVar
 
 import numpy as np
+from cachetools import LRUCache
 
 from cqels_opt.errors import CheckpointError, StoreError
 from cqels_opt.lod.object_store_cache import header_file
 from cqels_opt.lod.relation import HEADER as RELATION_HEADER
 from cqels_opt.lod.relation import Relation
 from cqels_opt.lod.store import StaticPattern, Store
-from cqels_opt.operators.evaluation_step import Step
+from cqels_opt.operators.evaluation_step import EvaluationStep
 from cqels_opt.operators.outer_joins import made_of_each
 from cqels_opt.operators.term_table import Page, TermTable
 from cqels_opt.operators.udf_cache import Calls, Results
@@ -29,32 +29,21 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 
-class Recent(Generic[K, V]):
-    """The values used last, up to a number of them."""
-
-    def __init__(self, limit: int) -> None:
-        self.limit, self.values = limit, OrderedDict[K, V]()
-
-    def get(self, key: K, make: Callable[[], V]) -> V:
-        """The value of a key, made where absent."""
-        if key not in self.values:
-            self.values[key] = make()
-            if len(self.values) > self.limit:
-                self.values.popitem(last=False)
-        self.values.move_to_end(key)
-        return self.values[key]
-
-    def forget(self, key: K) -> None:
-        """The value of a key is made anew when it is asked for again."""
-        self.values.pop(key, None)
+def cached(cache: LRUCache[K, V], key: K, make: Callable[[], V]) -> V:
+    """The value of a key; made and kept where the cache does not have it."""
+    try:
+        return cache[key]
+    except KeyError:
+        value = cache[key] = make()
+        return value
 
 
 Stamp = tuple[int, int]
-_STORES: Recent[tuple[str, Stamp], Store] = Recent(8)
-_RELATIONS: Recent[tuple[str, Stamp, StaticPattern | None], Relation] = Recent(256)
-_JOIN_SIZES: Recent[tuple[str, tuple[Stamp, ...], StaticPattern | str, StaticPattern | str, str, str], int] = Recent(4096)
-_PAGES: Recent[tuple[str, Stamp], Page] = Recent(256)
-_RESULTS: Recent[tuple[str, str, int], Results] = Recent(2)
+_STORES: LRUCache[tuple[str, Stamp], Store] = LRUCache(8)
+_RELATIONS: LRUCache[tuple[str, Stamp, StaticPattern | None], Relation] = LRUCache(256)
+_JOIN_SIZES: LRUCache[tuple[str, tuple[Stamp, ...], StaticPattern | str, StaticPattern | str, str, str], int] = LRUCache(4096)
+_PAGES: LRUCache[tuple[str, Stamp], Page] = LRUCache(256)
+_RESULTS: LRUCache[tuple[str, str, int], Results] = LRUCache(2)
 
 
 def stamp_of(path: Path) -> Stamp:
@@ -73,15 +62,15 @@ def stamp_in_state(path: Path) -> Stamp:
 
 def store(folder: str) -> Store:
     """The static store in a folder or at a URI, mapped. One that was replaced is opened anew."""
-    return _STORES.get((folder, stamp_of(header_file(folder))), lambda: Store.open(folder))
+    return cached(_STORES, (folder, stamp_of(header_file(folder))), lambda: Store.open(folder))
 
 
 def relation(store_folder: str, at: StaticPattern | str) -> Relation:
     """A static relation: a pattern on the store, or the relation in a folder."""
     stamp = _stamp_of_relation(store_folder, at)
     if isinstance(at, str):
-        return _RELATIONS.get((at, stamp, None), lambda: _sub_result(Path(at)))
-    return _RELATIONS.get((store_folder, stamp, at), lambda: store(store_folder).match(at))
+        return cached(_RELATIONS, (at, stamp, None), lambda: _sub_result(Path(at)))
+    return cached(_RELATIONS, (store_folder, stamp, at), lambda: store(store_folder).match(at))
 
 
 def _sub_result(folder: Path) -> Relation:
@@ -110,17 +99,17 @@ def join_size(
             return one.join_size(other)
         return dot(np.diff(one.starts), made_of_each(kind, other.fanout(np.asarray(one.keys))))
 
-    return _JOIN_SIZES.get((store_folder, stamps, left, right, variable, kind), count)
+    return cached(_JOIN_SIZES, (store_folder, stamps, left, right, variable, kind), count)
 
 
 def page(path: Path) -> Page:
     """A page of terms."""
-    return _PAGES.get((str(path), stamp_in_state(path)), lambda: Page(path))
+    return cached(_PAGES, (str(path), stamp_in_state(path)), lambda: Page(path))
 
 
-def term_table(store_folder: str, scheme: IdScheme, step: Step) -> TermTable:
+def term_table(store_folder: str, scheme: IdScheme, step: EvaluationStep) -> TermTable:
     """A term table over a store and the pages of a step, with what extension functions gave in the step so far."""
     scheme = scheme.with_displaced(step.displaced)
     pages = [step.path / f.path for f in step.select("terms")]
-    results = _RESULTS.get((step.folder, step.run, step.batch), dict) if step.remember else None
+    results = cached(_RESULTS, (step.folder, step.run, step.batch), dict) if step.remember else None
     return TermTable(scheme, store(store_folder).decode, [lambda p=p: page(p) for p in pages], Calls(results))  # type: ignore[misc]

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from cqels_opt.trace.history import PlanUse, QueryHistory, SlowBatch, SourceHistory, Switch
-from cqels_opt.trace.records import Delta, Operator, TraceRecord
+from cqels_opt.trace.records import Delta, OperatorRecord, TraceRecord
 from cqels_opt.trace.series import Points, Series
 from cqels_opt.trace.trees import plan_trees
 
@@ -91,7 +91,7 @@ class Charts:
         return len(self.points) * sum(len(named) for named in self._all())
 
 
-def named_operators(operators: tuple[Operator, ...]) -> Iterator[tuple[str, Operator]]:
+def named_operators(operators: tuple[OperatorRecord, ...]) -> Iterator[tuple[str, OperatorRecord]]:
     """The operators of a batch by their relation; of a split delta, which has two of each, those of the second plan with ``(2)``."""
     seen: dict[str, int] = {}
     for operator in operators:

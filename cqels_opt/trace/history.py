@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from statistics import median, quantiles
 
 from cqels_opt.trace.figures import clock, duration, figure, plural
-from cqels_opt.trace.records import Called, Delta, Milliseconds, Moved, Operator, SubResults, TraceRecord
+from cqels_opt.trace.records import Called, Delta, Milliseconds, Moved, OperatorRecord, SubResults, TraceRecord
 
 SLOWEST = 5
 
@@ -43,8 +43,8 @@ class Switch:
     cost: float | None
     instead_of: float | None
     reason: tuple[Moved, ...]
-    ran_before: tuple[Operator, ...] = ()
-    ran: tuple[Operator, ...] = ()
+    ran_before: tuple[OperatorRecord, ...] = ()
+    ran: tuple[OperatorRecord, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class PlanUse:
     batches: int
     ms: float
     cost: float | None
-    ran: tuple[Operator, ...] = ()
+    ran: tuple[OperatorRecord, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

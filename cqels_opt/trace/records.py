@@ -67,7 +67,7 @@ class Moved:
 
 
 @dataclass(frozen=True, slots=True)
-class Operator:
+class OperatorRecord:
     """A physical operator that ran: the relation it probed, on which variables, and the rows it gave (None: not known).
 
     ``by`` says what did it where not all joins of the plan were replicated probes.
@@ -92,7 +92,7 @@ class Operator:
         }
 
     @classmethod
-    def from_json(cls, value: object) -> Operator:
+    def from_json(cls, value: object) -> OperatorRecord:
         """The reverse of :meth:`to_json`."""
         fields = an_object(value)
         return cls(
@@ -126,7 +126,7 @@ class Delta:
     runner_up: RunnerUp | None = None
     switched: bool = False
     reason: tuple[Moved, ...] = ()
-    operators: tuple[Operator, ...] = ()
+    operators: tuple[OperatorRecord, ...] = ()
     former: tuple[RunnerUp, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
@@ -153,7 +153,7 @@ class Delta:
             get(fields, "runner_up", maybe(RunnerUp.from_json)),
             get(fields, "switched", flag),
             get(fields, "reason", list_of(Moved.from_json)),
-            get(fields, "operators", list_of(Operator.from_json)),
+            get(fields, "operators", list_of(OperatorRecord.from_json)),
             get(fields, "former", list_of(RunnerUp.from_json)) if "former" in fields else (),
         )
 

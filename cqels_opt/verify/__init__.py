@@ -2,7 +2,7 @@
 
 from cqels_opt.verify.compare import Difference, compare, read_answers, report
 from cqels_opt.verify.evaluate import evaluate, stepwise
-from cqels_opt.verify.inputs import Reading, drop_late, read_elements, read_inputs, read_static
+from cqels_opt.verify.inputs import InputReading, drop_late, read_elements, read_inputs, read_static
 from cqels_opt.verify.judge import Verdict, judge
 from cqels_opt.verify.model import Answers, Element, Inputs, Options, Refreshed
 
@@ -10,9 +10,9 @@ __all__ = [
     "Answers",
     "Difference",
     "Element",
+    "InputReading",
     "Inputs",
     "Options",
-    "Reading",
     "Refreshed",
     "Verdict",
     "compare",

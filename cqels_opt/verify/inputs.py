@@ -42,7 +42,7 @@ _COLUMNS = (".ndjson", ".jsonl", ".csv", ".parquet")
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class InputReading:
     """What was read: the inputs without late elements, and how many were late or, with ``on_error="skip"``, rejected."""
 
     inputs: Inputs
@@ -58,7 +58,7 @@ def read_inputs(
     lateness: int = 0,
     time_predicate: str = PROV,
     on_error: Literal["fail", "skip"] = "fail",
-) -> Reading:
+) -> InputReading:
     """Reads stream files (or folders of them), static files and named graphs; every file is one source partition.
 
     ``lateness`` is in milliseconds. Raises :class:`~cqels_opt.errors.DataError` with file and line for what cannot be read.
@@ -80,7 +80,7 @@ def read_inputs(
         for graph, triple in read_static(path, f"d{place}", rejected):
             where = graph or target
             (default if where is None else named.setdefault(where, [])).append(triple)
-    return Reading(Inputs(found, default, named), counts["late"], counts["rejected"])
+    return InputReading(Inputs(found, default, named), counts["late"], counts["rejected"])
 
 
 def drop_late(elements: Iterable[Element], lateness: int) -> list[Element]:

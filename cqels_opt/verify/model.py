@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from cqels_opt.query.algebra import Operator
+from cqels_opt.query.algebra import StreamOperator
 
 Triple: TypeAlias = tuple[str, str, str]
 Row: TypeAlias = frozenset[tuple[str, str]]
@@ -70,7 +70,7 @@ class Options:
 
     policy: str = "cc"
     policies: Mapping[str, str] = field(default_factory=dict)
-    operator: Operator | None = None
+    operator: StreamOperator | None = None
     duplicates: Literal["bag", "set"] = "bag"
     t0: int = 0
     t0s: Mapping[str, int] = field(default_factory=dict)

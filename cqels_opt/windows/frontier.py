@@ -16,7 +16,7 @@ from cqels_opt.windows.intervals import BEFORE_TIME
 
 
 @dataclass(slots=True)
-class Partition:
+class SourcePartition:
     """A source partition: ``last`` (greatest time and element seen), and for a replay its first time and number of elements."""
 
     stream: str
@@ -41,12 +41,12 @@ class Frontier:
     eager: bool = False
     finite: bool = False  # all partitions are known, and end
     max_ahead: int | None = None  # ms; see Admission
-    partitions: dict[int, Partition] = field(default_factory=dict)
+    partitions: dict[int, SourcePartition] = field(default_factory=dict)
     value: int = int(BEFORE_TIME)
 
     def seen(self, number: int, stream: str, last_time: int, last_offset: int) -> None:
         """A batch brought elements of a partition up to this time and offset."""
-        mine = self.partitions.setdefault(number, Partition(stream))
+        mine = self.partitions.setdefault(number, SourcePartition(stream))
         mine.last_time = last_time if mine.last_time is None else max(mine.last_time, last_time)
         mine.last_offset = max(mine.last_offset, last_offset)
 
@@ -105,4 +105,4 @@ class Frontier:
     def restore(self, state: dict[str, Any]) -> None:
         """The reverse of :meth:`state`."""
         self.value = state["value"]
-        self.partitions = {int(n): Partition(*fields) for n, fields in state["partitions"].items()}
+        self.partitions = {int(n): SourcePartition(*fields) for n, fields in state["partitions"].items()}

@@ -30,7 +30,7 @@ from cqels_opt.windows.replay_plan import (
     REJECTED,
     BatchSize,
     Chunk,
-    Partition,
+    ReplayPartition,
     ReplayPlan,
     ReplaySource,
     check_same,
@@ -121,7 +121,7 @@ class _Inputs:
 
     def __init__(
         self,
-        partitions: Sequence[Partition],
+        partitions: Sequence[ReplayPartition],
         rejected_file: Path,
         on_error: OnError,
         time_predicate: str,
@@ -235,7 +235,7 @@ def _row_groups(rows: pa.Table) -> Iterator[pa.Table]:
 class _Cutter:
     """Assigns the merged elements to chunks, and keeps account of both."""
 
-    def __init__(self, folder: Path, partitions: Sequence[Partition], batch: BatchSize, inputs: _Inputs) -> None:
+    def __init__(self, folder: Path, partitions: Sequence[ReplayPartition], batch: BatchSize, inputs: _Inputs) -> None:
         self._folder, self._batch, self._inputs = folder, batch, inputs
         self.partitions = list(partitions)
         self._chunks: list[Chunk] = []

@@ -45,7 +45,7 @@ DEFAULT_BATCH = BatchSize(count=5000)
 
 
 @dataclass(frozen=True, slots=True)
-class Partition:
+class ReplayPartition:
     """A file of a stream as it was when it was cut; ``first`` and ``greatest`` are times, ``last_chunk`` is -1 if it is empty.
 
     ``partition`` numbers the files of all streams, so that it names a source partition by itself.
@@ -88,7 +88,7 @@ class ReplayPlan:
     folder: Path
     parameters: dict[str, str | int]
     streams: tuple[str, ...]
-    partitions: tuple[Partition, ...]
+    partitions: tuple[ReplayPartition, ...]
     chunks: tuple[Chunk, ...]
 
     @property
@@ -187,7 +187,7 @@ def read_plan(folder: Path) -> ReplayPlan | None:
             folder,
             record["parameters"],
             tuple(record["streams"]),
-            tuple(Partition(**partition) for partition in record["partitions"]),
+            tuple(ReplayPartition(**partition) for partition in record["partitions"]),
             tuple(
                 Chunk(**{**chunk, "greatest": {int(place): time for place, time in chunk["greatest"].items()}})
                 for chunk in record["chunks"]
@@ -201,15 +201,15 @@ def read_plan(folder: Path) -> ReplayPlan | None:
     return plan
 
 
-def fingerprints(sources: Sequence[ReplaySource]) -> tuple[tuple[str, ...], list[Partition]]:
+def fingerprints(sources: Sequence[ReplaySource]) -> tuple[tuple[str, ...], list[ReplayPartition]]:
     """The streams in order of their first mention, and their files with size and time of modification, but no digest yet."""
     streams: dict[str, int] = {}
-    partitions: list[Partition] = []
+    partitions: list[ReplayPartition] = []
     for source in sources:
         stream = streams.setdefault(source.stream, len(streams))
         for path in source.paths:
             status = path.stat()
-            partitions.append(Partition(stream, len(partitions), str(path), status.st_size, status.st_mtime_ns, ""))
+            partitions.append(ReplayPartition(stream, len(partitions), str(path), status.st_size, status.st_mtime_ns, ""))
     return tuple(streams), partitions
 
 
@@ -220,7 +220,7 @@ def digest(path: str | Path) -> str:
 
 
 def check_same(
-    plan: ReplayPlan, parameters: dict[str, str | int], streams: tuple[str, ...], partitions: Sequence[Partition]
+    plan: ReplayPlan, parameters: dict[str, str | int], streams: tuple[str, ...], partitions: Sequence[ReplayPartition]
 ) -> None:
     """``CheckpointError`` naming what differs between the replay of a checkpoint and what is asked for now."""
     advice = "give what the checkpoint was made with, or another --checkpoint"

@@ -12,9 +12,9 @@ from cqels_opt.bench import drift
 from cqels_opt.bench.local import Prepared, load, prepare, rows_produced
 from cqels_opt.bench.scenarios import QUERIES
 from cqels_opt.bench.social import DRIFT, PLACES_GRAPH, STREAM, social
-from cqels_opt.planner.planner_options import PlanMode
-from cqels_opt.planner.query_planner import Planner
-from cqels_opt.plans import Plan, QueryGraph, Relation, Scan
+from cqels_opt.planner.planner_options import PlannerOptions
+from cqels_opt.planner.query_planner import QueryPlanner
+from cqels_opt.plans import Plan, QueryGraph, RelationNode, Scan
 from cqels_opt.plans.plan import join_plans, relation_set
 from cqels_opt.plans.relation_set import RelationSet
 from cqels_opt.rdf.static import StaticSource
@@ -44,7 +44,7 @@ def left_deep(graph: QueryGraph, source: str) -> list[drift.Order]:
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_orders_pass_through_every_set_and_the_cheapest_is_the_least_of_all(shape: str) -> None:
-    graph = QueryGraph([Relation(f"r{i}", frozenset(variables), i < 2) for i, variables in enumerate(SHAPES[shape])])
+    graph = QueryGraph([RelationNode(f"r{i}", frozenset(variables), i < 2) for i, variables in enumerate(SHAPES[shape])])
     every = left_deep(graph, "r1")
     sets = drift.connected_sets(graph, "r1")
     assert set(sets) == {relations for order in every for relations in order}
@@ -75,7 +75,7 @@ def q2(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
 
 def test_rows_of_sets_say_what_any_plan_produces(q2: Prepared) -> None:
     """Plans that the measure did not run, left-deep and bushy."""
-    graph = Planner(q2.program, PlanMode()).blocks[q2.program.blocks[0].name].optimizer.graph
+    graph = QueryPlanner(q2.program, PlannerOptions()).blocks[q2.program.blocks[0].name].optimizer.graph
     statics = [r.name for r in graph.relations if not r.dynamic]
     build = next(
         join_plans(Scan("ls30"), Scan(name), graph.shared(1 << graph.index["ls30"], 1 << graph.index[name]))
@@ -90,7 +90,7 @@ def test_rows_of_sets_say_what_any_plan_produces(q2: Prepared) -> None:
     measured = drift.measure(q2, {"lsnow": [str(bushy)], "ls30": []})
     other = {source: drift.plan_of(left_deep(graph, source)[-1], graph) for source, graph in measured.graphs.items()}
     for plans in (other, {**other, "lsnow": bushy}):
-        run = q2.run("other", PlanMode("fixed", plans))
+        run = q2.run("other", PlannerOptions("fixed", plans))
         for batches in (slice(0, 4), slice(4, 8)):
             assert measured.given({s: str(p) for s, p in plans.items()}, batches) == rows_produced(run.records[batches])
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from cqels_opt.bench.join_orders import Database, Tables, compared, random_tables, statistics, study
-from cqels_opt.plans import QueryGraph, Relation
+from cqels_opt.plans import QueryGraph, RelationNode
 from cqels_opt.plans.relation_set import RelationSet, members
 
 
@@ -24,7 +24,7 @@ def brute_force(tables: Tables, relations: RelationSet) -> int:
 @pytest.mark.parametrize("seed", range(12))
 def test_rows_are_those_of_brute_force(seed: int) -> None:
     tables = [{v: c[:25] for v, c in columns.items()} for columns in random_tables(np.random.default_rng(seed), 3)]
-    graph = QueryGraph([Relation(f"r{i}", frozenset(columns), i == 0) for i, columns in enumerate(tables)])
+    graph = QueryGraph([RelationNode(f"r{i}", frozenset(columns), i == 0) for i, columns in enumerate(tables)])
     database, known = Database(tables), statistics(tables, graph)
     for relations in range(1, 1 << len(tables)):
         assert database.rows(relations) == brute_force(tables, relations)

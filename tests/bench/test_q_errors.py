@@ -11,18 +11,18 @@ from cqels_opt.bench.local import check_same, load, prepare
 from cqels_opt.bench.scenarios import QUERIES
 from cqels_opt.bench.social import DRIFT, PLACES_GRAPH, STREAM, social
 from cqels_opt.errors import RunError
-from cqels_opt.planner.planner_options import PlanMode
+from cqels_opt.planner.planner_options import PlannerOptions
 from cqels_opt.rdf.static import StaticSource
-from cqels_opt.trace.records import Delta, Milliseconds, Operator, TraceRecord
+from cqels_opt.trace.records import Delta, Milliseconds, OperatorRecord, TraceRecord
 from cqels_opt.windows.replay import BatchSize
 
 
 def test_scans_do_not_count_and_operators_without_rows_are_told_apart() -> None:
     operators = (
-        Operator("scan", "now", (), 5.0, 5),
-        Operator("probe", "a", ("x",), 8.0, 4),
-        Operator("probe", "b", ("x",), 0.2, 1),
-        Operator("probe", "c", ("x",), 0.2, None),
+        OperatorRecord("scan", "now", (), 5.0, 5),
+        OperatorRecord("probe", "a", ("x",), 8.0, 4),
+        OperatorRecord("probe", "b", ("x",), 0.2, 1),
+        OperatorRecord("probe", "c", ("x",), 0.2, None),
     )
     record = TraceRecord(
         0, "q", None, None, 5, 0, 0, {}, (Delta("now", "", 0.0, operators=operators),), 0, Milliseconds(), 0, None
@@ -38,7 +38,7 @@ def test_joins_of_two_are_exact_but_by_bindings(tmp_path: Path) -> None:
     store = load(tmp_path / "store", [StaticSource(world.static), StaticSource(world.places, PLACES_GRAPH)])
     text = (QUERIES / "q4-prime.rq").read_text(encoding="utf-8").replace("$Author Name$", "Author 3")
     query = prepare("q4-prime", text, store, {STREAM: world.stream}, tmp_path / "q", BatchSize(count=100))
-    runs = {kind: query.run(kind, PlanMode(estimates=kind)) for kind in ("bindings", "pairwise")}  # type: ignore[arg-type]
+    runs = {kind: query.run(kind, PlannerOptions(estimates=kind)) for kind in ("bindings", "pairwise")}  # type: ignore[arg-type]
     check_same(list(runs.values()))
     assert runs["pairwise"].answers > 0
     worst = {kind: max(q for _, q, _ in q_errors.errors(run.records)) for kind, run in runs.items()}
@@ -59,7 +59,7 @@ def test_other_answers_are_an_error(tmp_path: Path) -> None:
             tmp_path / str(count),
             BatchSize(count=count),
         )
-        both.append(prepared.run(str(count), PlanMode()))
+        both.append(prepared.run(str(count), PlannerOptions()))
     check_same(both)
     with pytest.raises(RunError, match="60 gives other answers"):
         check_same([both[0], type(both[0])("60", (), 0, "")])

@@ -19,7 +19,7 @@ from cqels_opt.bench.rivals.jobs import PLANNER, Job, settings_kept
 from cqels_opt.bench.rivals.tables import TRIPLES, VIEWS
 from cqels_opt.bench.scenarios import QUERIES
 from cqels_opt.bench.social import STEADY, STREAM
-from cqels_opt.planner.planner_options import PlanMode
+from cqels_opt.planner.planner_options import PlannerOptions
 from cqels_opt.spark.stream import chunk_stream
 from cqels_opt.windows.replay import BatchSize
 
@@ -58,7 +58,7 @@ def prepared(world: Path) -> dict[str, tuple[Prepared, Ran]]:
     for name in NAMES:
         text, size = (QUERIES / f"{name}.rq").read_text(encoding="utf-8"), BatchSize(duration=30_000)
         query = prepare(name, text, world / "store", {STREAM: world / "stream.ndjson"}, world / name, size)
-        found[name] = (query, query.run("adaptive", PlanMode("adaptive")))
+        found[name] = (query, query.run("adaptive", PlannerOptions("adaptive")))
     return found
 
 

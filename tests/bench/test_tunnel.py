@@ -18,7 +18,7 @@ from cqels_opt.bench.tunnel_data import CARDINALITIES, DRIFTS, Linked, Tunnel, l
 from cqels_opt.operators import udf_cache
 from cqels_opt.operators.filter_costs import MeasuredCosts
 from cqels_opt.planner.calibration_store import Calibration
-from cqels_opt.planner.planner_options import PlanMode
+from cqels_opt.planner.planner_options import PlannerOptions
 from cqels_opt.plans import Constants
 from cqels_opt.trace.records import TraceRecord
 
@@ -32,7 +32,7 @@ def nothing_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither costs nor whether look-ups pay: both hang on the clock."""
     monkeypatch.setattr(MeasuredCosts, "observe", lambda *_: False)
     monkeypatch.setattr(udf_cache, "_HABITS", {})
-    monkeypatch.setattr(udf_cache.Habit, "judge", lambda self: None)
+    monkeypatch.setattr(udf_cache.CacheAdmission, "judge", lambda self: None)
 
 
 def at_or_below(runs: list[Measured], each: float, slack: float = 1.02, others: Collection[str] = CONTENDERS) -> None:
@@ -112,4 +112,4 @@ def test_the_answers_are_those_of_the_independent_evaluation(tmp_path: Path) -> 
     rows = tunnel.checked(tmp_path, sectors=6)
     assert set(rows) == set(queries(0.5))
     assert all(rows.values())
-    assert PlanMode() == COST
+    assert PlannerOptions() == COST

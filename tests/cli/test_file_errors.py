@@ -16,7 +16,7 @@ import pytest
 from cqels_opt.cli import main
 from cqels_opt.errors import FileError, RunError
 from cqels_opt.runtime.output_owner import Owner, claim_file
-from cqels_opt.state.checkpoint_lock import hold
+from cqels_opt.state.checkpoint_lock import lock_checkpoint
 from cqels_opt.storage import disk
 from cqels_opt.storage.file_errors import ADVICE, file_error, naming
 from cqels_opt.trace.writer import TraceFile
@@ -98,7 +98,7 @@ def test_the_place_that_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 WRITES: dict[str, Callable[[Path], object]] = {
     "a record": lambda path: disk.write_atomically(path, b"x" * 10_000),
     "a trace": lambda path: TraceFile(path).restore(0, "") or open_and_fill(path),
-    "a checkpoint's lock": lambda path: path.mkdir() or hold(path),
+    "a checkpoint's lock": lambda path: path.mkdir() or lock_checkpoint(path),
     "a mark": lambda path: claim_file(path, Owner("x" * 10_000, path), 0),
 }
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cqels_opt.cli.options import RunOptions
-from cqels_opt.cli.query_requests import asked_for, warn_of_absent_graphs
+from cqels_opt.cli.query_requests import query_requests, warn_of_absent_graphs
 from cqels_opt.errors import QueryError
 from cqels_opt.lod.build import build_store
 from cqels_opt.query.algebra import Query
@@ -17,7 +17,7 @@ EX = "http://ex.org/"
 
 def read(folder: Path, text: str, base: str | None = None) -> Query:
     (folder / "q.rq").write_text(text, encoding="utf-8")
-    (asked,) = asked_for(RunOptions(folder / "q.rq", base=base))
+    (asked,) = query_requests(RunOptions(folder / "q.rq", base=base))
     return asked.query
 
 
@@ -53,7 +53,7 @@ def test_a_named_graph_that_is_not_there_is_mentioned(
 ) -> None:
     (tmp_path / "q.rq").write_text(f"PREFIX : <{EX}> SELECT * {text}", encoding="utf-8")
     build_store(tmp_path / "store", [(f"<{EX}a>", f"<{EX}at>", f"<{EX}x>", f"<{EX}there>")])
-    warn_of_absent_graphs(asked_for(RunOptions(tmp_path / "q.rq")), tmp_path / "store")
+    warn_of_absent_graphs(query_requests(RunOptions(tmp_path / "q.rq")), tmp_path / "store")
     assert capsys.readouterr().err.splitlines() == [
         f"warning: the static data have no graph <{EX}{name}>, in which the query looks for triples: "
         f"load it with --graph {EX}{name} PATH; there is <{EX}there>"
@@ -64,5 +64,5 @@ def test_a_named_graph_that_is_not_there_is_mentioned(
 def test_where_no_graph_is_there_that_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "q.rq").write_text(f"SELECT * {{ GRAPH <{EX}g> {{ ?s ?p ?o }} }}", encoding="utf-8")
     build_store(tmp_path / "store", [])
-    warn_of_absent_graphs(asked_for(RunOptions(tmp_path / "q.rq")), tmp_path / "store")
+    warn_of_absent_graphs(query_requests(RunOptions(tmp_path / "q.rq")), tmp_path / "store")
     assert capsys.readouterr().err.endswith("PATH; there is no named graph\n")

@@ -32,7 +32,7 @@ from cqels_opt.spark.runner import SparkRunner
 from cqels_opt.spark.session import SETTINGS, SparkSession, make_session
 from cqels_opt.spark.sinks import FileSink
 from cqels_opt.spark.stream import StreamRun, chunk_stream
-from cqels_opt.windows.frontier import Frontier, Partition
+from cqels_opt.windows.frontier import Frontier, SourcePartition
 from cqels_opt.windows.replay import BatchSize, ReplaySource, cut
 
 QUERY = Path(__file__).resolve().parents[2] / "bench" / "report_queries" / "q2.rq"
@@ -131,7 +131,7 @@ def main(folder: Path, world: Path, master: str, given: Sequence[str]) -> None:
     plan = cut([ReplaySource(stream, (world / "stream.ndjson",))], folder / "replay", BatchSize(count=BATCH))
     frontier = Frontier((stream,), finite=True)
     for p in plan.partitions:
-        frontier.partitions[p.partition] = Partition(stream, first_known=p.first, elements=p.elements)
+        frontier.partitions[p.partition] = SourcePartition(stream, first_known=p.first, elements=p.elements)
     runner = Watched(spark, folder, fates)
     options = DriverOptions(large=BATCH // 2)  # so that a batch is a large delta, with a share for each of both
     driver = make_driver(

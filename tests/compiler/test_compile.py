@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from local_runs import Registered, Settings, Triple, World, register
 
-from cqels_opt.operators.compiled_query import Block, ExistsNode, Program, Tree, children
-from cqels_opt.planner.planner_options import PlanMode
-from cqels_opt.planner.query_planner import Planner
+from cqels_opt.operators.compiled_query import Block, CompiledProgram, ExistsNode, Tree, children
+from cqels_opt.planner.planner_options import PlannerOptions
+from cqels_opt.planner.query_planner import QueryPlanner
 from cqels_opt.state.worker_cache import relation
 from cqels_opt.verify import Element
 
@@ -49,7 +49,7 @@ def relations(block: Block) -> list[str]:
     return [f"{r.name}({' '.join(r.variables)})" for r in (*block.occurrences, *block.statics)]
 
 
-def only_block(program: Program) -> Block:
+def only_block(program: CompiledProgram) -> Block:
     (block,) = program.blocks
     return block
 
@@ -109,7 +109,7 @@ def test_the_report_queries_are_answered(name: str, tmp_path: Path) -> None:
 
 
 # ------------------------------------------------------------------ parts of the language
-def program_of(body: str, folder: Path, select: str = "*") -> Program:
+def program_of(body: str, folder: Path, select: str = "*") -> CompiledProgram:
     text = f"PREFIX : <{EX}> SELECT {select} FROM NAMED :S [NOW] AS ?n FROM NAMED :S [RANGE 1s] AS ?w WHERE {{ {body} }}"
     static = [(f"<{EX}a>", f"<{EX}p>", f"<{EX}b>"), (f"<{EX}b>", f"<{EX}p>", f"<{EX}c>")]
     world = World({f"{EX}S": [[]]}, static, {f"{EX}g": [(f"<{EX}a>", f"<{EX}q>", f"<{EX}c>")]})
@@ -206,7 +206,7 @@ def test_joins_of_static_relations_are_known_before_anything_runs(tmp_path: Path
     """Exactly, on each variable of both, in every query of the report."""
     for name in ("q2", "q3-prime", "q4-prime"):
         program = report_query(name, tmp_path / name).program
-        for block in Planner(program, PlanMode()).blocks.values():
+        for block in QueryPlanner(program, PlannerOptions()).blocks.values():
             view = block.statistics.for_source(block.sources[0])
             held = {s.name: relation(program.store, s.at) for s in block.block.statics}
             for one, other in combinations(block.block.statics, 2):

@@ -9,7 +9,7 @@ from local_runs import Cut, Registered, register
 from random_cases import EX, FIXED, MOVING, Maker, Nested, make
 from random_cases import Group as Braces
 
-from cqels_opt.operators.compiled_query import BlockNode, LeftJoinNode, MinusNode, Program, ProjectNode, Tree, children
+from cqels_opt.operators.compiled_query import BlockNode, CompiledProgram, LeftJoinNode, MinusNode, ProjectNode, Tree, children
 from cqels_opt.query.parser import parse
 
 HEAD = (
@@ -60,7 +60,7 @@ def test_random_groups_with_moving_right_sides(first: int, tmp_path: Path) -> No
     assert answers
 
 
-def tree_of(body: str, folder: Path) -> tuple[Tree, Program]:
+def tree_of(body: str, folder: Path) -> tuple[Tree, CompiledProgram]:
     """The operators of a query below its projection."""
     program = registered(body, 3, folder).program
     assert isinstance(program.tree, ProjectNode)

@@ -9,14 +9,14 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cqels_opt.compiler.static_subpatterns import Part, choose_parts, join_all, name_of
+from cqels_opt.compiler.static_subpatterns import StaticPart, choose_parts, join_all, name_of
 from cqels_opt.lod.relation import Relation
 from cqels_opt.query.algebra import Variable
 
 
-def part(name: str, variables: str, rows: list[tuple[int, ...]]) -> Part:
+def part(name: str, variables: str, rows: list[tuple[int, ...]]) -> StaticPart:
     columns = {v: np.array([row[i] for row in rows], np.int64) for i, v in enumerate(variables)}
-    return Part(name, Relation.build(columns), None, 1)
+    return StaticPart(name, Relation.build(columns), None, 1)
 
 
 def bag(relation: Relation, variables: str) -> Counter[tuple[int, ...]]:

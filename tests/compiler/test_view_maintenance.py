@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from cqels_opt.compiler import view_maintenance as kept
 from cqels_opt.compiler.compile import Compiler
-from cqels_opt.compiler.view_maintenance import Upkeep
+from cqels_opt.compiler.view_maintenance import ViewMaintenance
 from cqels_opt.lod import changes
 from cqels_opt.lod.build import build_store
 from cqels_opt.lod.changes import applied, change_of_join, difference, projected
@@ -82,11 +82,11 @@ def test_sub_results_are_the_same_either_way(tmp_path_factory: pytest.TempPathFa
     update(folder / "s", *files, durable=False)
     after = Path(version_at(folder / "s").place)
     anew = compiled(after, folder / "anew", None)
-    with_upkeep = compiled(after, folder / "kept", Upkeep.read(before, folder / "before"))
+    with_upkeep = compiled(after, folder / "kept", ViewMaintenance.read(before, folder / "before"))
     assert anew == with_upkeep
 
 
-def compiled(store: Path, folder: Path, how: Upkeep | None) -> list[Counter[tuple[int, ...]]]:
+def compiled(store: Path, folder: Path, how: ViewMaintenance | None) -> list[Counter[tuple[int, ...]]]:
     """The sub-results of CO_AUTHORS, as bags."""
     folder.mkdir()
     report = Report(Policy(content_change=True), {}, {})
@@ -108,13 +108,13 @@ def test_a_small_change_is_worked_in_and_a_large_one_is_not(tmp_path: Path) -> N
     compiled(Path(before), tmp_path / "before", None)
     (tmp_path / "come.nt").write_text(f"<{EX}a3> <{EX}wrote> <{EX}p77> .\n")
     update(tmp_path / "s", [StaticSource(tmp_path / "come.nt")])
-    small = Upkeep.read(before, tmp_path / "before")
+    small = ViewMaintenance.read(before, tmp_path / "before")
     assert small is not None
     compiled(Path(version_at(tmp_path / "s").place), tmp_path / "small", small)
     assert small.kept == 1
     (tmp_path / "gone.nt").write_text("".join(f"<{EX}a{i}> <{EX}wrote> <{EX}p{j}> .\n" for i in range(30) for j in range(9)))
     update(tmp_path / "s", remove=[StaticSource(tmp_path / "gone.nt")])
-    large = Upkeep.read(before, tmp_path / "before")
+    large = ViewMaintenance.read(before, tmp_path / "before")
     assert large is not None
     compiled(Path(version_at(tmp_path / "s").place), tmp_path / "large", large)
     assert large.kept == 0
@@ -122,5 +122,5 @@ def test_a_small_change_is_worked_in_and_a_large_one_is_not(tmp_path: Path) -> N
 
 def test_what_is_damaged_is_made_anew(tmp_path: Path) -> None:
     (tmp_path / kept.RECIPES).write_text("{")
-    assert Upkeep.read("store", tmp_path) is None
-    assert Upkeep.read("store", tmp_path / "nowhere") is None
+    assert ViewMaintenance.read("store", tmp_path) is None
+    assert ViewMaintenance.read("store", tmp_path / "nowhere") is None

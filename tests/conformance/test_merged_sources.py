@@ -355,7 +355,7 @@ def test_a_worker_that_missed_steps(first: int, tmp_path: Path) -> None:
         driver = query.driver(how := Cut("3", "random", rng.choice([1, 2]), rng.choice([None, 2]), seed), sink=sink)
         for number, rows in enumerate(query.chunks(how)):
             if rng.random() < 0.4:
-                contents._CONTENTS.values.clear()
+                contents._CONTENTS.clear()
             driver.batch(number, rows)
         assert query.answers(sink.lines) == query.run(Cut("100")).answers, f"seed {seed}:\n{case}"
         compared += 1

@@ -13,7 +13,7 @@ import pytest
 from local_runs import Cut, Settings, Triple, World, register
 
 from cqels_opt.bench.local import load, prepare
-from cqels_opt.compiler.dialect_profile import meaning
+from cqels_opt.compiler.dialect_profile import query_semantics
 from cqels_opt.errors import QueryError
 from cqels_opt.query.parser import parse
 from cqels_opt.rdf.static import StaticSource
@@ -159,7 +159,7 @@ def from_files(folder: Path, text: str, files: dict[str, str], streams: dict[str
     for name, path in paths.items():
         path.write_text(files[name], encoding="utf-8")
     query = parse(text)
-    meant = meaning(query)
+    meant = query_semantics(query)
     store = load(folder / "store", [StaticSource(paths[name]) for name in static])
     lines: list[list[str]] = []
     for count in (1, 3, 100):

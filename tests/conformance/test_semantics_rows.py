@@ -9,7 +9,7 @@ from typing import Literal
 import pytest
 from local_runs import Cut, Settings, World, register
 
-from cqels_opt.compiler.dialect_profile import meaning, with_bounds
+from cqels_opt.compiler.dialect_profile import query_semantics, with_bounds
 from cqels_opt.query.algebra import Query
 from cqels_opt.query.parser import parse
 from cqels_opt.verify import Element
@@ -182,7 +182,7 @@ CC, WC, WC_NC = Policy(content_change=True), Policy(window_close=True), Policy(w
 )
 def test_profiles(row: str, policy: Policy, operator: str, duplicates: str) -> None:
     dialect, text, _ = WINDOWS[row]
-    meant = meaning(parse(f"PREFIX : <{EX}> {text}", dialect))
+    meant = query_semantics(parse(f"PREFIX : <{EX}> {text}", dialect))
     assert (meant.report.default, meant.operator, meant.duplicates) == (policy, operator, duplicates)
 
 
@@ -192,12 +192,15 @@ def test_operators_as_written(word: str, operator: str) -> None:
     window = parse(
         f"REGISTER {word} <urn:out> AS PREFIX : <{EX}> SELECT ?p FROM NAMED WINDOW :w ON :S [RANGE 2s STEP 1s] {{ WINDOW :w {INNER} }}"
     )
-    assert [(q.dialect, meaning(q).operator) for q in (stream, window)] == [("sparqlstream", operator), ("rspql", operator)]
-    assert meaning(stream, operator="dstream").operator == "dstream"
+    assert [(q.dialect, query_semantics(q).operator) for q in (stream, window)] == [
+        ("sparqlstream", operator),
+        ("rspql", operator),
+    ]
+    assert query_semantics(stream, operator="dstream").operator == "dstream"
 
 
 def test_computed_every_makes_the_instants_of_rspql() -> None:
-    meant = meaning(parse(f"PREFIX : <{EX}> {WINDOWS['computed every'][1]}"))
+    meant = query_semantics(parse(f"PREFIX : <{EX}> {WINDOWS['computed every'][1]}"))
     assert meant.report.default == Policy(period=1000)
 
 

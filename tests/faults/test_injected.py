@@ -51,7 +51,7 @@ class Attempt:
     def start(self) -> Driver:
         """A new process over what the last one left."""
         for held in (window_state._CONTENTS, result_store._HELD, worker_cache._PAGES):
-            held.values.clear()
+            held.clear()
         checksum.VERIFIED.forget()
         self.merges.clear()
         gc.collect()  # the locks of a process end with it

@@ -14,12 +14,12 @@ from cqels_opt.errors import RunError
 from cqels_opt.lod.multiplicities import LIMIT, Ints, by_group, product, summed, total
 from cqels_opt.lod.relation import Relation, compact, join, join_restrict, restrict
 from cqels_opt.operators.accumulators import added_up
-from cqels_opt.operators.aggregate import running, segments_of
+from cqels_opt.operators.aggregate import group_intervals, running
 from cqels_opt.operators.interval_join import Indexed
 from cqels_opt.operators.interval_join import join as join_rows
 from cqels_opt.operators.rows import Rows
 from cqels_opt.operators.stream_output import Answers, answers
-from cqels_opt.query.algebra import Operator
+from cqels_opt.query.algebra import StreamOperator
 from cqels_opt.state.materialized_answers import advanced
 from cqels_opt.stats.frequencies import ValueCounts, dot
 from cqels_opt.stats.interval_overlap import overlapping_pairs
@@ -101,7 +101,7 @@ def test_groups(some: list[tuple[int, int, int, int]]) -> None:
     n, group = ids(*(row[0] for row in some)), ids(*(row[1] for row in some))
     start, end = ids(*(row[2] for row in some)), ids(*(row[2] + row[3] for row in some))
     members = Rows({}, start, end, n)
-    segments = segments_of(group, members, 2, 0, 9, False)
+    segments = group_intervals(group, members, 2, 0, 9, False)
     wanted = [
         sum(count for count, of, begin, length in some if of == g and begin <= s < begin + length)
         for g, s in zip(segments.group.tolist(), segments.start.tolist())
@@ -118,7 +118,7 @@ def test_differences_of_accumulators(some: list[tuple[int, int]]) -> None:
 
 
 @given(lists, lists, st.sampled_from(["istream", "dstream"]))
-def test_changes_of_answers(begins: list[int], ends: list[int], operator: Operator) -> None:
+def test_changes_of_answers(begins: list[int], ends: list[int], operator: StreamOperator) -> None:
     """Equal rows that end and begin at one instant cancel out."""
     size = len(begins) + len(ends)
     found = Rows(

@@ -15,7 +15,7 @@ from cqels_opt.operators.algebra_operators import Scope
 from cqels_opt.operators.compiled_query import BlockNode, GroupNode
 from cqels_opt.operators.key_pushdown import Schema
 from cqels_opt.operators.rows import Rows
-from cqels_opt.operators.semijoin_filter import EVERY, Keys
+from cqels_opt.operators.semijoin_filter import EVERY, KeyFilter
 from cqels_opt.operators.term_table import TermTable
 from cqels_opt.query.algebra import Aggregate, Variable
 from cqels_opt.rdf.ids import PUBLIC
@@ -38,7 +38,7 @@ class Members:
 
     rows: Rows
 
-    def of(self, keys: Keys) -> Rows:
+    def of(self, keys: KeyFilter) -> Rows:
         return keys.within(self.rows)
 
 

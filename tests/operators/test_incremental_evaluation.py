@@ -13,10 +13,10 @@ import pytest
 from local_runs import Cut, Registered, Settings, World, register
 from random_cases import Case, Maker, Part, make
 
-from cqels_opt.operators.evaluation_step import Step
+from cqels_opt.operators.evaluation_step import EvaluationStep
 from cqels_opt.planner.explain import explained
 from cqels_opt.planner.maintenance_report import maintained
-from cqels_opt.planner.planner_options import PlanMode
+from cqels_opt.planner.planner_options import PlannerOptions
 from cqels_opt.runtime.driver import Driver, DriverOptions
 from cqels_opt.runtime.evaluate import EvaluateTask, finish_parts
 from cqels_opt.runtime.ingest import ROW_SCHEMA
@@ -107,7 +107,7 @@ def test_small_files_are_merged(tmp_path: Path) -> None:
     for number in range(70):
         driver.batch(number, rows([1000 * number] * 3, range(3 * number, 3 * number + 3), [0, 1, number], "at", 3 * number))
         assert len([f for f in driver.state.files if f.kind == "result"]) <= 9
-    step = Step(str(tmp_path / "state"), "r", 70, 0, 0, np.array([0]), tuple(driver.state.files), {})
+    step = EvaluationStep(str(tmp_path / "state"), "r", 70, 0, 0, np.array([0]), tuple(driver.state.files), {})
     files = EvaluateTask(query.program, step, "jsonl").results("b0")
     assert files.indexed == (("x",),)
     segments = [segment for _, segment in files.segments(step)]
@@ -115,7 +115,7 @@ def test_small_files_are_merged(tmp_path: Path) -> None:
     assert sum(map(len, whole)) == 3 * 69  # the last batch waits for the frontier
     for segment, all_rows in zip(segments, whole):
         asked = all_rows.columns["x"][:: max(1, len(all_rows) // 3)]
-        keys = result_store.Keys.of(all_rows.take(np.isin(all_rows.columns["x"], asked)), ("x",))
+        keys = result_store.KeyFilter.of(all_rows.take(np.isin(all_rows.columns["x"], asked)), ("x",))
         assert sorted(segment.of(keys, 0).columns["a"]) == sorted(keys.within(all_rows).columns["a"])
 
 
@@ -175,8 +175,8 @@ def test_standing_answers_and_their_terms_outlive_the_worker(tmp_path: Path) -> 
     sink = LocalSink()
 
     def anew() -> Driver:
-        window_state._CONTENTS.values.clear()
-        result_store._HELD.values.clear()
+        window_state._CONTENTS.clear()
+        result_store._HELD.clear()
         return Driver(tmp_path / "state", [query.program], LocalRunner(), sink, Frontier(query.program.streams), DriverOptions())
 
     read = []
@@ -204,7 +204,7 @@ def registered(select: str, body: str, folder: Path) -> Registered:
 
 
 def parts_of(query: Registered, parts: int) -> int:
-    step = Step("", "", 0, 0, 0, np.array([0]), (), {})
+    step = EvaluationStep("", "", 0, 0, 0, np.array([0]), (), {})
     return finish_parts(EvaluateTask(query.program, step, "jsonl"), parts)
 
 
@@ -214,5 +214,5 @@ def test_explain_says_what_is_recomputed(tmp_path: Path) -> None:
     query = registered("?x (COUNT(?a) AS ?k)", body, tmp_path)
     assert maintained(query.program) == {"by_key": ["OPTIONAL ?a"], "sums": ["GROUP BY ?x"], "whole": ["EXISTS", "FILTER"]}
     line = "above the joins: recomputed by key: OPTIONAL ?a; kept as sums: GROUP BY ?x; recomputed whole: EXISTS, FILTER"
-    assert explained([query.program], PlanMode("adaptive"), "text", 0).endswith(line)
+    assert explained([query.program], PlannerOptions("adaptive"), "text", 0).endswith(line)
     assert maintained(registered("?a", f"{AT} }}", tmp_path).program) == {}

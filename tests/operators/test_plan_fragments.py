@@ -11,7 +11,7 @@ from local_runs import Cut, force_plans, register
 from random_cases import make
 
 from cqels_opt.errors import QueryError
-from cqels_opt.operators.delta_join import BlockStep
+from cqels_opt.operators.delta_join import DeltaJoin
 from cqels_opt.operators.rows import Rows
 from cqels_opt.plans import Plan, Scan, Split, parse_planned
 from cqels_opt.runtime import driver as driving
@@ -53,7 +53,7 @@ class Cutting(LocalRunner):
         if isinstance(plan, Split):
             return
         block = next(b for b in task.program.blocks if b.name == name)
-        whole, below, above = (BlockStep(block, task.program.store, task.step, task.terms()) for _ in range(3))
+        whole, below, above = (DeltaJoin(block, task.program.store, task.step, task.terms()) for _ in range(3))
         part = self.rng.choice(spine(plan))
         lower = list(below.rows_of_part(source, part, plan, None))
         upper = list(above.rows_of_part(source, plan, plan, (part, iter(lower))))

@@ -15,7 +15,7 @@ from operators.interval_rows import HORIZON, Plain, plain_rows, rows_of, snapsho
 from cqels_opt.operators.algebra_operators import ORDER
 from cqels_opt.operators.stream_output import SIGN, Answers, answers, columns_of, json_lines, json_term, json_terms
 from cqels_opt.operators.term_table import TermTable
-from cqels_opt.query.algebra import Operator
+from cqels_opt.query.algebra import StreamOperator
 from cqels_opt.rdf.ids import PUBLIC
 from cqels_opt.rdf.terms import XSD_INTEGER, XSD_STRING, literal
 
@@ -33,7 +33,7 @@ def bag(found: Answers, variables: str) -> Counter[tuple[int, tuple[int, ...]]]:
 @given(plain_rows(2), st.sampled_from(OPERATORS), st.integers(1, 3))
 def test_each_operator_by_definition(plain: list[Plain], name: str, parts: int) -> None:
     """The instants after the first; the parts of the answers together are all of them."""
-    operator = cast(Operator, name)
+    operator = cast(StreamOperator, name)
     shown = snapshots(rows_of("xy", plain), "xy")
     content = [Counter({row: n for (at, row), n in shown.items() if at == place}) for place in range(HORIZON)]
     expected: Counter[tuple[int, tuple[int, ...]]] = Counter()

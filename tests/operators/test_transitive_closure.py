@@ -15,10 +15,10 @@ from cqels_opt.compiler import block_builder
 from cqels_opt.operators import compiled_query as p
 from cqels_opt.operators.compiled_query import ClosureNode, Tree, ValuesNode
 from cqels_opt.operators.rows import Rows
-from cqels_opt.operators.semijoin_filter import EVERY, Keys
+from cqels_opt.operators.semijoin_filter import EVERY, KeyFilter
 from cqels_opt.operators.transitive_closure import PathsTooManyError, closed, touched
 from cqels_opt.planner.explain import explained
-from cqels_opt.planner.planner_options import PlanMode
+from cqels_opt.planner.planner_options import PlannerOptions
 from cqels_opt.verify import Element
 
 from .interval_rows import HORIZON, Plain, plain_rows, rows_of, snapshots
@@ -42,8 +42,8 @@ def paths_at(node: ClosureNode, edges: set[tuple[int, ...]], nodes: set[int]) ->
     return found
 
 
-def run(node: ClosureNode, edges: list[Plain], nodes: list[Plain], keys: Keys, static: bool) -> Rows:
-    def rows_of_input(tree: Tree, wanted: Keys) -> Rows:
+def run(node: ClosureNode, edges: list[Plain], nodes: list[Plain], keys: KeyFilter, static: bool) -> Rows:
+    def rows_of_input(tree: Tree, wanted: KeyFilter) -> Rows:
         if tree is EDGES:
             return wanted.within(rows_of(("h", "t", "g")[: 3 if node.graph else 2], edges))
         constant = isinstance(node.start, int) or isinstance(node.end, int)
@@ -68,7 +68,9 @@ def test_paths_at_each_instant(
     node = ClosureNode(EDGES, NODES if zero else None, "h", "t", start, end, None, many or not zero)
     nodes = [((n,), row[1], row[2], row[3]) for row in edges for n in row[0]]
     keys = (
-        Keys((of,), (np.array(sorted(wanted), np.int64),), bool(wanted)) if of in (start, end) and isinstance(of, str) else EVERY
+        KeyFilter((of,), (np.array(sorted(wanted), np.int64),), bool(wanted))
+        if of in (start, end) and isinstance(of, str)
+        else EVERY
     )
     got = snapshots(keys.within(run(node, edges, nodes, keys, static)), node.variables)
     expected: Counter[tuple[int, tuple[int, ...]]] = Counter()
@@ -87,7 +89,7 @@ def test_paths_at_each_instant(
 @given(plain_rows(3, 3, most=10), st.booleans())
 def test_paths_stay_in_their_graph(edges: list[Plain], static: bool) -> None:
     node = ClosureNode(EDGES, None, "h", "t", "x", "y", "g", True)
-    keys = Keys(("x",), (np.array([1, 2], np.int64),))
+    keys = KeyFilter(("x",), (np.array([1, 2], np.int64),))
     got = snapshots(run(node, edges, [], keys if static else EVERY, static), ("g", "x", "y"))
     expected = {
         (at, (graph, *pair))
@@ -142,7 +144,7 @@ def test_a_static_path_is_one_relation_of_a_plan_unless_it_has_too_many_pairs(
     monkeypatch.setattr(block_builder, "PAIRS", 5)
     asked = register(QUERY, world(), tmp_path / "2")
     assert isinstance(asked.program.tree, p.ProjectNode) and isinstance(asked.program.tree.input, p.FilterNode)
-    assert explained([asked.program], PlanMode(), "text", 0).endswith("followed from what is asked for: PATH ?x ?y")
+    assert explained([asked.program], PlannerOptions(), "text", 0).endswith("followed from what is asked for: PATH ?x ?y")
     answers = whole.run().answers
     assert sum(answers.values()) > 0 and answers == asked.run(Cut("3")).answers
     assert whole.judged(answers).equal
@@ -151,5 +153,5 @@ def test_a_static_path_is_one_relation_of_a_plan_unless_it_has_too_many_pairs(
 def test_a_path_in_a_window_is_recomputed_by_key(tmp_path: Path) -> None:
     text = f"{PREFIX} SELECT ?x ?y FROM NAMED :S [RANGE 2s] AS ?w WHERE {{ GRAPH ?w {{ ?x :part+ ?y }} }}"
     query = register(text, world(), tmp_path)
-    assert explained([query.program], PlanMode(), "text", 0).endswith("recomputed by key: PATH ?x ?y")
+    assert explained([query.program], PlannerOptions(), "text", 0).endswith("recomputed by key: PATH ?x ?y")
     assert query.judged(query.run(Cut("1")).answers).equal

@@ -7,7 +7,7 @@ import pytest
 
 from cqels_opt.operators import udf_cache
 from cqels_opt.operators.filter_costs import Evaluated, MeasuredCosts
-from cqels_opt.operators.udf_cache import RESTS, TRIED, Calls, Habit
+from cqels_opt.operators.udf_cache import RESTS, TRIED, CacheAdmission, Calls
 from cqels_opt.query.algebra import Call, Variable
 from cqels_opt.query.columns import Column, Items, Numbers
 
@@ -15,8 +15,8 @@ CALL = Call("<http://ex.org/f>", (Variable("x"),))
 
 
 @pytest.fixture(autouse=True)
-def habits(monkeypatch: pytest.MonkeyPatch) -> dict[Call, Habit]:
-    fresh: dict[Call, Habit] = {}
+def habits(monkeypatch: pytest.MonkeyPatch) -> dict[Call, CacheAdmission]:
+    fresh: dict[Call, CacheAdmission] = {}
     monkeypatch.setattr(udf_cache, "_HABITS", fresh)
     return fresh
 
@@ -82,7 +82,7 @@ def test_two_arguments_are_one_key() -> None:
 @pytest.mark.parametrize(("hits", "rests"), [(0, RESTS), (9, RESTS), (1_000, 0)])
 def test_look_ups_rest_where_they_do_not_pay(hits: int, rests: int) -> None:
     """2 µs a call, and 20 µs of looking up in each piece: ten hits a piece are the least that pays."""
-    habit = Habit()
+    habit = CacheAdmission()
     for _ in range(TRIED):
         assert habit.begins()
         habit.hits += hits
@@ -96,9 +96,9 @@ def test_look_ups_rest_where_they_do_not_pay(hits: int, rests: int) -> None:
     assert (habit.pieces, habit.hits) == (0, 0)
 
 
-def test_a_resting_call_is_right_all_the_same(habits: dict[Call, Habit]) -> None:
+def test_a_resting_call_is_right_all_the_same(habits: dict[Call, CacheAdmission]) -> None:
     squares, found = Squares(), Calls({})
-    habits[CALL] = Habit(resting=1)
+    habits[CALL] = CacheAdmission(resting=1)
     assert squares(found, [2, 3]) == squares(found, [2, 3]) == squares(found, [2, 3]) == [4, 9]
     assert squares.asked == [[2, 3], [2, 3]]
 

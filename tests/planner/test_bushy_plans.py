@@ -9,9 +9,9 @@ import pytest
 from local_runs import Cut, Registered, Settings, World, register
 
 from cqels_opt.operators.compiled_query import BlockFilter
-from cqels_opt.operators.delta_join import BlockStep
+from cqels_opt.operators.delta_join import DeltaJoin
 from cqels_opt.operators.rows import Rows
-from cqels_opt.planner.planner_options import PlanMode
+from cqels_opt.planner.planner_options import PlannerOptions
 from cqels_opt.plans import Join, Plan, Probe, Scan
 from cqels_opt.trace.records import TraceRecord
 from cqels_opt.verify import Element
@@ -49,7 +49,7 @@ def run(found: Registered, batch: str) -> list[TraceRecord]:
         value: Probe(Probe(Scan(value), two, ("b",)), one, ("l",)),
     }
     driver = found.driver(Cut(batch))
-    driver.options = replace(driver.options, plan=PlanMode("fixed", plans))
+    driver.options = replace(driver.options, plan=PlannerOptions("fixed", plans))
     driver.restore(None)
     records = [record for n, rows in enumerate(found.chunks(Cut(batch))) for record in driver.batch(n, rows)]
     verdict = found.judged(found.answers(driver.sink.lines))  # type: ignore[attr-defined]
@@ -62,14 +62,14 @@ def run(found: Registered, batch: str) -> list[TraceRecord]:
 def test_a_filter_is_evaluated_once(batch: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of eight values two pass: whoever sees only these has been here before, and selectivities would rise for nothing."""
     seen: list[tuple[int, int]] = []
-    passed = BlockStep.passed
+    passed = DeltaJoin.passed
 
-    def noted(self: BlockStep, rows: Rows, f: BlockFilter) -> Rows:
+    def noted(self: DeltaJoin, rows: Rows, f: BlockFilter) -> Rows:
         kept = passed(self, rows, f)
         seen.append((len(rows), len(kept)))
         return kept
 
-    monkeypatch.setattr(BlockStep, "passed", noted)
+    monkeypatch.setattr(DeltaJoin, "passed", noted)
     run(register(QUERY, world(), tmp_path, SETTINGS), batch)
     assert seen
     assert all(4 * kept == rows for rows, kept in seen), seen

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cqels_opt.planner.calibration import WINDOWS, Experiment, World, experiments, fitted, least_seconds, measure
+from cqels_opt.planner.calibration import WINDOWS, Experiment, SyntheticData, experiments, fitted, least_seconds, measure
 from cqels_opt.planner.calibration_store import SPARK_NAMES
 from cqels_opt.plans import Constants
 
@@ -56,7 +56,7 @@ def test_the_experiments_tell_all_constants_apart() -> None:
 
 
 def test_an_experiment_is_the_work_that_it_says(tmp_path: Path) -> None:
-    tried = list(experiments(World(tmp_path)))
+    tried = list(experiments(SyntheticData(tmp_path)))
     assert {experiment.work["scan"] for experiment in tried} >= set(WINDOWS)
     for experiment in tried:
         rows = experiment.run()

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from local_runs import Cut, World, register
 
-from cqels_opt.operators.compiled_query import Program
+from cqels_opt.operators.compiled_query import CompiledProgram
 from cqels_opt.planner.calibration_store import Calibration, keep
 from cqels_opt.planner.explain import explained, explained_now
 from cqels_opt.planner.plan_modes import plan_mode
@@ -22,13 +22,13 @@ DEAR = replace(Constants(), probe=1.0)
 
 
 @pytest.fixture
-def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Program:
+def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CompiledProgram:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     near = [(f"<http://ex.org/x{i}>", "<http://ex.org/near>", "<http://ex.org/x0>") for i in range(9)]
     return register(QUERY, World({"http://ex.org/S": [[]]}, near), tmp_path).program
 
 
-def test_defaults_until_the_machine_was_measured(program: Program) -> None:
+def test_defaults_until_the_machine_was_measured(program: CompiledProgram) -> None:
     text = explained([program], plan_mode("adaptive"), "text", 0)
     assert text.startswith(
         "constants: committed defaults; `cqels-opt calibrate` measures this machine's\n  operator 20 µs, scan 10 ns"
@@ -36,7 +36,7 @@ def test_defaults_until_the_machine_was_measured(program: Program) -> None:
     assert "shuffle 1 µs" in text
 
 
-def test_measured_constants_are_used_and_printed(program: Program) -> None:
+def test_measured_constants_are_used_and_printed(program: CompiledProgram) -> None:
     before = json.loads(explained([program], plan_mode("adaptive"), "json", 0))
     keep(asdict(DEAR), "2013-02-07T12:00:00Z")
     after = json.loads(explained([program], plan_mode("adaptive"), "json", 0))
@@ -50,24 +50,24 @@ def test_measured_constants_are_used_and_printed(program: Program) -> None:
     assert "probe 1 s" in explained([program], plan_mode("adaptive"), "text", 0)
 
 
-def test_the_defaults_can_be_asked_for(program: Program) -> None:
+def test_the_defaults_can_be_asked_for(program: CompiledProgram) -> None:
     keep(asdict(DEAR), "2013-02-07T12:00:00Z")
     mode = plan_mode("adaptive", constants="default")
     assert mode.calibration == Calibration()
     assert explained([program], mode, "text", 0).startswith("constants: committed defaults\n")
 
 
-def test_the_papers_cost_functions_have_no_constants(program: Program) -> None:
+def test_the_papers_cost_functions_have_no_constants(program: CompiledProgram) -> None:
     mode = plan_mode("adaptive", cost_model="paper")
     assert "constants" not in explained([program], mode, "text", 0)
     assert json.loads(explained([program], mode, "json", 0))["constants"] is None
 
 
-def test_a_drawing_is_a_drawing_alone(program: Program) -> None:
+def test_a_drawing_is_a_drawing_alone(program: CompiledProgram) -> None:
     assert explained([program], plan_mode("adaptive"), "dot", 0).startswith("digraph")
 
 
-def test_a_run_is_explained_with_the_rows_it_gave(program: Program, tmp_path: Path) -> None:
+def test_a_run_is_explained_with_the_rows_it_gave(program: CompiledProgram, tmp_path: Path) -> None:
     """As of the last micro-batch: estimated beside observed, and their q-error."""
     near = [(f"<http://ex.org/x{i}>", "<http://ex.org/near>", f"<http://ex.org/x{j}>") for i in range(3) for j in range(3)]
     at = [Element(1000 * i, ((f"<http://ex.org/p{i}>", "<http://ex.org/at>", f"<http://ex.org/x{i % 3}>"),)) for i in range(6)]

@@ -13,13 +13,13 @@ from local_runs import Cut, Registered, World, force_plans, register
 from random_cases import SIX_RELATIONS, make, seeds_with_answers
 
 from cqels_opt.operators.delta_join import Observed
-from cqels_opt.operators.evaluation_step import Step
+from cqels_opt.operators.evaluation_step import EvaluationStep
 from cqels_opt.operators.term_table import TermTable
 from cqels_opt.planner import query_planner
 from cqels_opt.planner.block_planner import BlockPlanner
-from cqels_opt.planner.join_sampling import Walks
-from cqels_opt.planner.planner_options import PlanMode
-from cqels_opt.plans import Walked, parse_plan, q_error
+from cqels_opt.planner.join_sampling import JoinSampler
+from cqels_opt.planner.planner_options import PlannerOptions
+from cqels_opt.plans import SampledCardinality, parse_plan, q_error
 from cqels_opt.runtime.local_runner import LocalSink
 from cqels_opt.state import worker_cache
 from cqels_opt.verify import Element
@@ -27,12 +27,12 @@ from cqels_opt.verify import Element
 EX = "http://ex.org/"
 
 
-def walked_beside(query: Registered, lot: int, sample: int) -> list[tuple[str, list[Walked | None], list[int]]]:
+def walked_beside(query: Registered, lot: int, sample: int) -> list[tuple[str, list[SampledCardinality | None], list[int]]]:
     """Random plans, each walked before it runs: (plan, walked, observed)."""
     cut = Cut("3", "random", seed=lot)
     driver = query.driver(cut, sink=LocalSink())
     rng = random.Random(lot)
-    found: list[tuple[str, list[Walked | None], list[int]]] = []
+    found: list[tuple[str, list[SampledCardinality | None], list[int]]] = []
     for number, rows in enumerate(query.chunks(cut)):
         force_plans(driver, rng)
         for block in driver.planners["q"].blocks.values():
@@ -41,13 +41,13 @@ def walked_beside(query: Registered, lot: int, sample: int) -> list[tuple[str, l
     return found
 
 
-def _walk_beside(block: BlockPlanner, sample: int, found: list[tuple[str, list[Walked | None], list[int]]]) -> None:
-    chosen_by_lot, walks = block.choose, dict[str, list[Walked | None]]()
+def _walk_beside(block: BlockPlanner, sample: int, found: list[tuple[str, list[SampledCardinality | None], list[int]]]) -> None:
+    chosen_by_lot, walks = block.choose, dict[str, list[SampledCardinality | None]]()
 
-    def choose(step: Step | None, terms: TermTable | None) -> None:
+    def choose(step: EvaluationStep | None, terms: TermTable | None) -> None:
         chosen_by_lot(step, terms)
         if step is not None and terms is not None:
-            walker = Walks(block.block, block.store, step, block.order, terms, sample)
+            walker = JoinSampler(block.block, block.store, step, block.order, terms, sample)
             walks.update({source: walker(source, choice.plan) for source, choice in block.choices.items()})
 
     def observe(observed: Observed) -> None:
@@ -96,10 +96,10 @@ def walked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, in
     """(plan of ``n``, sample, number for the sample's start) -> the rows that a walk says its operators give, in the third batch."""
     query = register(PAIRS, skewed(4, 60, 1), tmp_path)
     driver = query.driver(Cut("100"))
-    steps: list[Step] = []
+    steps: list[EvaluationStep] = []
     original = BlockPlanner.choose
 
-    def choose(self: BlockPlanner, step: Step | None, terms: TermTable | None) -> None:
+    def choose(self: BlockPlanner, step: EvaluationStep | None, terms: TermTable | None) -> None:
         original(self, step, terms)
         steps.extend([step] if step is not None else [])
 
@@ -110,7 +110,7 @@ def walked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, in
 
     def walk_along(plan: str, sample: int, start: int) -> list[float]:
         terms = worker_cache.term_table(block.store, driver.programs[0].scheme, steps[2])
-        walks = Walks(block.block, block.store, replace(steps[2], batch=start), ("u", "n"), terms, sample)
+        walks = JoinSampler(block.block, block.store, replace(steps[2], batch=start), ("u", "n"), terms, sample)
         return [operator.rows * operator.scale for operator in walks("n", parse_plan(plan)) if operator is not None]
 
     return walk_along
@@ -142,8 +142,8 @@ def test_the_first_plan_knows_what_pairs_cannot_tell(tmp_path: Path) -> None:
     for estimates in ("pairwise", "walks"):
         query = register(PAIRS, skewed(4, 60, 1), tmp_path / estimates)
         driver = query.driver(Cut("100"), sink=LocalSink())
-        mode = PlanMode(estimates=estimates, walk=0.0)  # type: ignore[arg-type]
-        driver.planners = {p.id: query_planner.Planner(p, mode) for p in driver.programs}
+        mode = PlannerOptions(estimates=estimates, walk=0.0)  # type: ignore[arg-type]
+        driver.planners = {p.id: query_planner.QueryPlanner(p, mode) for p in driver.programs}
         errors = []
         for number, rows in enumerate(query.chunks(Cut("100"))):
             for record in driver.batch(number, rows):

@@ -13,7 +13,7 @@ from cqels_opt.operators import expressions
 from cqels_opt.operators.rows import Rows
 from cqels_opt.operators.term_table import TermTable
 from cqels_opt.planner.explain import explained
-from cqels_opt.planner.planner_options import PlanMode
+from cqels_opt.planner.planner_options import PlannerOptions
 from cqels_opt.planner.row_expressions import row_by_row
 from cqels_opt.query.algebra import Filter, Project
 from cqels_opt.query.parser import parse
@@ -46,8 +46,8 @@ def test_what_is_listed(body: str, expected: list[str], tmp_path: Path) -> None:
 def test_explain(tmp_path: Path) -> None:
     query = register(f"{P} SELECT ?a {WINDOWS} WHERE {{ GRAPH ?w {{ ?a :at ?x }} FILTER(STRLEN(?x) = 2) }}", World({}), tmp_path)
     line = "row by row, each distinct combination of arguments once: (STRLEN(?x) = 2)"
-    assert line in explained([query.program], PlanMode("adaptive"), "text", 0).splitlines()
-    assert json.loads(explained([query.program], PlanMode("adaptive"), "json", 0))["row_by_row"] == {
+    assert line in explained([query.program], PlannerOptions("adaptive"), "text", 0).splitlines()
+    assert json.loads(explained([query.program], PlannerOptions("adaptive"), "json", 0))["row_by_row"] == {
         query.program.id: ["(STRLEN(?x) = 2)"]
     }
 

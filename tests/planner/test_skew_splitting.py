@@ -13,8 +13,8 @@ from local_runs import Cut, Registered, World, register
 
 from cqels_opt.planner import skew_splitting
 from cqels_opt.planner.explain import explained_now
-from cqels_opt.planner.planner_options import PlanMode
-from cqels_opt.planner.query_planner import Planner
+from cqels_opt.planner.planner_options import PlannerOptions
+from cqels_opt.planner.query_planner import QueryPlanner
 from cqels_opt.planner.skew_splitting import cuts
 from cqels_opt.plans import Split, parse_plans
 from cqels_opt.runtime.local_runner import LocalSink
@@ -52,9 +52,9 @@ def rows_made(records: list[TraceRecord]) -> int:
     return sum(o.observed or 0 for r in records for d in r.deltas for o in d.operators)
 
 
-def run(query: Registered, mode: PlanMode) -> tuple[list[str], list[TraceRecord]]:
+def run(query: Registered, mode: PlannerOptions) -> tuple[list[str], list[TraceRecord]]:
     driver, sink = query.driver(Cut("120"), sink=(sink := LocalSink())), sink
-    driver.planners = {p.id: Planner(p, mode) for p in driver.programs}
+    driver.planners = {p.id: QueryPlanner(p, mode) for p in driver.programs}
     records = [record for number, rows in enumerate(query.chunks(Cut("120"))) for record in driver.batch(number, rows)]
     return sorted(sink.lines), records
 
@@ -62,8 +62,8 @@ def run(query: Registered, mode: PlanMode) -> tuple[list[str], list[TraceRecord]
 def test_a_skewed_delta_is_split_where_that_pays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(skew_splitting, "TAKES", 0.0)
     query = register(TEXT, crowd(1), tmp_path)
-    answers, whole = run(query, PlanMode(split=False))
-    again, parted = run(query, PlanMode(split=True))
+    answers, whole = run(query, PlannerOptions(split=False))
+    again, parted = run(query, PlannerOptions(split=True))
     assert answers == again and answers
     split = [d for r in parted for d in r.deltas if " | " in d.plan]
     assert split and {d.source for d in split} == {"n"}
@@ -74,13 +74,13 @@ def test_a_skewed_delta_is_split_where_that_pays(tmp_path: Path, monkeypatch: py
 
 
 def test_small_deltas_are_not_worth_it(tmp_path: Path) -> None:
-    _, records = run(register(TEXT, crowd(1), tmp_path), PlanMode())
+    _, records = run(register(TEXT, crowd(1), tmp_path), PlannerOptions())
     assert all(" | " not in d.plan for r in records for d in r.deltas)
 
 
 def test_the_estimates_of_both_parts_are_for_their_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(skew_splitting, "TAKES", 0.0)
-    _, records = run(register(TEXT, crowd(1), tmp_path), PlanMode())
+    _, records = run(register(TEXT, crowd(1), tmp_path), PlannerOptions())
     errors = [o.q_error for r in records for d in r.deltas if " | " in d.plan for o in d.operators if o.observed is not None]
     assert errors and np.max([e for e in errors if e is not None]) == pytest.approx(1)
 
@@ -93,8 +93,8 @@ def test_a_split_can_be_given(tmp_path: Path) -> None:
     )
     given = parse_plans(text)
     assert isinstance(given["n"], Split)
-    answers, records = run(query, PlanMode("fixed", given))
-    assert answers == run(query, PlanMode("first"))[0]
+    answers, records = run(query, PlannerOptions("fixed", given))
+    assert answers == run(query, PlannerOptions("first"))[0]
     plans = {d.plan for r in records for d in r.deltas if d.source == "n"}
     assert plans == {str(given["n"])}
     busy = next(d for r in records for d in r.deltas if d.source == "n" and d.operators[0].observed)
@@ -108,11 +108,11 @@ def test_explain_shows_both_parts_with_their_rows(tmp_path: Path, monkeypatch: p
     driver = query.driver(Cut("120"))
     for number, rows in enumerate(query.chunks(Cut("120"))[:3]):
         driver.batch(number, rows)
-    found = json.loads(explained_now(list(driver.planners.values()), PlanMode(), "json", 0))["deltas"]
+    found = json.loads(explained_now(list(driver.planners.values()), PlannerOptions(), "json", 0))["deltas"]
     few, many = (d for d in found if d["source"] == "n")
     assert few["part"] == f"not {many['part']}" and "[?u] >= " in many["part"]
     assert all(o["observed"] == pytest.approx(o["estimated"]) for part in (few, many) for o in part["operators"])
-    assert f"delta n where {many['part']}: " in explained_now(list(driver.planners.values()), PlanMode(), "text", 0)
+    assert f"delta n where {many['part']}: " in explained_now(list(driver.planners.values()), PlannerOptions(), "text", 0)
 
 
 def unpriced(delta: Delta) -> Delta:

@@ -16,7 +16,7 @@ from cqels_opt.bench.tunnel_data import PREFIXES, Tunnel, queries, stream_iri
 from cqels_opt.operators import udf_cache
 from cqels_opt.operators.compiled_query import ExtendNode, children
 from cqels_opt.planner.block_graph import graph_of
-from cqels_opt.planner.planner_options import PlanMode
+from cqels_opt.planner.planner_options import PlannerOptions
 from cqels_opt.query import extensions
 from cqels_opt.query.parser import parse
 from cqels_opt.runtime.driver import DriverOptions
@@ -32,7 +32,7 @@ def tunnel(sectors: int = 6, seconds: int = 13, seed: int = 8, beyond: float = 0
     return World({stream_iri(kind): [list(made.stream(kind))] for kind in kinds}, list(made.static()))
 
 
-def answered(found: Registered, mode: PlanMode, batch: str = "4000ms") -> tuple[list[str], list[object]]:
+def answered(found: Registered, mode: PlannerOptions, batch: str = "4000ms") -> tuple[list[str], list[object]]:
     """The lines of a run under a plan mode, and its records."""
     driver = found.driver(Cut(batch))
     driver.options = replace(driver.options, plan=mode)
@@ -55,21 +55,21 @@ def test_the_queries_of_the_tunnel(name: str, tmp_path: Path) -> None:
 
 
 MODES = {
-    "early": PlanMode(placing="early"),
-    "late": PlanMode(placing="late"),
-    "last": PlanMode(placing="last"),
-    "H1": PlanMode("heuristic", placing="last", graphs=False),
-    "H3": PlanMode("heuristic", placing="early"),
-    "H4": PlanMode("heuristic", placing="late"),
-    "no cache": PlanMode(remember=False),
-    "paper": PlanMode(cost_model="paper"),
+    "early": PlannerOptions(placing="early"),
+    "late": PlannerOptions(placing="late"),
+    "last": PlannerOptions(placing="last"),
+    "H1": PlannerOptions("heuristic", placing="last", graphs=False),
+    "H3": PlannerOptions("heuristic", placing="early"),
+    "H4": PlannerOptions("heuristic", placing="late"),
+    "no cache": PlannerOptions(remember=False),
+    "paper": PlannerOptions(cost_model="paper"),
 }
 
 
 @pytest.mark.parametrize("name", ["Q1a", "Q3b"])
 def test_no_place_of_a_filter_changes_an_answer(name: str, tmp_path: Path) -> None:
     found = register(queries(0.3)[name], tunnel(), tmp_path, SETTINGS)
-    expected = answered(found, PlanMode())[0]
+    expected = answered(found, PlannerOptions())[0]
     for how, mode in MODES.items():
         assert answered(found, mode)[0] == expected, how
 
@@ -170,7 +170,7 @@ def test_a_bind_that_nobody_reads_is_never_evaluated(tmp_path: Path) -> None:
 def test_a_bind_is_evaluated_for_the_rows_that_are_left(tmp_path: Path) -> None:
     """Q4: of the oxygen values only those with a hot sector have a probability; a filter on it alone reaches below the join."""
     found = register(queries(0.3)["Q4a"], tunnel(30, 13, beyond=0.02), tmp_path, SETTINGS)
-    _, records = answered(found, PlanMode())
+    _, records = answered(found, PlannerOptions())
     rows = sum(call.distinct for record in records for call in record.calls)  # type: ignore[attr-defined]
     assert 0 < rows < 30 * 13 / 2
 
@@ -185,15 +185,15 @@ def test_the_graph_knows_what_filters_cost_and_which_are_uncertain(tmp_path: Pat
 
 def test_the_trace_counts_calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(udf_cache, "_HABITS", {})
-    monkeypatch.setattr(udf_cache.Habit, "judge", lambda self: None)  # whether look-ups pay is a matter of time
+    monkeypatch.setattr(udf_cache.CacheAdmission, "judge", lambda self: None)  # whether look-ups pay is a matter of time
     found = register(queries(0.3)["Q1a"], tunnel(), tmp_path, SETTINGS)
-    _, records = answered(found, PlanMode(placing="early"))
+    _, records = answered(found, PlannerOptions(placing="early"))
     said = [call for record in records for call in record.calls]  # type: ignore[attr-defined]
     assert {call.call.split("(")[0] for call in said} == {"<http://w3id.org/rsp/rspu#lessThan>"}
     assert all(call.rows >= call.distinct >= call.hits and call.looked_up >= call.hits for call in said)
     assert sum(call.hits for call in said) > 0  # the same observation is met in the deltas of several patterns
     assert DriverOptions().plan.remember
-    forgetful = answered(found, PlanMode(placing="early", remember=False))[1]
+    forgetful = answered(found, PlannerOptions(placing="early", remember=False))[1]
     assert sum(call.looked_up for record in forgetful for call in record.calls) == 0  # type: ignore[attr-defined]
 
 

@@ -13,10 +13,10 @@ import pytest
 from local_runs import Cut, Registered, World, register
 
 from cqels_opt.compiler.compile import Compiler
-from cqels_opt.planner.background_jobs import THREAD, Workshop, in_thread
+from cqels_opt.planner.background_jobs import THREAD, BackgroundJobs, in_thread
 from cqels_opt.planner.calibration_store import Calibration
-from cqels_opt.planner.planner_options import PlanMode
-from cqels_opt.planner.query_planner import Planner
+from cqels_opt.planner.planner_options import PlannerOptions
+from cqels_opt.planner.query_planner import QueryPlanner
 from cqels_opt.planner.view_report import described, text
 from cqels_opt.plans import Constants
 from cqels_opt.query.parser import parse
@@ -54,8 +54,8 @@ def world(sizes: list[int], seed: int = 1) -> World:
 def slow(query: Registered, start: Callable[[Callable[[], None]], None], folder: Path | None = None, sink: Any = None) -> Driver:
     """A driver on the slow machine."""
     driver = query.driver(HOW, folder, sink=sink)
-    driver.options = replace(driver.options, plan=PlanMode(calibration=SLOW))
-    driver.workshop = Workshop(driver.folder / "subresults", start)
+    driver.options = replace(driver.options, plan=PlannerOptions(calibration=SLOW))
+    driver.workshop = BackgroundJobs(driver.folder / "subresults", start)
     driver.restore(None)
     return driver
 
@@ -112,7 +112,7 @@ def test_plans_that_are_kept_keep_the_compiled_design(tmp_path: Path) -> None:
     query = register(TEXT, world([50] * 20), tmp_path)
     for mode in ("static", "first", "worst"):
         driver = slow(query, at_once)
-        driver.options = replace(driver.options, plan=PlanMode(mode, calibration=SLOW))
+        driver.options = replace(driver.options, plan=PlannerOptions(mode, calibration=SLOW))
         driver.restore(None)
         assert not changes(batches(driver, query))
 
@@ -225,7 +225,7 @@ def test_a_restart_without_its_sub_results_runs_as_compiled(mode: str, tmp_path:
         if file.is_file():
             file.unlink()
     driver = slow(query, at_once, folder=folder, sink=sink)
-    driver.options = replace(driver.options, plan=PlanMode(mode, calibration=SLOW))
+    driver.options = replace(driver.options, plan=PlannerOptions(mode, calibration=SLOW))
     driver.restore(None)
     (first,) = driver.batch(24, chunks[24])
     assert relations_of(first) == {"u", "knows#1", "knows#2", "near"}
@@ -237,7 +237,7 @@ def test_a_restart_without_its_sub_results_runs_as_compiled(mode: str, tmp_path:
 # ------------------------------------------------------------------ explain
 def test_explain_shows_sub_results_and_what_others_would_cost(tmp_path: Path) -> None:
     query = register(PAIRS, world([1]), tmp_path)
-    planner = Planner(query.program, PlanMode())
+    planner = QueryPlanner(query.program, PlannerOptions())
     planner.choose()
     (block,) = planner.blocks.values()
     shown = described(block, 3)
@@ -258,8 +258,8 @@ def test_explain_shows_sub_results_and_what_others_would_cost(tmp_path: Path) ->
 def test_explain_of_what_is_not_made_yet(tmp_path: Path) -> None:
     """Alternatives are dearer or cheaper by the documented assumptions; with the report's costs they have no seconds."""
     query = register(TEXT, world([1]), tmp_path)
-    for mode in (PlanMode(), PlanMode(cost_model="paper")):
-        planner = Planner(query.program, mode)
+    for mode in (PlannerOptions(), PlannerOptions(cost_model="paper")):
+        planner = QueryPlanner(query.program, mode)
         planner.choose()
         (block,) = planner.blocks.values()
         shown = described(block, 10)

@@ -6,7 +6,7 @@ import random
 from collections.abc import Sequence
 
 from cqels_opt.bench.shapes import relation
-from cqels_opt.plans import Filter, JoinKind, KnownStatistics, QueryGraph, Relation
+from cqels_opt.plans import FilterNode, JoinKind, KnownStatistics, QueryGraph, RelationNode
 
 
 def q2() -> QueryGraph:
@@ -26,15 +26,15 @@ def q2() -> QueryGraph:
 UNIT_KINDS: tuple[JoinKind, ...] = ("optional", "anti", "semi", "filter")
 
 
-def unit(name: str, kind: JoinKind, requires: str, adds: str = "", weight: float = 1.0) -> Relation:
+def unit(name: str, kind: JoinKind, requires: str, adds: str = "", weight: float = 1.0) -> RelationNode:
     needed = frozenset(requires.split())
-    return Relation(name, needed | frozenset(adds.split()), False, kind, needed, weight)
+    return RelationNode(name, needed | frozenset(adds.split()), False, kind, needed, weight)
 
 
 def with_units(rng: random.Random, graph: QueryGraph, most: int) -> QueryGraph:
     """The graph with one to ``most`` units more, before or between its relations; filters may read what an OPTIONAL adds."""
     bound = sorted(graph.bound(graph.everything))
-    units: list[Relation] = []
+    units: list[RelationNode] = []
     for i in range(rng.randint(1, most)):
         kind = rng.choice(UNIT_KINDS)
         known = bound if kind != "filter" else bound + [f"o{k}" for k, u in enumerate(units) if u.kind == "optional"]
@@ -53,12 +53,12 @@ def random_graph(rng: random.Random, most: int = 6, connected: bool = True, unit
         n = rng.randint(2, most)
         variables = [f"v{i}" for i in range(rng.randint(1, n + 1))]
         relations = [
-            Relation(f"r{i}", frozenset(rng.sample(variables, min(len(variables), rng.randint(1, 3)))), rng.random() < 0.5)
+            RelationNode(f"r{i}", frozenset(rng.sample(variables, min(len(variables), rng.randint(1, 3)))), rng.random() < 0.5)
             for i in range(n)
         ]
         bound = sorted({v for r in relations for v in r.variables})
         filters = [
-            Filter(
+            FilterNode(
                 f"f{i}",
                 frozenset(rng.sample(bound, min(len(bound), rng.randint(1, 2)))),
                 rng.choice([None, 0.5]),

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from itertools import combinations
 
-from cqels_opt.plans.conflict_rules import Leaf, Node, Operator, OperatorTree, carriers, joining, relations, visible
+from cqels_opt.plans.conflict_rules import Leaf, Node, OperatorTree, TreeOperator, carriers, joining, relations, visible
 from cqels_opt.plans.query_graph import JoinKind
 from cqels_opt.plans.relation_set import RelationSet, members
 
@@ -93,7 +93,7 @@ Plan = int | tuple[JoinKind, "Plan", "Plan"]
 """A relation, or an operator over two plans."""
 
 
-def plans(found: Sequence[Operator], pairs: Sequence[tuple[RelationSet, RelationSet]], whole: RelationSet) -> list[Plan]:
+def plans(found: Sequence[TreeOperator], pairs: Sequence[tuple[RelationSet, RelationSet]], whole: RelationSet) -> list[Plan]:
     """All plans that ordered pairs allow."""
     sides: dict[RelationSet, list[tuple[RelationSet, RelationSet]]] = {}
     for left, right in pairs:

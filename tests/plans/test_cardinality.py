@@ -6,15 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cqels_opt.plans import Assumptions, Filter, JoinKind, KnownStatistics, QueryGraph, StatisticKey
-from cqels_opt.plans.base_estimates import Leaves
+from cqels_opt.plans import Assumptions, FilterNode, JoinKind, KnownStatistics, QueryGraph, StatisticKey
+from cqels_opt.plans.base_estimates import BaseEstimates
 from cqels_opt.plans.cardinality import Estimator, anchor_ranks
 
 from .graphs import q2, random_graph, random_statistics, relation, unit, with_units
 
 
 def estimator(graph: QueryGraph, source: str, statistics: KnownStatistics) -> Estimator:
-    leaves = Leaves(graph, [source])
+    leaves = BaseEstimates(graph, [source])
     leaves.read({source: statistics})
     return Estimator(leaves)
 
@@ -70,7 +70,7 @@ def test_variables_that_are_shared_with_different_relations_are_independent() ->
 
 def test_a_reason_names_all_that_an_edge_of_several_hangs_on() -> None:
     graph = QueryGraph([relation("d", "o v", dynamic=True), relation("b", "o v")])
-    leaves = Leaves(graph, ["d"])
+    leaves = BaseEstimates(graph, ["d"])
     names = {str(key) for key in leaves.statistics_of(leaves.edge_factor(0))}
     assert {"join_size(d, b, ?o)", "join_size(d, b, ?v)"} <= names
 
@@ -83,7 +83,8 @@ def test_unknown_join_sizes_use_the_larger_distinct_count() -> None:
 
 def test_unknown_is_not_zero_and_what_is_assumed_is_said() -> None:
     graph = QueryGraph(
-        [relation("d", "x", dynamic=True), relation("w", "x", dynamic=True), relation("a", "x")], [Filter("f", frozenset("x"))]
+        [relation("d", "x", dynamic=True), relation("w", "x", dynamic=True), relation("a", "x")],
+        [FilterNode("f", frozenset("x"))],
     )
     assume = Assumptions()
     found = estimator(graph, "d", KnownStatistics())
@@ -103,7 +104,7 @@ def test_unknown_is_not_zero_and_what_is_assumed_is_said() -> None:
 
 
 def test_a_selectivity_known_beforehand_is_not_an_assumption() -> None:
-    graph = QueryGraph([relation("d", "x", dynamic=True)], [Filter("f", frozenset("x"), 0.25)])
+    graph = QueryGraph([relation("d", "x", dynamic=True)], [FilterNode("f", frozenset("x"), 0.25)])
     found = estimator(graph, "d", KnownStatistics({"d": 8.0}))
     assert found.rows(0, 1) == 2.0
     assert found.leaves.assumed("d") == ()
@@ -111,7 +112,7 @@ def test_a_selectivity_known_beforehand_is_not_an_assumption() -> None:
 
 
 def test_a_filter_multiplies_once_its_variables_are_bound() -> None:
-    graph = QueryGraph([relation("d", "x y", dynamic=True), relation("a", "x z")], [Filter("f", frozenset({"y", "z"}))])
+    graph = QueryGraph([relation("d", "x y", dynamic=True), relation("a", "x z")], [FilterNode("f", frozenset({"y", "z"}))])
     known = KnownStatistics({"d": 10.0, "a": 10.0}, {("d", "a", "x"): 50.0}, {}, {"f": 0.1})
     found = estimator(graph, "d", known)
     assert (found.rows(0, 0b01), found.rows(0, 0b10)) == (10.0, 10.0)

@@ -5,34 +5,34 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cqels_opt.plans import Constants, Operator, SecondsCost
+from cqels_opt.plans import Constants, JoinOperator, SecondsCost
 from cqels_opt.plans.cost import Shuffled
 
 DEFAULTS = Constants()
 LEFT, RIGHT, PRODUCED, NONE = (np.array([x]) for x in (1000.0, 4096.0, 500.0, 0.0))
 
 
-def join(operator: Operator, shuffled: Shuffled = "nothing", constants: Constants = DEFAULTS) -> float:
+def join(operator: JoinOperator, shuffled: Shuffled = "nothing", constants: Constants = DEFAULTS) -> float:
     return float(SecondsCost(constants, shuffled).join(operator, LEFT, RIGHT, PRODUCED, NONE)[0])
 
 
 @pytest.mark.parametrize(
     ("operator", "shuffled", "rows"),
     [
-        (Operator.PROBE, "left", 1000),
-        (Operator.PROBE, "both", 5096),
-        (Operator.HASH, "left", 5096),  # of a bushy part both sides must meet
-        (Operator.HASH, "both", 5096),
-        (Operator.LOOP, "both", 0),
+        (JoinOperator.PROBE, "left", 1000),
+        (JoinOperator.PROBE, "both", 5096),
+        (JoinOperator.HASH, "left", 5096),  # of a bushy part both sides must meet
+        (JoinOperator.HASH, "both", 5096),
+        (JoinOperator.LOOP, "both", 0),
     ],
 )
-def test_rows_that_are_shuffled_cost_that_much_more(operator: Operator, shuffled: Shuffled, rows: int) -> None:
+def test_rows_that_are_shuffled_cost_that_much_more(operator: JoinOperator, shuffled: Shuffled, rows: int) -> None:
     assert join(operator, shuffled) - join(operator) == pytest.approx(rows * Constants().shuffle)
 
 
 @pytest.mark.parametrize("name", ["operator", "probe", "step", "produce"])
 def test_a_dearer_unit_makes_a_probe_dearer(name: str) -> None:
-    assert join(Operator.PROBE, constants=Constants(**{name: 1.0})) > 1.0
+    assert join(JoinOperator.PROBE, constants=Constants(**{name: 1.0})) > 1.0
 
 
 def test_work_is_shared_where_that_saves_more_than_the_stage_it_adds() -> None:

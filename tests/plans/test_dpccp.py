@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cqels_opt.bench.shapes import SHAPES, relation
-from cqels_opt.plans import GraphError, QueryGraph, Relation
+from cqels_opt.plans import GraphError, QueryGraph, RelationNode
 from cqels_opt.plans.dpccp import component_pairs, connected_pairs, join_pairs
 from cqels_opt.plans.dphyp import HyperSearch
 from cqels_opt.plans.relation_set import members, subsets
@@ -165,10 +165,13 @@ def test_the_budget_holds_for_units_too() -> None:
     [
         (unit("u", "anti", "q"), r"anti 'u' requires \?q, which no relation binds"),
         (unit("u", "optional", "x", "y"), r"optional 'u' adds \?y, which another relation binds"),
-        (Relation("u", frozenset("z"), False, "semi", frozenset("x")), "semi 'u' shares no variable with what it is joined to"),
+        (
+            RelationNode("u", frozenset("z"), False, "semi", frozenset("x")),
+            "semi 'u' shares no variable with what it is joined to",
+        ),
     ],
 )
-def test_units_that_cannot_be_placed_are_refused(more: Relation, message: str) -> None:
+def test_units_that_cannot_be_placed_are_refused(more: RelationNode, message: str) -> None:
     with pytest.raises(GraphError, match=message):
         QueryGraph([relation("a", "x y"), more])
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from cqels_opt.bench.shapes import clique, relation
-from cqels_opt.plans import Filter, KnownStatistics, Optimizer, QueryGraph, deltas, dot, q_error, text
+from cqels_opt.plans import FilterNode, KnownStatistics, Optimizer, QueryGraph, deltas, dot, q_error, text
 
 from .graphs import q2
 from .test_optimizer import both, figure_3, figure_3_graph, q2_statistics
@@ -33,7 +33,7 @@ def every_plan() -> str:
 def assumptions_and_filters() -> str:
     graph = QueryGraph(
         [relation("w", "dep tail", True), relation("planes", "tail model"), relation("limits", "kind limit")],
-        [Filter("?dep > 0", frozenset({"dep"})), Filter("?model != ?kind", frozenset({"model", "kind"}), 0.9)],
+        [FilterNode("?dep > 0", frozenset({"dep"})), FilterNode("?model != ?kind", frozenset({"model", "kind"}), 0.9)],
     )
     optimizer = Optimizer(graph, ["w"])
     return text(deltas(optimizer.choose({"w": KnownStatistics({"planes": 3322.0})})), optimizer.model)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from cqels_opt.bench.shapes import chain, star
 from cqels_opt.plans import KnownStatistics, Optimizer, QueryGraph, StatisticKey, plan_extraction
-from cqels_opt.plans.base_estimates import Leaves
+from cqels_opt.plans.base_estimates import BaseEstimates
 from cqels_opt.plans.cardinality import Estimator
 from cqels_opt.plans.cost import CostModel, PaperCost, SecondsCost
 from cqels_opt.plans.dpccp import join_pairs
@@ -23,7 +23,7 @@ MODELS: list[CostModel] = [SecondsCost(), PaperCost()]
 
 
 def memo_of(graph: QueryGraph, sources: list[str], model: CostModel, statistics: dict[str, KnownStatistics]) -> Memo:
-    leaves = Leaves(graph, sources)
+    leaves = BaseEstimates(graph, sources)
     leaves.read(statistics)
     pairs = join_pairs(graph)
     assert pairs is not None
@@ -59,7 +59,7 @@ def test_the_memo_finds_the_optimum_of_all_trees(rng: random.Random, model: str)
     best = plan_extraction.cheapest(memo, source)
     assert best.cost == pytest.approx(brute_force.cheapest(oracle), rel=1e-9)
     assert plan_extraction.cost_of(memo, source, best.plan) == pytest.approx(best.cost, rel=1e-9)
-    worst = plan_extraction.dearest(memo, source)
+    worst = plan_extraction.most_expensive(memo, source)
     assert worst.cost == pytest.approx(brute_force.dearest(oracle), rel=1e-9)
     assert plan_extraction.cost_of(memo, source, worst.plan) == pytest.approx(worst.cost, rel=1e-9)
 

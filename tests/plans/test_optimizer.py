@@ -11,7 +11,7 @@ from cqels_opt.bench.shapes import clique, relation, star
 from cqels_opt.plans import (
     NEAR_TIE,
     Constants,
-    Filter,
+    FilterNode,
     KnownStatistics,
     Optimizer,
     PlanError,
@@ -432,7 +432,7 @@ def test_a_plan_cannot_begin_with_a_unit() -> None:
 
 
 def filtered(weight: float) -> QueryGraph:
-    return QueryGraph([relation("s", "x y", True), relation("a", "x")], [Filter("f", frozenset("y"), 0.9, weight)])
+    return QueryGraph([relation("s", "x y", True), relation("a", "x")], [FilterNode("f", frozenset("y"), 0.9, weight)])
 
 
 def test_a_heavy_filter_waits_for_a_join_that_leaves_few_rows() -> None:
@@ -464,9 +464,9 @@ def test_the_models_and_modes_that_do_not_place_filters_evaluate_them_at_once() 
 
 def test_filters_at_one_place_come_by_cost_over_what_they_remove() -> None:
     conditions = [
-        Filter("dear", frozenset("x"), None, 4.0),
-        Filter("weak", frozenset("x"), 0.99),
-        Filter("good", frozenset("x"), 0.1),
+        FilterNode("dear", frozenset("x"), None, 4.0),
+        FilterNode("weak", frozenset("x"), 0.99),
+        FilterNode("good", frozenset("x"), 0.1),
     ]
     optimizer = Optimizer(QueryGraph([relation("s", "x", True)], conditions), ["s"])
     known = KnownStatistics({"s": 5.0}, {}, {}, {"dear": 0.5})

@@ -11,7 +11,17 @@ from hypothesis import strategies as st
 
 from cqels_opt.plans import parse_plan
 from cqels_opt.plans.cost import Constants
-from cqels_opt.plans.physical import CHOSEN_FROM, GAIN, By, Machine, Physical, Prices, Relation, physical, size
+from cqels_opt.plans.physical import (
+    CHOSEN_FROM,
+    GAIN,
+    JoinMethod,
+    Machine,
+    PhysicalCostModel,
+    PhysicalPlan,
+    RelationPlacement,
+    physical,
+    size,
+)
 from cqels_opt.plans.plan import Join, Plan, Probe, Scan, operators, relations
 
 PROBES = "d » a[?x] » b[?y] » c[?z]"
@@ -23,37 +33,42 @@ def chosen(
     text: str,
     rows: list[float],
     machine: Machine,
-    held: dict[str, Relation] | None = None,
+    held: dict[str, RelationPlacement] | None = None,
     tasks: int | None = None,
-    allowed: tuple[By, ...] = CHOSEN_FROM,
-) -> Physical:
+    allowed: tuple[JoinMethod, ...] = CHOSEN_FROM,
+) -> PhysicalPlan:
     """The operators of a plan whose own operators give these rows."""
     plan = parse_plan(text)
-    known = held or {name: Relation(M, 2) for name in relations(plan)}
-    prices = Prices(machine, tasks or machine.slots, relations=known)
+    known = held or {name: RelationPlacement(M, 2) for name in relations(plan)}
+    prices = PhysicalCostModel(machine, tasks or machine.slots, relations=known)
     return physical(plan, operators(plan), rows, prices, allowed)
 
 
-def bytes_of(known: dict[str, Relation]) -> float:
+def bytes_of(known: dict[str, RelationPlacement]) -> float:
     return sum(relation.bytes for relation in known.values())
 
 
 @pytest.mark.parametrize("delta", [100, 10_000, M, 100 * M])
 def test_probes_into_indexes_that_fit_stay_one_stage(delta: float) -> None:
     """Two slots: nothing that goes through a shuffle is cheaper than looking rows up where they are."""
-    assert chosen(PROBES, [delta] * 4, Machine(2)).by == (None, *[By.REPLICATED] * 3)
+    assert chosen(PROBES, [delta] * 4, Machine(2)).by == (None, *[JoinMethod.REPLICATED] * 3)
 
 
 def test_an_index_that_does_not_fit_is_shared_out_once_the_delta_is_large() -> None:
-    large = {"a": Relation(100 * M, 2), "b": Relation(1_000, 2), "c": Relation(1_000, 2), "d": Relation(M, 2)}
+    large = {
+        "a": RelationPlacement(100 * M, 2),
+        "b": RelationPlacement(1_000, 2),
+        "c": RelationPlacement(1_000, 2),
+        "d": RelationPlacement(M, 2),
+    }
     machine = Machine(slots=8, executors=4, memory=bytes_of(large) / 2)
     few, many = (chosen(PROBES, [rows] * 4, machine, large).by for rows in (100, M))
-    assert few == (None, *[By.REPLICATED] * 3)
-    assert many == (None, By.PARTITIONED, By.REPLICATED, By.REPLICATED)
+    assert few == (None, *[JoinMethod.REPLICATED] * 3)
+    assert many == (None, JoinMethod.PARTITIONED, JoinMethod.REPLICATED, JoinMethod.REPLICATED)
 
 
 def test_memory_for_all_of_them_together_brings_the_one_stage_back() -> None:
-    large = {name: Relation(100 * M, 2) for name in "abcd"}
+    large = {name: RelationPlacement(100 * M, 2) for name in "abcd"}
     assert chosen(PROBES, [M] * 4, Machine(8, 4, bytes_of(large)), large).fused
     assert not chosen(PROBES, [M] * 4, Machine(8, 4, bytes_of(large) / 2), large).fused
 
@@ -62,38 +77,40 @@ def test_a_large_bushy_part_is_joined_by_spark_where_many_tasks_would_each_build
     rows = [10.0 * M, 10.0 * M, 30.0 * M, 30.0 * M, 10.0 * M]
     assert chosen(BUSHY, rows, Machine(2)).fused
     wide = chosen(BUSHY, rows, Machine(100))
-    assert wide.by[:2] == (None, By.REPLICATED)
-    assert wide.by[-1] is By.SHUFFLE_HASH
+    assert wide.by[:2] == (None, JoinMethod.REPLICATED)
+    assert wide.by[-1] is JoinMethod.SHUFFLE_HASH
     assert chosen(BUSHY, [row / 1000 for row in rows], Machine(100)).fused
 
 
 def test_probes_before_and_after_one_join_by_spark() -> None:
     rows = [10.0 * M, 10.0 * M, 30.0 * M, 30.0 * M, 10.0 * M, 10.0 * M]
     found = chosen(f"{BUSHY} » e[?w]", rows, Machine(100)).by
-    assert (found[1], found[4], found[5]) == (By.REPLICATED, By.SHUFFLE_HASH, By.REPLICATED)
+    assert (found[1], found[4], found[5]) == (JoinMethod.REPLICATED, JoinMethod.SHUFFLE_HASH, JoinMethod.REPLICATED)
 
 
 def test_sides_too_alike_to_hash_are_merged_where_sorting_is_cheap() -> None:
-    prices = Prices(Machine(100), 100)
-    assert prices.spark(By.SHUFFLE_HASH, 1e6, 1e6, 1e6) < prices.spark(By.SORT_MERGE, 1e6, 1e6, 1e6)
+    prices = PhysicalCostModel(Machine(100), 100)
+    assert prices.spark(JoinMethod.SHUFFLE_HASH, 1e6, 1e6, 1e6) < prices.spark(JoinMethod.SORT_MERGE, 1e6, 1e6, 1e6)
 
 
 def test_a_broadcast_is_never_chosen_but_can_be_asked_for() -> None:
-    free = Prices(Machine(2), 2, Constants(broadcast=0.0, job=0.0, stage=10.0, probe=1e-5), relations={"a": Relation(10, 1)})
-    assert free.spark(By.BROADCAST, M, 10, M) < free.probe(M, "a", M)
+    free = PhysicalCostModel(
+        Machine(2), 2, Constants(broadcast=0.0, job=0.0, stage=10.0, probe=1e-5), relations={"a": RelationPlacement(10, 1)}
+    )
+    assert free.spark(JoinMethod.BROADCAST, M, 10, M) < free.probe(M, "a", M)
     plan = parse_plan("d » a[?x]")
     way = physical(plan, operators(plan), [M, M], free)
-    assert way.by == (None, By.REPLICATED)
-    assert chosen(PROBES, [100] * 4, Machine(2), allowed=(By.BROADCAST,)).by == (None, *[By.BROADCAST] * 3)
+    assert way.by == (None, JoinMethod.REPLICATED)
+    assert chosen(PROBES, [100] * 4, Machine(2), allowed=(JoinMethod.BROADCAST,)).by == (None, *[JoinMethod.BROADCAST] * 3)
 
 
-@pytest.mark.parametrize("by", By)
-def test_one_way_does_all_that_it_can(by: By) -> None:
+@pytest.mark.parametrize("by", JoinMethod)
+def test_one_way_does_all_that_it_can(by: JoinMethod) -> None:
     found = chosen("d » a[?x] » k[] » (b » c[?z])[?y]", [10.0] * 6, Machine(4), allowed=(by,))
-    spark = by in (By.SHUFFLE_HASH, By.SORT_MERGE, By.BROADCAST)
-    first = By.REPLICATED if by is By.LOOP else by
-    assert found.by[:3] == (None, first, By.LOOP)
-    assert found.by[-1] is (by if spark else By.REPLICATED)
+    spark = by in (JoinMethod.SHUFFLE_HASH, JoinMethod.SORT_MERGE, JoinMethod.BROADCAST)
+    first = JoinMethod.REPLICATED if by is JoinMethod.LOOP else by
+    assert found.by[:3] == (None, first, JoinMethod.LOOP)
+    assert found.by[-1] is (by if spark else JoinMethod.REPLICATED)
 
 
 ROWS = st.sampled_from([10.0, 10_000.0, 10.0 * M])
@@ -103,17 +120,17 @@ MEMORY = st.sampled_from([None, 1e6, 1e9])
 @given(st.lists(ROWS, min_size=6, max_size=6), st.sampled_from([1, 2, 64]), st.sampled_from([1, 8]), MEMORY, ROWS)
 def test_no_way_is_cheaper(rows: list[float], tasks: int, executors: int, memory: float | None, held: float) -> None:
     plan = parse_plan(f"{BUSHY} » e[?w]")
-    known = {name: Relation(held, 2) for name in relations(plan)}
-    prices = Prices(Machine(tasks, executors, memory), tasks, relations=known)
+    known = {name: RelationPlacement(held, 2) for name in relations(plan)}
+    prices = PhysicalCostModel(Machine(tasks, executors, memory), tasks, relations=known)
     found = physical(plan, operators(plan), rows, prices)
     ways = dict(every(plan, rows, prices))
-    plain = ways[None, By.REPLICATED, None, By.REPLICATED, By.REPLICATED, By.REPLICATED]
+    plain = ways[None, JoinMethod.REPLICATED, None, JoinMethod.REPLICATED, JoinMethod.REPLICATED, JoinMethod.REPLICATED]
     assert found.cost == pytest.approx(ways[found.by])
     least = min(ways.values())
     assert found.cost == pytest.approx(least if least < plain * (1 - GAIN) else plain)
 
 
-def every(plan: Plan, rows: list[float], prices: Prices) -> list[tuple[tuple[By | None, ...], float]]:
+def every(plan: Plan, rows: list[float], prices: PhysicalCostModel) -> list[tuple[tuple[JoinMethod | None, ...], float]]:
     """All ways, each priced on its own: operators by lot, rows moved when they must be."""
     steps = operators(plan)
     some = [[None] if step.op == "scan" else list(CHOSEN_FROM) for step in steps]
@@ -127,7 +144,9 @@ def every(plan: Plan, rows: list[float], prices: Prices) -> list[tuple[tuple[By 
     return found
 
 
-def priced(plan: Plan, at: int, by: tuple[By | None, ...], rows: list[float], prices: Prices) -> tuple[float, str] | None:
+def priced(
+    plan: Plan, at: int, by: tuple[JoinMethod | None, ...], rows: list[float], prices: PhysicalCostModel
+) -> tuple[float, str] | None:
     """What a part costs, and where its rows are."""
     c = prices.constants
     if isinstance(plan, Scan):
@@ -138,19 +157,19 @@ def priced(plan: Plan, at: int, by: tuple[By | None, ...], rows: list[float], pr
         return None
     seconds, there = left
     before, after = rows[middle - 1], rows[place]
-    if by[place] is By.REPLICATED:
+    if by[place] is JoinMethod.REPLICATED:
         if there == "spark":
             seconds += prices.joins.hop + prices.moved(before)
         if isinstance(plan, Probe):
             return seconds + prices.probe(before, plan.relation, after), "ours"
-        if any(b not in (None, By.REPLICATED) for b in by[middle:place]):
+        if any(b not in (None, JoinMethod.REPLICATED) for b in by[middle:place]):
             return None  # a part that every task makes for itself is made in the task
         built = priced(plan.build, middle, by, rows, replace(prices, tasks=1))
         assert built is not None
         return seconds + built[0] + prices.held(before, rows[place - 1], after), "ours"
     if there == "ours":
         seconds += prices.moved(before)
-    if by[place] is By.PARTITIONED:
+    if by[place] is JoinMethod.PARTITIONED:
         if isinstance(plan, Join):
             return None
         return seconds + prices.partitioned(before, plan.relation, after), "ours"

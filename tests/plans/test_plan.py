@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from cqels_opt.errors import InputError
 from cqels_opt.plans import (
     Cut,
-    Filter,
+    FilterNode,
     Join,
     Optimizer,
     PlanError,
@@ -148,7 +148,7 @@ def test_operators_come_in_the_order_they_run() -> None:
 def test_filters_are_evaluated_where_their_variables_are_bound() -> None:
     graph = QueryGraph(
         [relation("s", "x", True), relation("a", "x y"), relation("b", "y z")],
-        [Filter("of s", frozenset("x")), Filter("of a", frozenset("y")), Filter("of both", frozenset("xz"))],
+        [FilterNode("of s", frozenset("x")), FilterNode("of a", frozenset("y")), FilterNode("of both", frozenset("xz"))],
     )
     assert filters(parse_plan("s » a[?x] » b[?y]"), graph) == [("of s",), ("of a",), ("of both",)]
     assert filters(parse_plan("s » (b » a[?y])[?x]"), graph) == [("of s",), ("of a",), ("of s", "of both"), ()]

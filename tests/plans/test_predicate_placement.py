@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from cqels_opt.bench.shapes import relation
-from cqels_opt.plans import Filter, KnownStatistics, Optimizer, QueryGraph
+from cqels_opt.plans import FilterNode, KnownStatistics, Optimizer, QueryGraph
 from cqels_opt.plans.plan import relations
 from cqels_opt.plans.plan_extraction import ranked
 from cqels_opt.plans.predicate_placement import LIFTED, operators_among
@@ -18,8 +18,8 @@ from .graphs import random_graph, random_statistics
 
 def world(weight: float = 50.0, uncertain: bool = True) -> QueryGraph:
     """A stream ``s`` with a filter on its ?y, and ``a`` that it is joined with on ?x."""
-    condition = Filter("f", frozenset("y"), None, weight, uncertain)
-    return QueryGraph([relation("s", "x y", True), relation("a", "x z")], [condition, Filter("plain", frozenset("z"))])
+    condition = FilterNode("f", frozenset("y"), None, weight, uncertain)
+    return QueryGraph([relation("s", "x y", True), relation("a", "x z")], [condition, FilterNode("plain", frozenset("z"))])
 
 
 def known(joined: float, kept: float) -> dict[str, KnownStatistics]:
@@ -109,7 +109,7 @@ def test_a_memo_with_other_weights_is_one_that_was_built_with_them(seed: int) ->
 
 
 def test_so_many_heavy_filters_as_the_budget_allows_are_operators() -> None:
-    filters = [Filter(f"f{i}", frozenset({f"y{i % 3}"}), None, 10.0 + i) for i in range(LIFTED + 2)]
+    filters = [FilterNode(f"f{i}", frozenset({f"y{i % 3}"}), None, 10.0 + i) for i in range(LIFTED + 2)]
     graph = QueryGraph([relation("s", "x y0", True), relation("a", "x y1"), relation("b", "x y2")], filters)
     model = Optimizer(graph, ["s"]).model
     lifted, pairs = operators_among(graph, model, "adaptive", "cost", 100_000)
@@ -124,7 +124,7 @@ def test_the_order_of_heuristics_is_that_of_ranks() -> None:
     places = {"s": ("x y", 5), "a": ("x", 3), "b": ("y", 1), "c": ("z y", 0)}
     graph = QueryGraph(
         [replace(relation(name, variables, name == "s"), rank=(rank,)) for name, (variables, rank) in places.items()],
-        [Filter("f", frozenset("y"), None, 50.0, True)],
+        [FilterNode("f", frozenset("y"), None, 50.0, True)],
     )
     statistics = {"s": KnownStatistics()}
     early = Optimizer(graph, ["s"], mode="heuristic", placing="early").choose(statistics)["s"]

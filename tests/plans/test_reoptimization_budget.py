@@ -2,40 +2,40 @@
 
 import pytest
 
-from cqels_opt.plans.reoptimization_budget import PACE, Pace
+from cqels_opt.plans.reoptimization_budget import EXECUTION_PER_PLANNING, ReoptimizationBudget
 
 
 @pytest.mark.parametrize(("cost", "every"), [(100.0, 1), (16.0, 1), (8.0, 2), (2.0, 8)])
 def test_it_is_due_as_often_as_plans_cost_enough(cost: float, every: int) -> None:
-    pace = Pace()
+    pace = ReoptimizationBudget()
     assert pace.due("s", cost, 1.0)
     assert [pace.due("s", cost, 1.0) for _ in range(24)] == [number % every == every - 1 for number in range(24)]
 
 
 def test_the_first_time_a_plan_must_cost_as_much_as_thinking_takes() -> None:
-    pace = Pace()
+    pace = ReoptimizationBudget()
     assert not any(pace.due("s", 0.9, 1.0) for _ in range(100))
     assert pace.due("s", 1.0, 1.0)
 
 
 def test_what_takes_nothing_is_always_due() -> None:
-    pace = Pace()
+    pace = ReoptimizationBudget()
     assert all(pace.due("s", 0.0, 0.0) for _ in range(3))
 
 
 def test_a_surprise_makes_it_the_first_time_again() -> None:
-    pace = Pace()
+    pace = ReoptimizationBudget()
     assert pace.due("s", 2.0, 1.0)
     assert not pace.due("s", 2.0, 1.0)
-    pace.hurry("s")
-    pace.hurry("never seen")
+    pace.reset_budget("s")
+    pace.reset_budget("never seen")
     assert pace.due("s", 2.0, 1.0)
 
 
 def test_sources_have_a_pace_each_and_a_restart_goes_on_with_it() -> None:
-    pace, other = Pace(), Pace()
+    pace, other = ReoptimizationBudget(), ReoptimizationBudget()
     pace.due("s", 2.0, 1.0)
-    pace.due("s", (PACE - 2) * 1.0, 1.0)
+    pace.due("s", (EXECUTION_PER_PLANNING - 2) * 1.0, 1.0)
     other.resume(pace.since)
     assert other.due("t", 1.0, 1.0)
     assert not pace.due("s", 1.0, 1.0) and not other.due("s", 1.0, 1.0)

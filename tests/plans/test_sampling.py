@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import pytest
 
 from cqels_opt.bench.shapes import relation
-from cqels_opt.plans import KnownStatistics, Optimizer, Plan, QueryGraph, Walked, parse_plan
+from cqels_opt.plans import KnownStatistics, Optimizer, Plan, QueryGraph, SampledCardinality, parse_plan
 from cqels_opt.plans.plan import operators
-from cqels_opt.plans.sampling import PRIOR, WALKS, Corrections
+from cqels_opt.plans.sampling import PRIOR, SAMPLING_ROUNDS, Corrections
 
 GRAPH = QueryGraph([relation("s", "x y", True), relation("a", "x u"), relation("b", "y v"), relation("c", "u v")])
 STATISTICS = KnownStatistics(
@@ -24,12 +24,12 @@ class World:
     def __init__(self, rows: dict[str, float], scale: float = 1.0) -> None:
         self.rows, self.scale, self.walked = rows, scale, list[str]()
 
-    def __call__(self, source: str, plan: Plan) -> Sequence[Walked | None]:
+    def __call__(self, source: str, plan: Plan) -> Sequence[SampledCardinality | None]:
         self.walked.append(str(plan))
         found = []
         for step in operators(plan):
             rows = self.rows.get("".join(sorted(step.covers)))
-            found.append(None if rows is None else Walked(round(rows / self.scale), self.scale))
+            found.append(None if rows is None else SampledCardinality(round(rows / self.scale), self.scale))
         return found
 
 
@@ -59,25 +59,25 @@ def test_walks_come_to_an_end() -> None:
     """Every plan disappoints: after a few rounds the cheapest is taken as it is."""
     world = World({"".join(sorted(names)): 10.0 ** (4 + len(names)) for names in ("as", "bs", "acs", "bcs", "abs")})
     Optimizer(GRAPH, ["s"]).choose({"s": STATISTICS}, walk=world)
-    assert 1 < len(world.walked) == len(set(world.walked)) <= WALKS
+    assert 1 < len(world.walked) == len(set(world.walked)) <= SAMPLING_ROUNDS
 
 
 def test_few_rows_of_a_sample_say_little() -> None:
     whole = 0b111
     for rows, scale in ((0, 100.0), (1, 100.0), (400, 100.0)):
         corrections = Corrections({})
-        corrections.learn(whole, 1000.0, Walked(rows, scale))
+        corrections.learn(whole, 1000.0, SampledCardinality(rows, scale))
         assert corrections.known[whole] == pytest.approx((rows + PRIOR) / (10 + PRIOR))
     corrections = Corrections({})
-    corrections.learn(whole, 1000.0, Walked(0, 1.0))
+    corrections.learn(whole, 1000.0, SampledCardinality(0, 1.0))
     assert corrections.known[whole] == 0  # all of it was walked
 
 
 def test_what_was_expected_goes_along_with_what_the_walk_found_before() -> None:
     """Feedback says twice the estimate of the larger set; the walk finds a third of the smaller, so two thirds are expected."""
     corrections = Corrections({0b111: 2.0})
-    corrections.learn(0b011, 300.0, Walked(100, 1.0))
-    corrections.learn(0b111, 1000.0, Walked(round(2000 / 3 / 10), 10.0))
+    corrections.learn(0b011, 300.0, SampledCardinality(100, 1.0))
+    corrections.learn(0b111, 1000.0, SampledCardinality(round(2000 / 3 / 10), 10.0))
     assert corrections.known[0b111] == pytest.approx(2 / 3, rel=0.01)
 
 

@@ -5,46 +5,50 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cqels_opt.plans import KnownStatistics, Optimizer, QueryGraph, Relation, operators
-from cqels_opt.plans.cost import Operator
-from cqels_opt.plans.physical import By
-from cqels_opt.plans.spark_cost import BROADCAST_ROWS, WAYS, SparkCost, spark_ways
+from cqels_opt.plans import KnownStatistics, Optimizer, QueryGraph, RelationNode, operators
+from cqels_opt.plans.cost import JoinOperator
+from cqels_opt.plans.physical import JoinMethod
+from cqels_opt.plans.spark_cost import BROADCAST_ROWS, WAYS, SparkCost, spark_methods
 
 
 @pytest.mark.parametrize(
     ("left", "right", "partitions", "way"),
     [
-        (1_000, 1_000_000, 2, By.BROADCAST),
-        (1_000_000, 1_000, 2, By.BROADCAST),
-        (800_000, 900_000, 2, By.SHUFFLE_HASH),
-        (30_000_000, 30_000_000, 2, By.SORT_MERGE),
-        (30_000_000, 30_000_000, 200, By.SHUFFLE_HASH),
+        (1_000, 1_000_000, 2, JoinMethod.BROADCAST),
+        (1_000_000, 1_000, 2, JoinMethod.BROADCAST),
+        (800_000, 900_000, 2, JoinMethod.SHUFFLE_HASH),
+        (30_000_000, 30_000_000, 2, JoinMethod.SORT_MERGE),
+        (30_000_000, 30_000_000, 200, JoinMethod.SHUFFLE_HASH),
     ],
 )
-def test_the_cheapest_way(left: float, right: float, partitions: int, way: By) -> None:
+def test_the_cheapest_way(left: float, right: float, partitions: int, way: JoinMethod) -> None:
     assert SparkCost(slots=2, partitions=partitions).way(left, right) is way
 
 
 def test_what_is_too_large_is_not_broadcast() -> None:
     model = SparkCost(slots=1)
-    assert model.way(BROADCAST_ROWS, 1e12) is By.BROADCAST
-    assert model.way(BROADCAST_ROWS + 1, 1e12) is not By.BROADCAST
-    assert SparkCost(broadcasts=False).way(10, 1e6) is not By.BROADCAST
+    assert model.way(BROADCAST_ROWS, 1e12) is JoinMethod.BROADCAST
+    assert model.way(BROADCAST_ROWS + 1, 1e12) is not JoinMethod.BROADCAST
+    assert SparkCost(broadcasts=False).way(10, 1e6) is not JoinMethod.BROADCAST
 
 
 def test_a_join_costs_its_cheapest_way_and_what_it_puts_out() -> None:
     model = SparkCost(slots=4, partitions=8)
     left, right = np.array([10.0, 1e6, 1e8]), np.array([1e6, 1e6, 1e8])
     produced, filtered = np.array([10.0, 1e7, 0.0]), np.zeros(3)
-    found = model.join(Operator.HASH, left, right, produced, filtered)
+    found = model.join(JoinOperator.HASH, left, right, produced, filtered)
     least = [min(float(way[i]) for way in model.ways(left, right)) for i in range(3)]
     assert found == pytest.approx(np.array(least) + produced * model.constants.produce / 4)
-    assert (np.diff([float(model.join(Operator.LOOP, n, n, n * n, n)) for n in np.array([1.0, 10.0, 1e4])]) > 0).all()
+    assert (np.diff([float(model.join(JoinOperator.LOOP, n, n, n * n, n)) for n in np.array([1.0, 10.0, 1e4])]) > 0).all()
 
 
 def choice_of(sizes: dict[str, float], joins: dict[tuple[str, str, str], float], model: SparkCost) -> Optimizer:
     graph = QueryGraph(
-        [Relation("s", frozenset("xy"), True), Relation("a", frozenset("x"), False), Relation("b", frozenset("y"), False)]
+        [
+            RelationNode("s", frozenset("xy"), True),
+            RelationNode("a", frozenset("x"), False),
+            RelationNode("b", frozenset("y"), False),
+        ]
     )
     optimizer = Optimizer(graph, ["s"], model)
     optimizer.choose({"s": KnownStatistics(sizes, joins)})
@@ -64,7 +68,11 @@ def test_what_does_each_operator() -> None:
     sizes = {"s": 5_000.0, "a": 1_000.0, "b": 2e6}
     optimizer = Optimizer(
         QueryGraph(
-            [Relation("s", frozenset("xy"), True), Relation("a", frozenset("x"), False), Relation("b", frozenset("y"), False)]
+            [
+                RelationNode("s", frozenset("xy"), True),
+                RelationNode("a", frozenset("x"), False),
+                RelationNode("b", frozenset("y"), False),
+            ]
         ),
         ["s"],
         model,
@@ -72,17 +80,17 @@ def test_what_does_each_operator() -> None:
     )
     known = KnownStatistics(sizes, {("s", "a", "x"): 3e6, ("s", "b", "y"): 5_000.0})
     choice = optimizer.choose({"s": known})["s"]
-    ways = spark_ways(choice, model, lambda name: sizes[name])
+    ways = spark_methods(choice, model, lambda name: sizes[name])
     assert [step.relation for step in operators(choice.plan)] == ["s", "a", "b"]
-    assert [way.by for way in ways] == [None, By.BROADCAST, By.SHUFFLE_HASH]
+    assert [way.by for way in ways] == [None, JoinMethod.BROADCAST, JoinMethod.SHUFFLE_HASH]
     assert [way.left_is_smaller for way in ways] == [False, False, False]
-    swapped = spark_ways(choice, model, lambda name: 1e8)
+    swapped = spark_methods(choice, model, lambda name: 1e8)
     assert swapped[1].left_is_smaller
     assert set(WAYS) >= {way.by for way in swapped if way.by}
 
 
 def test_a_product_is_a_loop() -> None:
-    graph = QueryGraph([Relation("s", frozenset("x"), True), Relation("a", frozenset("y"), False)])
+    graph = QueryGraph([RelationNode("s", frozenset("x"), True), RelationNode("a", frozenset("y"), False)])
     optimizer = Optimizer(graph, ["s"], SparkCost())
     choice = optimizer.choose({"s": KnownStatistics({"s": 10.0, "a": 10.0})})["s"]
-    assert [way.by for way in spark_ways(choice, SparkCost(), lambda _: 10.0)] == [None, By.LOOP]
+    assert [way.by for way in spark_methods(choice, SparkCost(), lambda _: 10.0)] == [None, JoinMethod.LOOP]

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cqels_opt.plans import KnownStatistics, Optimizer, QueryGraph, Relation, parse_plan
+from cqels_opt.plans import KnownStatistics, Optimizer, QueryGraph, RelationNode, parse_plan
 from cqels_opt.plans.plan_extraction import cheapest_cost
-from cqels_opt.plans.view_selection import MARGIN, PATIENCE, Design, Ledger, design_of, neighbours, suggested
+from cqels_opt.plans.view_selection import MARGIN, PATIENCE, Design, ViewBenefits, design_of, neighbours, suggested
 
 CHAIN = [0b0010, 0b0101, 0b1010, 0b0100]
 APART: Design = (1, 2, 4, 8)
@@ -52,7 +52,7 @@ def connected(group: int, linked: list[tuple[int, int]]) -> bool:
 # ------------------------------------------------------------------ when one is taken
 def test_a_design_is_taken_when_it_has_paid_for_itself() -> None:
     """It saves half of a cost of 1 a batch, less the margin, and takes 3 to build: due after (3 + patience) / 0.4 batches."""
-    ledger, half = Ledger(), (3, 4)
+    ledger, half = ViewBenefits(), (3, 4)
     batches = 0
     while ledger.due({half: 3.0}, 1.0) is None:
         ledger.note(half, 0.5, 1.0)
@@ -62,7 +62,7 @@ def test_a_design_is_taken_when_it_has_paid_for_itself() -> None:
 
 
 def test_near_ties_and_changing_luck_take_nothing() -> None:
-    ledger, other = Ledger(), (3, 4)
+    ledger, other = ViewBenefits(), (3, 4)
     for batch in range(200):
         ledger.note(other, 0.95 if batch % 2 else 0.91, 1.0)
         assert ledger.due({other: 0.0}, 1.0) is None
@@ -73,14 +73,14 @@ def test_near_ties_and_changing_luck_take_nothing() -> None:
 
 
 def test_one_that_was_taken_and_left_must_show_twice_as_much() -> None:
-    def batches(ledger: Ledger) -> int:
+    def batches(ledger: ViewBenefits) -> int:
         for batch in range(1, 100):
             ledger.note((3, 4), 0.4, 1.0)
             if ledger.due({(3, 4): 0.0}, 1.0):
                 return batch
         raise AssertionError("never due")
 
-    ledger = Ledger()
+    ledger = ViewBenefits()
     waited = []
     for _ in range(3):
         waited.append(batches(ledger))
@@ -90,7 +90,7 @@ def test_one_that_was_taken_and_left_must_show_twice_as_much() -> None:
 
 
 def test_the_best_of_several_is_taken() -> None:
-    ledger = Ledger()
+    ledger = ViewBenefits()
     for design, cost in (((3, 4), 0.5), ((1, 6), 0.1), ((7,), 0.05)):
         ledger.note(design, cost, 1.0, batches=10)
     assert ledger.due({(3, 4): 0.0, (1, 6): 1.0, (7,): 5.0}, 1.0) == (1, 6)
@@ -99,7 +99,7 @@ def test_the_best_of_several_is_taken() -> None:
 
 # ------------------------------------------------------------------ prices, and what is learnt
 def optimizer(**options: bool) -> Optimizer:
-    relations = [Relation(n, frozenset(x), n == "d") for n, x in (("d", "x"), ("r", "xy"), ("s", "yz"))]
+    relations = [RelationNode(n, frozenset(x), n == "d") for n, x in (("d", "x"), ("r", "xy"), ("s", "yz"))]
     return Optimizer(QueryGraph(relations), ["d"], **options)
 
 
@@ -117,12 +117,12 @@ def test_what_was_learnt_elsewhere_prices_as_if_it_had_been_observed_here() -> N
     choice = one.choose({"d": KNOWN})["d"]
     seen = [50.0, 200.0, 90_000.0]
     one.observe("d", seen)
-    learnt = one.learnt("d")
+    learnt = one.observed_cardinalities("d")
     assert learnt == {step.covers: pytest.approx(rows) for step, rows in zip(choice.operators, seen)}
     price = other.price({"d": KNOWN}, {"d": learnt})
     again = one.choose({"d": KNOWN})["d"]
     assert price == pytest.approx(cheapest_cost(one.memo, "d"))
-    other.teach({"d": learnt})
+    other.seed_feedback({"d": learnt})
     assert other.choose({"d": KNOWN})["d"].estimated == pytest.approx(again.estimated)
     assert other.price({"d": KNOWN}) == pytest.approx(optimizer().price({"d": KNOWN})), "without it, as the statistics say"
 

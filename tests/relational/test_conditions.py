@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from cqels_opt.errors import InputError
-from cqels_opt.relational.conditions import Column, equalities, filters
+from cqels_opt.relational.conditions import ColumnReference, equalities, filters
 
 
 def test_equalities() -> None:
     found = equalities("Contacts.loc = places.Loc AND contacts.`the person` = pairs.p.one")
     assert found == [
-        (Column("contacts", ("loc",)), Column("places", ("loc",))),
-        (Column("contacts", ("the person",)), Column("pairs", ("p", "one"))),
+        (ColumnReference("contacts", ("loc",)), ColumnReference("places", ("loc",))),
+        (ColumnReference("contacts", ("the person",)), ColumnReference("pairs", ("p", "one"))),
     ]
     assert found[1][0].sql == "`contacts`.`the person`"
 

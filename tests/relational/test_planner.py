@@ -12,18 +12,18 @@ from cqels_opt.errors import CheckpointError
 from cqels_opt.plans.spark_cost import SparkCost
 from cqels_opt.relational.counting import Counted
 from cqels_opt.relational.fanouts import KeyCounts
-from cqels_opt.relational.planner import Counts, JoinPlanner, Observed, frontier_of
-from cqels_opt.relational.retained_rows import MERGED, Kept, identity_of, merged
-from cqels_opt.relational.spec import JoinSpec, Relation
+from cqels_opt.relational.planner import Counts, JoinPlanner, ObservedJoin, frontier_of
+from cqels_opt.relational.retained_rows import MERGED, RetainedRows, identity_of, merged
+from cqels_opt.relational.spec import JoinInput, JoinSpec
 from cqels_opt.stats import slot_counts, tally
 from cqels_opt.windows.binding_slots import SlotFile
 
 MODEL = SparkCost(slots=2, partitions=2)
 STAR = (
     JoinSpec()
-    .relation(Relation("views", False))
-    .relation(Relation("follows", True))
-    .relation(Relation("offers", True))
+    .relation(JoinInput("views", False))
+    .relation(JoinInput("follows", True))
+    .relation(JoinInput("offers", True))
     .on("views.who = follows.who AND views.item = offers.item")
 )
 
@@ -104,7 +104,7 @@ def test_a_static_plan_is_kept() -> None:
 def test_a_restart_knows_what_was_known() -> None:
     planner = JoinPlanner(STAR, STATICS, MODEL)
     step(planner, 0, batch(0, 1, 2))
-    planner.observe(Observed({"views": [500, 500, 100_000_000]}))
+    planner.observe(ObservedJoin({"views": [500, 500, 100_000_000]}))
     learnt, statistics = planner.state()
     again = JoinPlanner(STAR, STATICS, MODEL)
     again.resume(json.loads(json.dumps(learnt)), statistics)
@@ -117,7 +117,7 @@ def test_a_restart_knows_what_was_known() -> None:
 def test_observed_rows_stand_beside_the_estimates() -> None:
     planner = JoinPlanner(STAR, STATICS, MODEL)
     step(planner, 0, batch(0, 2, 2))
-    planner.observe(Observed({"views": [500, 500, 499]}))
+    planner.observe(ObservedJoin({"views": [500, 500, 499]}))
     (delta,) = planner.deltas()
     assert [operator.observed for operator in delta.operators] == [500, 500, 499]
     described = json.loads(planner.explain("json"))["deltas"][0]
@@ -135,8 +135,8 @@ def test_before_any_rows_nothing_of_the_stream_is_known() -> None:
 # ------------------------------------------------------------------ windows
 PAIRS = (
     JoinSpec()
-    .relation(Relation("now", False, 1, "t"))
-    .relation(Relation("before", False, 100, "t"))
+    .relation(JoinInput("now", False, 1, "t"))
+    .relation(JoinInput("before", False, 100, "t"))
     .on("now.place = before.place")
     .where("now.who < before.who")
 )
@@ -160,12 +160,12 @@ def test_windows_forget_what_has_ended() -> None:
         cards.append(int(planner.statistics.windows["before"].card()))
     assert cards == [2, 4, 4, 2]  # at 120 the row of 0 has ended, at 230 those of 50, 90 and 120
     assert planner.order[0] == "before"
-    planner.observe(Observed(filters=[(PAIRS.graph.filters[0].name, 8, 2)]))
+    planner.observe(ObservedJoin(filters=[(PAIRS.graph.filters[0].name, 8, 2)]))
     assert planner.summary()["filters"][PAIRS.graph.filters[0].name]["kept"] == 0.25
 
 
 # ------------------------------------------------------------------ what is kept
-def commit(kept: Kept, number: int, chunks: list[SlotFile], planner: JoinPlanner) -> None:
+def commit(kept: RetainedRows, number: int, chunks: list[SlotFile], planner: JoinPlanner) -> None:
     for chunk in chunks:
         (kept.folder / chunk.path).mkdir(exist_ok=True)
     kept.commit(number, chunks, number, "schema", planner, {"batches": 1}, {"trace": 10 * number}, {})
@@ -173,15 +173,15 @@ def commit(kept: Kept, number: int, chunks: list[SlotFile], planner: JoinPlanner
 
 def test_the_state_goes_on_and_back(tmp_path: Path) -> None:
     identity, planner = identity_of(STAR, 0), JoinPlanner(STAR, STATICS, MODEL)
-    kept = Kept(tmp_path, identity)
+    kept = RetainedRows(tmp_path, identity)
     for number in range(6):
         step(planner, number, batch(number, 1, 2))
         commit(kept, number, [SlotFile("rows", kept.path(number), shape="0", rows=1, greatest=number)], planner)
     assert sorted(path.name for path in (tmp_path / "rows").iterdir()) == [f"{n:012d}" for n in (3, 4, 5)]
-    again = Kept(tmp_path, identity)
+    again = RetainedRows(tmp_path, identity)
     assert (again.state.batch, again.greatest, again.state.totals) == (5, 5, {"batches": 6})
     other = JoinPlanner(STAR, STATICS, MODEL)
-    again.teach(other)
+    again.seed_feedback(other)
     assert other.summary() == planner.summary()
     assert not again.begin(6)
     assert again.begin(5)
@@ -193,7 +193,7 @@ def test_the_state_goes_on_and_back(tmp_path: Path) -> None:
 
 
 def test_the_first_batch_may_come_again_whatever_its_number(tmp_path: Path) -> None:
-    kept, planner = Kept(tmp_path, identity_of(STAR, 0)), JoinPlanner(STAR, STATICS, MODEL)
+    kept, planner = RetainedRows(tmp_path, identity_of(STAR, 0)), JoinPlanner(STAR, STATICS, MODEL)
     for number in (7, 8, 9):
         step(planner, number, batch(number, 1, 2))
         commit(kept, number, [], planner)
@@ -204,7 +204,7 @@ def test_the_first_batch_may_come_again_whatever_its_number(tmp_path: Path) -> N
 def test_a_state_that_another_object_has_gone_on_with_is_read_anew(tmp_path: Path) -> None:
     """As when a cell of a notebook is run again while a batch is done."""
     planner = JoinPlanner(STAR, STATICS, MODEL)
-    old, new = (Kept(tmp_path, identity_of(STAR, 0)) for _ in range(2))
+    old, new = (RetainedRows(tmp_path, identity_of(STAR, 0)) for _ in range(2))
     step(planner, 0, batch(0, 1, 2))
     commit(old, 0, [SlotFile("rows", old.path(0), shape="0", rows=1, greatest=0)], planner)
     assert new.begin(1)
@@ -213,15 +213,15 @@ def test_a_state_that_another_object_has_gone_on_with_is_read_anew(tmp_path: Pat
 
 
 def test_the_state_is_of_one_join(tmp_path: Path) -> None:
-    Kept(tmp_path, identity_of(STAR, 0))
+    RetainedRows(tmp_path, identity_of(STAR, 0))
     with pytest.raises(CheckpointError, match="the checkpoint belongs to another run"):
-        Kept(tmp_path, identity_of(STAR.where("offers.price > 3"), 0))
+        RetainedRows(tmp_path, identity_of(STAR.where("offers.price > 3"), 0))
     with pytest.raises(CheckpointError, match="its lateness differs"):
-        Kept(tmp_path, identity_of(STAR, 5))
+        RetainedRows(tmp_path, identity_of(STAR, 5))
 
 
 def test_other_columns_do_not_go_with_rows_that_are_kept(tmp_path: Path) -> None:
-    kept, planner = Kept(tmp_path, identity_of(PAIRS, 0)), JoinPlanner(PAIRS, {}, MODEL)
+    kept, planner = RetainedRows(tmp_path, identity_of(PAIRS, 0)), JoinPlanner(PAIRS, {}, MODEL)
     planner.choose()
     kept.check_columns("schema")
     commit(kept, 0, [SlotFile("rows", kept.path(0), shape="0", rows=1, greatest=5)], planner)
@@ -231,7 +231,7 @@ def test_other_columns_do_not_go_with_rows_that_are_kept(tmp_path: Path) -> None
 
 
 def test_rows_live_as_long_as_a_window_may_meet_them(tmp_path: Path) -> None:
-    kept, planner = Kept(tmp_path, identity_of(PAIRS, 0)), JoinPlanner(PAIRS, {}, MODEL)
+    kept, planner = RetainedRows(tmp_path, identity_of(PAIRS, 0)), JoinPlanner(PAIRS, {}, MODEL)
     planner.choose()
     chunks = [SlotFile("rows", kept.path(n), shape="0", rows=1, least=n, greatest=n) for n in range(MERGED)]
     commit(kept, MERGED, chunks, planner)
@@ -244,9 +244,9 @@ def test_rows_live_as_long_as_a_window_may_meet_them(tmp_path: Path) -> None:
 
 
 def test_damaged_knowledge_is_no_reason_to_stop(tmp_path: Path) -> None:
-    kept, planner = Kept(tmp_path, identity_of(STAR, 0)), JoinPlanner(STAR, STATICS, MODEL)
+    kept, planner = RetainedRows(tmp_path, identity_of(STAR, 0)), JoinPlanner(STAR, STATICS, MODEL)
     step(planner, 0, batch(0, 1, 2))
     commit(kept, 0, [], planner)
     (tmp_path / kept.state.knowledge).write_bytes(b"no archive")
-    lost = kept.teach(JoinPlanner(STAR, STATICS, MODEL))
+    lost = kept.seed_feedback(JoinPlanner(STAR, STATICS, MODEL))
     assert str(lost).startswith(f"{tmp_path / kept.state.knowledge}: what the optimizer had learnt is lost (")

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from cqels_opt.errors import InputError
-from cqels_opt.relational.spec import NOW, JoinSpec, Relation, window_of
+from cqels_opt.relational.spec import NOW, JoinInput, JoinSpec, window_of
 
 
 def joined(*names: str, stream: str = "s") -> JoinSpec:
     """A stream and static relations."""
-    spec = JoinSpec().relation(Relation(stream, False))
+    spec = JoinSpec().relation(JoinInput(stream, False))
     for name in names:
-        spec = spec.relation(Relation(name, True))
+        spec = spec.relation(JoinInput(name, True))
     return spec
 
 
@@ -63,18 +63,18 @@ def test_what_is_no_window(text: str) -> None:
 def test_what_does_not_fit_together() -> None:
     spec = joined("a")
     with pytest.raises(InputError, match="there is a relation of this name already"):
-        spec.relation(Relation("A", True))
+        spec.relation(JoinInput("A", True))
     with pytest.raises(InputError, match="a name is a letter"):
-        spec.relation(Relation("my table", True))
+        spec.relation(JoinInput("my table", True))
     with pytest.raises(InputError, match="use another name"):
-        spec.relation(Relation("time", True))
+        spec.relation(JoinInput("time", True))
     with pytest.raises(InputError, match="there is no relation c; there are s, a"):
         spec.on("s.x = c.x")
     with pytest.raises(InputError, match="there is no relation c"):
         spec.where("c.x = 1")
     with pytest.raises(InputError, match="none of the relations is over the stream"):
-        JoinSpec().relation(Relation("a", True)).checked()
+        JoinSpec().relation(JoinInput("a", True)).checked()
     with pytest.raises(InputError, match=r"relation\('s'\) needs a window, as w has one"):
-        spec.relation(Relation("w", False, 1000, "t")).checked()
+        spec.relation(JoinInput("w", False, 1000, "t")).checked()
     with pytest.raises(InputError, match="all windows over a stream read one column of times"):
-        JoinSpec().relation(Relation("v", False, 1, "t")).relation(Relation("w", False, 1, "u")).checked()
+        JoinSpec().relation(JoinInput("v", False, 1, "t")).relation(JoinInput("w", False, 1, "u")).checked()

@@ -14,7 +14,7 @@ from local_runs import Cut, Registered, Settings, World, register
 
 from cqels_opt.errors import DataError, RunError
 from cqels_opt.planner.calibration_store import Calibration
-from cqels_opt.planner.planner_options import PlanMode
+from cqels_opt.planner.planner_options import PlannerOptions
 from cqels_opt.plans import Constants
 from cqels_opt.runtime.driver import Driver, DriverOptions, check_ended
 from cqels_opt.runtime.evaluate import EvaluateTask
@@ -182,7 +182,7 @@ def test_joins_that_take_long_enough_are_shared_between_tasks(stage: float, shar
             seen.append(parts)
             return super().evaluate(tasks, parts)
 
-    mode = PlanMode(calibration=Calibration(Constants(stage=stage)))
+    mode = PlannerOptions(calibration=Calibration(Constants(stage=stage)))
     frontier = Frontier(query.program.streams, 0, True)
     options = DriverOptions(plan=mode)
     driver = Driver(tmp_path / "state", [query.program], Runner(3), LocalSink(), frontier, options)

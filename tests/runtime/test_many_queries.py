@@ -17,7 +17,7 @@ from cqels_opt.compiler.registration import Programs, member_of, record_of
 from cqels_opt.errors import InputError
 from cqels_opt.runtime.driver import Driver
 from cqels_opt.runtime.local_runner import LocalRunner, LocalSink
-from cqels_opt.runtime.query_catalog import Population
+from cqels_opt.runtime.query_catalog import QueryCatalog
 from cqels_opt.verify import Element
 
 
@@ -89,7 +89,7 @@ def test_other_queries_begin_with_empty_windows(at: int, kind: str, tmp_path: Pa
     source = register(ONE, World({f"{EX}S": [elements]}), tmp_path / "one")
     how, sink = Cut("6"), LocalSink()
     made = source.driver(how)
-    there = Population(
+    there = QueryCatalog(
         [member_of(record_of(ONE, "one"))], tmp_path / "state", Programs(tmp_path / "one" / "store", tmp_path / "queries")
     )
     named = replace(made.options, named=True)
@@ -109,7 +109,7 @@ def test_other_queries_begin_with_empty_windows(at: int, kind: str, tmp_path: Pa
 def test_the_last_query_stays_and_unknown_ones_do_not_go(tmp_path: Path) -> None:
     source = register(ONE, World({f"{EX}S": [_elements(6)]}), tmp_path / "one")
     programs = Programs(source.folder / "store", tmp_path / "queries")
-    there = Population([member_of(record_of(ONE, "one"))], tmp_path / "state", programs)
+    there = QueryCatalog([member_of(record_of(ONE, "one"))], tmp_path / "state", programs)
     with pytest.raises(InputError, match="'one' is the only query that is left: stop the run instead"):
         there.remove("one")
     with pytest.raises(InputError, match="there is no query 'two'"):

@@ -13,7 +13,7 @@ from local_runs import Cut, Registered, register
 from random_cases import make
 
 from cqels_opt.runtime.local_runner import LocalSink
-from cqels_opt.state.compaction_policy import Tiers
+from cqels_opt.state.compaction_policy import CompactionPolicy
 from cqels_opt.trace.records import TraceRecord
 
 
@@ -75,7 +75,7 @@ def test_counts_that_wait_are_counted_again(tmp_path: Path) -> None:
     """Rows that the frontier has not passed are in the statistics once it has, as if nothing had been lost."""
     case = make(9_104)
     query = register(case.query(), case.world, tmp_path / "q", replace(case.settings, lateness=1_000))
-    how = Cut("3", tiers=Tiers())
+    how = Cut("3", tiers=CompactionPolicy())
     chunks, folders = query.chunks(how), (tmp_path / "whole", tmp_path / "lost")
     windows = []
     for folder in folders:

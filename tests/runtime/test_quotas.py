@@ -19,7 +19,7 @@ from cqels_opt.errors import CheckpointError, LimitError
 from cqels_opt.operators.answer_files import rows_by_query, without_queries
 from cqels_opt.runtime.driver import Driver
 from cqels_opt.runtime.limits import NO_LIMITS, Limits
-from cqels_opt.runtime.quotas import NOTES, Guard, Taken
+from cqels_opt.runtime.quotas import NOTES, Quotas, ResourceUsage
 from cqels_opt.storage import checksum
 from cqels_opt.storage.columns import read_table, write_table
 
@@ -140,7 +140,7 @@ def test_one_with_too_much_state_goes_alone(tmp_path: Path, monkeypatch: pytest.
     some = alike(0, 2)
     some.members[:] = [replace(member, outline=None) for member in some.members]
     Limited.limits = Limits(bytes=1_000)
-    monkeypatch.setattr(Taken, "bytes", lambda self, program: 2_000 if program.id == "m1" else 10)
+    monkeypatch.setattr(ResourceUsage, "bytes", lambda self, program: 2_000 if program.id == "m1" else 10)
     run = Limited(some, ["m0", "m1"], Cut("4"), tmp_path, monkeypatch)
     with pytest.warns(RuntimeWarning, match="m1 failed at batch 0, .*: 2,000 bytes of state, more than the limit of 1,000"):
         for number, rows in enumerate(run.source.chunks(run.how)):
@@ -154,7 +154,7 @@ def test_bytes_are_those_of_the_files_of_its_windows_and_results(tmp_path: Path,
     for number, rows in enumerate(run.source.chunks(run.how)[:2]):
         run.batch(number, rows)
     driver = run.driver
-    taken = Taken({}, {}, driver.state.files, driver.folder)
+    taken = ResourceUsage({}, {}, driver.state.files, driver.folder)
     files = [f for f in driver.state.files if f.kind not in ("terms", "pending")]
     assert taken.bytes(driver.programs[0]) == sum((driver.folder / f.path).stat().st_size for f in files) > 0
     other = replace(driver.programs[0], id="other", blocks=(), windows=())
@@ -179,4 +179,4 @@ def test_answers_of_some_queries_are_taken_out_of_a_file(format: str, tmp_path: 
 def test_damaged_notes(tmp_path: Path) -> None:
     (tmp_path / NOTES).write_text(json.dumps({"m0": 3}))
     with pytest.raises(CheckpointError, match=r"failed\.json: the checkpoint is damaged"):
-        Guard(NO_LIMITS, tmp_path, None)
+        Quotas(NO_LIMITS, tmp_path, None)

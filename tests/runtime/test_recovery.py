@@ -19,7 +19,7 @@ from local_runs import Cut, Registered, World, register
 from random_cases import make, seeds_with_answers
 
 from cqels_opt.errors import CheckpointError
-from cqels_opt.operators.compiled_query import Program
+from cqels_opt.operators.compiled_query import CompiledProgram
 from cqels_opt.runtime.driver import Driver
 from cqels_opt.runtime.evaluate import EvaluateTask, FinishReport
 from cqels_opt.runtime.ingest import IngestReport, IngestTask
@@ -27,7 +27,7 @@ from cqels_opt.runtime.interfaces import Evaluated
 from cqels_opt.runtime.local_runner import LocalRunner, LocalSink
 from cqels_opt.state import result_store, window_state
 from cqels_opt.state.commit_log import ANONYMOUS, NAME, CommitLog, Identity
-from cqels_opt.state.compaction_policy import Tiers
+from cqels_opt.state.compaction_policy import CompactionPolicy
 from cqels_opt.trace.records import TraceRecord
 from cqels_opt.verify import Element
 
@@ -78,7 +78,7 @@ class MortalSink(LocalSink):
         super().__init__()
         self.fate = fate
 
-    def put(self, batch: int, chunks: Sequence[tuple[Program, FinishReport]], folder: Path) -> dict[str, int]:
+    def put(self, batch: int, chunks: Sequence[tuple[CompiledProgram, FinishReport]], folder: Path) -> dict[str, int]:
         self.fate.point()
         if self.fate.left == 0:  # dies with half of the lines written
             self.lines += ["half a line"]
@@ -126,8 +126,8 @@ def disturbed(query: Registered, how: Cut, folder: Path, rng: random.Random) -> 
 
     def start() -> Driver:
         if rng.random() < 0.5:  # the executors' processes may live on, with what they had in memory
-            window_state._CONTENTS.values.clear()
-            result_store._HELD.values.clear()
+            window_state._CONTENTS.clear()
+            result_store._HELD.clear()
         return query.driver(how, folder, MortalRunner(how.split, fate), sink, trace=trace)
 
     driver = start()
@@ -317,7 +317,7 @@ def test_the_record_of_a_long_window_names_few_files(tmp_path: Path) -> None:
     elements = [Element(10 * i, ((f"<{EX}p{i}>", f"<{EX}at>", f"<{EX}x{i % 7}>"),)) for i in range(600)]
     text = "PREFIX : <http://ex.org/> SELECT ?a FROM NAMED :S [RANGE 1 h] AS ?u WHERE { GRAPH ?u { ?a :at ?x } }"
     query = register(text, World({EX + "S": [elements]}), tmp_path / "q")
-    how = Cut("3", tiers=Tiers(files=4, rows=32, share=8))
+    how = Cut("3", tiers=CompactionPolicy(files=4, rows=32, share=8))
     driver = query.driver(how, tmp_path / "state")
     for number, rows in enumerate(query.chunks(how)):
         driver.batch(number, rows)

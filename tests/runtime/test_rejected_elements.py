@@ -7,7 +7,7 @@ import pickle
 import tracemalloc
 from pathlib import Path
 
-from cqels_opt.runtime.dead_letters import Rejects
+from cqels_opt.runtime.dead_letters import DeadLetters
 from cqels_opt.runtime.rejected_elements import MOST_HELD, SAMPLE, Rejected, RejectSpool
 
 MANY = 30_000
@@ -38,7 +38,7 @@ def test_bytes_do_not_grow_with_how_many_there_are(tmp_path: Path) -> None:
     assert len(pickle.dumps(spool)) < 40_000
     kept = tmp_path / "kept.jsonl"
     tracemalloc.start()
-    lengths = Rejects(kept, None, {}).put([spool])
+    lengths = DeadLetters(kept, None, {}).put([spool])
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 1_000_000 < kept.stat().st_size == sum(lengths.values())

@@ -13,12 +13,12 @@ from random_cases import PREFIXES, Case, Group, make
 from shared_query_cases import Run
 from store_update_cases import Living
 
-from cqels_opt.compiler.dialect_profile import Meaning
+from cqels_opt.compiler.dialect_profile import QuerySemantics
 from cqels_opt.compiler.multi_query_sharing import Member
 from cqels_opt.query.parser import parse
 from cqels_opt.rdf.ids import PUBLIC, encode_one
 from cqels_opt.runtime.local_runner import LocalSink
-from cqels_opt.state.compaction_policy import Tiers
+from cqels_opt.state.compaction_policy import CompactionPolicy
 from cqels_opt.verify import Element
 
 A, B = "<http://a.org/zrcn1imlm5dc>", "<http://a.org/hb4mggqwr1rn>"
@@ -150,7 +150,9 @@ def case_of(query: str, world: World) -> Case:
 def test_a_version_of_the_store_is_not_taken_while_the_windows_hold_another_term_with_an_id_of_it(tmp_path: Path) -> None:
     """The others go on; once the windows have let the term go the newest version is taken."""
     world = World({S: [[Element(1000 * i, ((s, P, '"x"'),)) for i, s in enumerate([B, C, D, *[D] * 20], 1)]]}, [(C, ROLE, ADMIN)])
-    living = Living(case_of(asked("?who ?r", "GRAPH ?s { ?who :p ?x } ?who :role ?r"), world), Cut("1", tiers=Tiers()), tmp_path)
+    living = Living(
+        case_of(asked("?who ?r", "GRAPH ?s { ?who :p ?x } ?who :role ?r"), world), Cut("1", tiers=CompactionPolicy()), tmp_path
+    )
     chunks = living.source.chunks(Cut("1"))
     living.batch(0, chunks[0])
     living.batch(1, chunks[1])
@@ -170,7 +172,7 @@ def test_a_query_that_comes_has_a_second_id_for_its_constant(tmp_path: Path, mon
     settings = DRAINED
     texts = {"all": asked("?who", "GRAPH ?s { ?who :p ?x }"), "one": asked("?x", f"GRAPH ?s {{ {A} :p ?x }}")}
     members = [
-        Member(name, parse(text), Meaning(settings.report, "istream", "bag"), None, 1 << 40, {"id": name})
+        Member(name, parse(text), QuerySemantics(settings.report, "istream", "bag"), None, 1 << 40, {"id": name})
         for name, text in texts.items()
     ]
 

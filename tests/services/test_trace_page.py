@@ -16,7 +16,7 @@ from trace_cases import EVIL, flapping
 
 from cqels_opt.trace.live import LiveTrace
 from cqels_opt.trace.page import trace_page
-from cqels_opt.trace.records import Called, Delta, Moved, Operator, TraceRecord, read_trace
+from cqels_opt.trace.records import Called, Delta, Moved, OperatorRecord, TraceRecord, read_trace
 from cqels_opt.trace.server import served
 
 FIXTURE = Path(__file__).parents[1] / "trace" / "q2.jsonl"
@@ -156,7 +156,7 @@ def test_dark_and_paper(browser: Browser, q2: str, tmp_path: Path) -> None:
 def test_text_of_a_trace_stays_text(browser: Browser, written: Callable[[list[TraceRecord]], str]) -> None:
     evil = EVIL + "<img src=x onerror=alert(1)>"
     record = TraceRecord(0, evil, (0, 1), 1, 1, windows={evil: 1}, fallback=evil)
-    operators = (Operator(evil, evil, (evil,), 1.0, 2),)
+    operators = (OperatorRecord(evil, evil, (evil,), 1.0, 2),)
     deltas = [
         Delta(evil, plan, 1.0, switched=True, reason=(Moved(evil, None, 1.0),), operators=operators) for plan in (evil, "b")
     ]

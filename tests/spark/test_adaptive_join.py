@@ -15,7 +15,7 @@ from pyspark.errors import PySparkException
 
 import cqels_opt as cq
 from cqels_opt.errors import CheckpointError, InputError
-from cqels_opt.plans.physical import By
+from cqels_opt.plans.physical import JoinMethod
 from cqels_opt.plans.spark_cost import SparkCost
 from cqels_opt.spark.join_rows import Computed
 from cqels_opt.spark.session import settings
@@ -163,7 +163,7 @@ def test_whatever_joins_the_rows(
     spark: SparkSession, places: DataFrame, knows: DataFrame, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
     """Each of Spark's joins forced, with bushy plans, and rows that came late left out."""
-    monkeypatch.setattr(SparkCost, "way", lambda self, left, right: By(way))
+    monkeypatch.setattr(SparkCost, "way", lambda self, left, right: JoinMethod(way))
     rows, sink = rows_of(5, 40), Collected()
     late = [(1, "a", -100), (2, "b", -1)]
     here = "here » (lately » places[?loc])[?loc] » knows[?who ?who_2]"

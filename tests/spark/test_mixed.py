@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from cqels_opt.planner.block_planner import BlockPlanner
 from cqels_opt.plans import Join, Plan, Scan, operators
-from cqels_opt.plans.physical import By, Machine
+from cqels_opt.plans.physical import JoinMethod, Machine
 from cqels_opt.runtime.driver import Driver
 from cqels_opt.runtime.ingest import IngestReport, IngestTask, ingest
 from cqels_opt.runtime.local_runner import LocalSink
@@ -22,8 +22,8 @@ from cqels_opt.spark.mixed import MixedRunner, machine_of
 
 from .test_joins import BODIES, MERGED, PREFIXES, QUERIES, WINDOW, merged, people
 
-PROBED = (By.REPLICATED, By.PARTITIONED, By.SHUFFLE_HASH, By.SORT_MERGE)
-BUILT = (By.REPLICATED, By.SHUFFLE_HASH, By.SORT_MERGE)
+PROBED = (JoinMethod.REPLICATED, JoinMethod.PARTITIONED, JoinMethod.SHUFFLE_HASH, JoinMethod.SORT_MERGE)
+BUILT = (JoinMethod.REPLICATED, JoinMethod.SHUFFLE_HASH, JoinMethod.SORT_MERGE)
 OPTIONAL = (
     "GRAPH ?u {?a loc:at ?l} GRAPH ?z {?b loc:at ?l} OPTIONAL {?b foaf:name ?n FILTER(?n != 'P2')} FILTER(STRLEN(STR(?b)) > 3)"
 )
@@ -36,7 +36,7 @@ class Mixed(MixedRunner):
         return [ingest(rows, task, "t")]
 
 
-def by_lot(plan: Plan, op: Callable[[], str], rng: random.Random, inside: bool = False) -> tuple[By | None, ...]:
+def by_lot(plan: Plan, op: Callable[[], str], rng: random.Random, inside: bool = False) -> tuple[JoinMethod | None, ...]:
     """Operators for a plan; ``op`` says in turn what its operators are, ``inside`` that a task makes it for itself."""
     if isinstance(plan, Scan):
         op()
@@ -46,21 +46,23 @@ def by_lot(plan: Plan, op: Callable[[], str], rng: random.Random, inside: bool =
     built = by_lot(plan.build, op, rng, held) if isinstance(plan, Join) else ()
     kind = op()
     if kind not in ("probe", "hash"):
-        mine: By | None = By.LOOP if kind == "cross" else None
+        mine: JoinMethod | None = JoinMethod.LOOP if kind == "cross" else None
         if isinstance(plan, Join) and not held:  # a product is made in the task: so is its right side
-            built = tuple(None if by is None else By.LOOP if by is By.LOOP else By.REPLICATED for by in built)
+            built = tuple(
+                None if by is None else JoinMethod.LOOP if by is JoinMethod.LOOP else JoinMethod.REPLICATED for by in built
+            )
     elif isinstance(plan, Join):
-        mine = By.REPLICATED if held else rng.choice(BUILT[1:])
+        mine = JoinMethod.REPLICATED if held else rng.choice(BUILT[1:])
     else:
-        mine = By.REPLICATED if inside else rng.choice(PROBED)
+        mine = JoinMethod.REPLICATED if inside else rng.choice(PROBED)
     return (*left, *built, mine)
 
 
 def force_joins(driver: Driver, rng: random.Random) -> None:
     """Operators by lot, for whole plans now and then."""
 
-    def physical(block: BlockPlanner) -> Callable[[int], dict[str, tuple[By | None, ...]]]:
-        def choose(tasks: int) -> dict[str, tuple[By | None, ...]]:
+    def physical(block: BlockPlanner) -> Callable[[int], dict[str, tuple[JoinMethod | None, ...]]]:
+        def choose(tasks: int) -> dict[str, tuple[JoinMethod | None, ...]]:
             found = {}
             for source, decision in block.decisions.items():
                 if decision.split is None and rng.random() < 0.9:
@@ -135,7 +137,7 @@ def test_what_operators_put_out_is_counted(spark: SparkSession, tmp_path: Path) 
     assert counted[0] == counted[1]
 
 
-def of_machine(machine: Machine, joins: tuple[By, ...] | None = None) -> Callable[[Driver, random.Random], None]:
+def of_machine(machine: Machine, joins: tuple[JoinMethod, ...] | None = None) -> Callable[[Driver, random.Random], None]:
     def prepare(driver: Driver, rng: random.Random) -> None:
         for planner in driver.planners.values():
             for block in planner.blocks.values():
@@ -161,7 +163,7 @@ def test_indexes_that_do_not_fit_are_shared_out(spark: SparkSession, tmp_path: P
 
     got = ran(spark, query, how, prepare)
     assert got.answers == expected
-    assert By.PARTITIONED.value in used(got)
+    assert JoinMethod.PARTITIONED.value in used(got)
     assert all(record.jobs <= 1 for record in got.records)
     assert used(ran(spark, query, how, of_machine(Machine(2, 1, 1e12)))) == set()
 
@@ -169,9 +171,9 @@ def test_indexes_that_do_not_fit_are_shared_out(spark: SparkSession, tmp_path: P
 def test_a_broadcast_is_a_job_and_only_made_where_it_is_asked_for(spark: SparkSession, tmp_path: Path) -> None:
     query = register(CASES["q4"], people(), tmp_path)
     how = Cut("100")
-    got = ran(spark, query, how, of_machine(Machine(2), (By.BROADCAST,)))
+    got = ran(spark, query, how, of_machine(Machine(2), (JoinMethod.BROADCAST,)))
     assert got.answers == query.run(how).answers
-    assert used(got) == {By.BROADCAST.value}
+    assert used(got) == {JoinMethod.BROADCAST.value}
     assert max(record.jobs for record in got.records) > 1
 
 

@@ -17,17 +17,17 @@ import pytest
 from local_runs import Cut, World, register
 
 from cqels_opt.errors import CheckpointError
-from cqels_opt.operators.compiled_query import Program
+from cqels_opt.operators.compiled_query import CompiledProgram
 from cqels_opt.runtime.evaluate import FinishReport
 from cqels_opt.spark.sinks import FileSink, StreamSink, in_order_of_time
 from cqels_opt.storage import checksum, disk
 from cqels_opt.trace.writer import TraceFile
 from cqels_opt.verify import Element
 
-PROGRAM = cast(Program, None)
+PROGRAM = cast(CompiledProgram, None)
 
 
-def chunk(folder: Path, name: str, lines: dict[int, list[str]]) -> tuple[Program, FinishReport]:
+def chunk(folder: Path, name: str, lines: dict[int, list[str]]) -> tuple[CompiledProgram, FinishReport]:
     """A file of answers as a task reports it."""
     path = folder / f"{name}.jsonl"
     path.write_text("".join(line + "\n" for of in lines.values() for line in of), encoding="utf-8")
@@ -36,7 +36,7 @@ def chunk(folder: Path, name: str, lines: dict[int, list[str]]) -> tuple[Program
     return PROGRAM, FinishReport(sum(map(len, lines.values())), path.name, np.array(times, np.int64).reshape(-1, 2))
 
 
-def some_chunks(folder: Path, seed: int) -> tuple[list[tuple[Program, FinishReport]], list[str]]:
+def some_chunks(folder: Path, seed: int) -> tuple[list[tuple[CompiledProgram, FinishReport]], list[str]]:
     """Chunks, and the lines that they make together: by time, then by chunk."""
     rng = random.Random(seed)
     chunks, wanted = [], []

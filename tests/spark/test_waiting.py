@@ -15,7 +15,7 @@ from cqels_opt.errors import CheckpointError, RunError
 from cqels_opt.rdf.ids import PUBLIC
 from cqels_opt.runtime.files_read import FilesRead
 from cqels_opt.runtime.ingest import ROW_SCHEMA, IngestReport, IngestTask, RejectSpool
-from cqels_opt.spark.files import Reading, in_places, read_files
+from cqels_opt.spark.files import FileReading, in_places, read_files
 from cqels_opt.windows.admission import Admission
 
 from .small_world import STREAM, rows, write_rows
@@ -124,7 +124,7 @@ def test_elements_are_numbered_on(tmp_path: Path) -> None:
     """From batch to batch and file to file, however many there are."""
     paths = some_files(tmp_path / "live", 3)
     paths[2] = paths[2].rename(tmp_path / "live" / "2 100%25#?.ndjson")  # Hadoop writes names as they are
-    found, _, read = read_files(named(paths[1:]), Reading(Admission(), {0: 5}, ""), TASK, RejectSpool())
+    found, _, read = read_files(named(paths[1:]), FileReading(Admission(), {0: 5}, ""), TASK, RejectSpool())
     assert found.column("offset").to_pylist() == list(range(5, 15))
     assert read == named_read(paths[1:]).files_read
 
@@ -142,14 +142,14 @@ def test_an_element_of_the_year_9999_is_rejected_alone(tmp_path: Path) -> None:
         os.utime(path, (SECOND + n, SECOND + n))
     admission = Admission(max_ahead=3_600_000)
     rejected = RejectSpool()
-    table, judged, _ = read_files(named(paths[:2]), Reading(admission, {}, ""), TASK, rejected)
+    table, judged, _ = read_files(named(paths[:2]), FileReading(admission, {}, ""), TASK, rejected)
     assert table.column("t").to_pylist() == [1000, 2000]
     assert [(r.line, r.reason[:66]) for r in rejected] == [
         (2, "0.ndjson: t is 9999-12-31T23:59:59.000Z, more than --max-ahead (3,"),
         (1, "1.ndjson: t is 1970-01-01T02:30:00.000Z, more than --max-ahead (3,"),
     ]
     assert (judged[0].greatest, judged[0].suspect) == (2000, 9_000_000)
-    table, judged, _ = read_files(named(paths[2:]), Reading(admission.after(judged), {}, ""), TASK, rejected)
+    table, judged, _ = read_files(named(paths[2:]), FileReading(admission.after(judged), {}, ""), TASK, rejected)
     assert table.column("t").to_pylist() == [9_000_500, 9_001_000]  # the stream has moved on
     assert (judged[0].suspect, len(rejected)) == (None, 2)
 

@@ -12,7 +12,7 @@ from local_runs import Cut, Registered, World, register
 
 from cqels_opt.runtime.local_runner import LocalRunner, LocalSink
 from cqels_opt.state.compaction import MergeTask
-from cqels_opt.state.compaction_policy import Tiers
+from cqels_opt.state.compaction_policy import CompactionPolicy
 from cqels_opt.verify import Element
 from cqels_opt.windows.binding_slots import SlotFile
 
@@ -20,7 +20,7 @@ EX = "http://ex.org/"
 QUERY = """PREFIX : <http://ex.org/>
 SELECT ?a ?b FROM NAMED :S [RANGE 1 s] AS ?u FROM NAMED :S [NOW] AS ?z
 WHERE { GRAPH ?u { ?a :at ?x } GRAPH ?z { ?b :at ?x } }"""
-HOW = Cut("4", tiers=Tiers(files=2, rows=4, share=4))
+HOW = Cut("4", tiers=CompactionPolicy(files=2, rows=4, share=4))
 
 
 class Failing(LocalRunner):

@@ -8,7 +8,7 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cqels_opt.state.compaction_policy import Tiers, like_sized
+from cqels_opt.state.compaction_policy import CompactionPolicy, like_sized
 
 
 def settled(sizes: list[int], cap: int) -> list[int]:
@@ -21,7 +21,7 @@ def settled(sizes: list[int], cap: int) -> list[int]:
 
 @given(st.lists(st.integers(1, 1000), max_size=60), st.integers(1, 20))
 def test_of_any_runs_few_are_left(sizes: list[int], share: int) -> None:
-    tiers = Tiers(rows=8, share=share)
+    tiers = CompactionPolicy(rows=8, share=share)
     cap = tiers.cap(sum(sizes))
     left = settled(sizes, cap)
     assert sum(left) == sum(sizes)
@@ -31,7 +31,7 @@ def test_of_any_runs_few_are_left(sizes: list[int], share: int) -> None:
 
 def test_a_sliding_window_of_small_slots() -> None:
     """Each row is written a logarithmic number of times, and few rows have expired of what is held."""
-    rng, tiers = random.Random(1), Tiers(files=16, rows=1 << 10, share=16)
+    rng, tiers = random.Random(1), CompactionPolicy(files=16, rows=1 << 10, share=16)
     window, runs, slots, written, came = 200_000, list[list[int]](), list[int](), 0, 0
     for _ in range(20_000):
         slots.append(rng.choice([20, 50, 50, 50, 200]))

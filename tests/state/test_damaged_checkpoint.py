@@ -47,7 +47,7 @@ def test_a_file_of_the_state(kind: str, how: str, tmp_path: Path) -> None:
     assert files
     for path in files:
         SPOIL[how](path)
-    window_state._CONTENTS.values.clear()
+    window_state._CONTENTS.clear()
 
     def go_on() -> None:
         driver = query.driver(Cut("10"), state)

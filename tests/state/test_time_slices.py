@@ -14,17 +14,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cqels_opt.operators.compiled_query import Block, Occurrence, Program, Static
-from cqels_opt.operators.evaluation_step import Step
+from cqels_opt.operators.compiled_query import Block, CompiledProgram, PatternOccurrence, Static
+from cqels_opt.operators.evaluation_step import EvaluationStep
 from cqels_opt.operators.rows import Rows, concat, empty
 from cqels_opt.operators.term_table import Page, write_page
 from cqels_opt.planner.background_jobs import Start, at_once
 from cqels_opt.query.algebra import Window
-from cqels_opt.state.compaction import MergeTask, Merging, merge
-from cqels_opt.state.compaction_policy import Tiers
-from cqels_opt.state.sorted_runs import Run, relation_of
-from cqels_opt.state.time_slices import Layout, layouts, read_segment, write_segment
-from cqels_opt.state.window_state import Content
+from cqels_opt.state.compaction import Compaction, MergeTask, merge
+from cqels_opt.state.compaction_policy import CompactionPolicy
+from cqels_opt.state.sorted_runs import SortedRun, relation_of
+from cqels_opt.state.time_slices import Layout, layouts, read_time_slice, write_time_slice
+from cqels_opt.state.window_state import WindowState
 from cqels_opt.storage.columns import write_columns
 from cqels_opt.windows.binding_slots import Shape, SlotFile
 from cqels_opt.windows.instants import Policy, Report
@@ -42,15 +42,15 @@ WINDOWS = [
 """One has gaps, in which elements are in no window."""
 
 
-def occurrence(window: Window, width: int, distinct: bool, t0: int = 0) -> Occurrence:
+def occurrence(window: Window, width: int, distinct: bool, t0: int = 0) -> PatternOccurrence:
     shape = Shape(S, (0, 0, 0), tuple(range(width)) + (-1,) * (3 - width))  # type: ignore[arg-type]
-    return Occurrence("w", window, t0, shape, tuple("abc"[:width]), distinct)
+    return PatternOccurrence("w", window, t0, shape, tuple("abc"[:width]), distinct)
 
 
-def program(*occurrences: Occurrence, static: Sequence[str] = ("a", "b")) -> Program:
+def program(*occurrences: PatternOccurrence, static: Sequence[str] = ("a", "b")) -> CompiledProgram:
     statics = (Static("s", tuple(static), "nowhere", 0),)
     block = Block("b", occurrences, statics, (), ())
-    return Program("q", (), (block,), None, (), Report(Policy()), "istream", "", 0)  # type: ignore[arg-type]
+    return CompiledProgram("q", (), (block,), None, (), Report(Policy()), "istream", "", 0)  # type: ignore[arg-type]
 
 
 def run_merges(tasks: Sequence[MergeTask]) -> list[SlotFile]:
@@ -60,13 +60,13 @@ def run_merges(tasks: Sequence[MergeTask]) -> list[SlotFile]:
 class Stream:
     """A stream in a folder: its slots, what merges have made of them, and its rows for brute force."""
 
-    def __init__(self, folder: Path, of: Occurrence, tiers: Tiers, start: Start = at_once) -> None:
+    def __init__(self, folder: Path, of: PatternOccurrence, tiers: CompactionPolicy, start: Start = at_once) -> None:
         self.folder, self.of, self.files = folder, of, list[SlotFile]()
-        self.merging = Merging(folder, [program(of)], tiers, run_merges, start)
+        self.merging = Compaction(folder, [program(of)], tiers, run_merges, start)
         self.rows: list[tuple[int, tuple[int, ...]]] = []
         self.frontier, self.batch = -1000, 0
 
-    def put(self, rows: Sequence[tuple[int, tuple[int, ...]]], upto: int) -> Step:
+    def put(self, rows: Sequence[tuple[int, tuple[int, ...]]], upto: int) -> EvaluationStep:
         """A batch: its rows that are not late, in a slot; the step to ``upto``."""
         fresh = sorted(row for row in rows if row[0] > self.frontier)
         if fresh:
@@ -78,10 +78,10 @@ class Stream:
         self.rows += fresh
         after, self.frontier, self.batch = self.frontier, max(upto, self.frontier), self.batch + 1
         none = np.empty(0, np.int64)
-        return Step(str(self.folder), "r", self.batch, after, self.frontier, none, tuple(self.files), {})
+        return EvaluationStep(str(self.folder), "r", self.batch, after, self.frontier, none, tuple(self.files), {})
 
     def commit(self) -> None:
-        self.files = self.merging.settled(self.files, self.batch, self.frontier)
+        self.files = self.merging.absorb_finished(self.files, self.batch, self.frontier)
 
     def valid_at(self, instant: int, known: int) -> Counter[tuple[int, ...]]:
         """What the window has at an instant, of elements with t <= known."""
@@ -102,7 +102,7 @@ def at(rows: Rows, instant: int) -> Counter[tuple[int, ...]]:
     )
 
 
-def check(stream: Stream, content: Content, step: Step) -> None:
+def check(stream: Stream, content: WindowState, step: EvaluationStep) -> None:
     """Scans and probes, of the old part and of both, at every instant that the step can ask about."""
     content.advance(step)
     width = stream.of.shape.width
@@ -152,8 +152,8 @@ def test_a_window_by_definition_whatever_was_merged(case: tuple[int, Window, int
     of = occurrence(window, width, distinct, t0)
     with tempfile.TemporaryDirectory() as name:
         (Path(name) / "slots").mkdir()
-        stream = Stream(Path(name), of, Tiers(rng.choice([1, 2, 3]), rng.choice([4, 100]), rng.choice([2, 4])), start)
-        content, t = Content(of), rng.choice([-6, 0])
+        stream = Stream(Path(name), of, CompactionPolicy(rng.choice([1, 2, 3]), rng.choice([4, 100]), rng.choice([2, 4])), start)
+        content, t = WindowState(of), rng.choice([-6, 0])
         for _ in range(12):
             t += rng.randint(0, 4)
             rows = [
@@ -167,21 +167,21 @@ def test_a_window_by_definition_whatever_was_merged(case: tuple[int, Window, int
                 stream.batch = before[3]
                 del stream.rows[before[2] :]
                 stream.merging.forget()
-                content = content if rng.random() < 0.5 else Content(of)
+                content = content if rng.random() < 0.5 else WindowState(of)
                 check(stream, content, stream.put(rows, step.upto))
             if waiting and rng.random() < 0.5:
                 waiting.pop(0)()
             stream.commit()
-            content = Content(of) if rng.random() < 0.2 else content
+            content = WindowState(of) if rng.random() < 0.2 else content
 
 
 def test_a_set_window_over_segments_that_were_not_merged_with_each_other(tmp_path: Path) -> None:
     """What repeats a row lies in an earlier segment, and the worker has seen none of it being written."""
     (tmp_path / "slots").mkdir()
     of = occurrence(WINDOWS[0], 1, True)
-    stream = Stream(tmp_path, of, Tiers(files=2, rows=4, share=4))
+    stream = Stream(tmp_path, of, CompactionPolicy(files=2, rows=4, share=4))
     for t in range(2, 30, 2):
-        check(stream, Content(of), stream.put([(t + 1, (value,)) for value in (1, 2, 3)], t))
+        check(stream, WindowState(of), stream.put([(t + 1, (value,)) for value in (1, 2, 3)], t))
         stream.commit()
     assert sum(f.kind == "segment" for f in stream.files) > 3
 
@@ -190,9 +190,9 @@ def test_a_segment_is_what_was_written(tmp_path: Path) -> None:
     rng = np.random.default_rng(1)
     columns = {"v0": rng.integers(0, 5, 400), "v1": rng.integers(0, 300, 400), "v2": rng.integers(0, 3, 400)}
     t = np.sort(rng.integers(-50, 90, 400))
-    write_segment(tmp_path / "s", Run(relation_of(columns, 400), 0, t, t - 1), [(0,), (1,), (0, 1), (0, 2)])
+    write_time_slice(tmp_path / "s", SortedRun(relation_of(columns, 400), 0, t, t - 1), [(0,), (1,), (0, 1), (0, 2)])
     allocated = pa.total_allocated_bytes()
-    found = read_segment(tmp_path / "s")
+    found = read_time_slice(tmp_path / "s")
     assert pa.total_allocated_bytes() - allocated < 1024  # it is mapped
     assert {name: column.tolist() for name, column in found.relation.columns.items()} == {
         n: c.tolist() for n, c in columns.items()
@@ -213,8 +213,8 @@ def test_a_segment_is_what_was_written(tmp_path: Path) -> None:
 
 def test_times_that_are_far_apart(tmp_path: Path) -> None:
     t = np.array([-(1 << 40), 0, 1 << 41])
-    write_segment(tmp_path / "s", Run(relation_of({}, 3), 0, t), [])
-    assert read_segment(tmp_path / "s").times().tolist() == t.tolist()
+    write_time_slice(tmp_path / "s", SortedRun(relation_of({}, 3), 0, t), [])
+    assert read_time_slice(tmp_path / "s").times().tolist() == t.tolist()
 
 
 def test_which_keys_segments_have() -> None:
@@ -224,7 +224,7 @@ def test_which_keys_segments_have() -> None:
         Layout(one.shape, ((0,), (0, 1), (1,)), False),
         Layout(other.shape, ((0,),), True),
     )
-    last = Occurrence("l", Window("l", S, "last", count=3), 0, one.shape, ("a", "b"))
+    last = PatternOccurrence("l", Window("l", S, "last", count=3), 0, one.shape, ("a", "b"))
     assert layouts([program(one, last)]) == ()
 
 
@@ -233,8 +233,8 @@ def test_many_small_slots_are_few_runs_and_little_memory(tmp_path: Path) -> None
     """2,000 slots of 100 rows: what is probed stays logarithmic, and what a worker holds in memory does not grow with the window."""
     (tmp_path / "slots").mkdir()
     window = Window("w", S, "range", width=100_000)
-    of, tiers, rng = occurrence(window, 2, False), Tiers(files=8, rows=1_000, share=8), random.Random(1)
-    stream, content, most = Stream(tmp_path, of, tiers), Content(of), 0
+    of, tiers, rng = occurrence(window, 2, False), CompactionPolicy(files=8, rows=1_000, share=8), random.Random(1)
+    stream, content, most = Stream(tmp_path, of, tiers), WindowState(of), 0
     for batch in range(2_000):
         rows = [(100 * batch + i, (rng.randrange(50), rng.randrange(5_000))) for i in range(100)]
         content.advance(stream.put(rows, 100 * batch + 99))
@@ -257,7 +257,7 @@ def test_many_small_slots_are_few_runs_and_little_memory(tmp_path: Path) -> None
 def test_a_short_window_maps_none_of_what_a_long_one_keeps(tmp_path: Path) -> None:
     (tmp_path / "slots").mkdir()
     long, short = occurrence(Window("w", S, "range", width=1 << 30), 1, False), occurrence(WINDOWS[1], 1, False)
-    stream, content = Stream(tmp_path, long, Tiers(files=2, rows=50)), Content(short)
+    stream, content = Stream(tmp_path, long, CompactionPolicy(files=2, rows=50)), WindowState(short)
     for batch in range(50):
         content.advance(stream.put([(batch * 10 + i, (i,)) for i in range(10)], batch * 10 + 9))
         stream.commit()
@@ -271,9 +271,9 @@ def test_pages_of_terms_are_merged(tmp_path: Path) -> None:
         ids = np.array([1, 10 + number, 5], np.int64)
         write_page(tmp_path / f"p{number}", ids, ["<one>", f"<{number}>", "<five>"])
         files.append(SlotFile("terms", f"p{number}", rows=3, least=number, greatest=number))
-    merging = Merging(tmp_path, [], Tiers(files=4), run_merges, at_once)
-    assert merging.settled(files[:3], 0, 9) == files[:3]
-    (page,) = merging.settled(files, 1, 9)
+    merging = Compaction(tmp_path, [], CompactionPolicy(files=4), run_merges, at_once)
+    assert merging.absorb_finished(files[:3], 0, 9) == files[:3]
+    (page,) = merging.absorb_finished(files, 1, 9)
     assert (page.rows, page.greatest) == (7, 4)
     found, terms = Page(tmp_path / page.path).find(np.array([14, 2, 1, 5]))
     assert found.tolist() == [True, False, True, True]
@@ -291,8 +291,8 @@ def test_a_merge_that_fails_is_tried_again_after_more_and_more_batches(failure: 
         raise failure
 
     of = occurrence(WINDOWS[2], 1, False)
-    stream = Stream(tmp_path, of, Tiers(files=1))
-    merging = stream.merging = Merging(tmp_path, [program(of)], Tiers(files=1), fail, at_once, notes.append)
+    stream = Stream(tmp_path, of, CompactionPolicy(files=1))
+    merging = stream.merging = Compaction(tmp_path, [program(of)], CompactionPolicy(files=1), fail, at_once, notes.append)
     stream.put([(1, (1,))], 1)
     before = stream.files
     for batch in range(40):  # noqa: B007  # fail() notes it
@@ -309,11 +309,11 @@ def test_a_merge_that_cannot_be_started(tmp_path: Path) -> None:
         raise RuntimeError("can't start new thread")
 
     of = occurrence(WINDOWS[2], 1, False)
-    stream = Stream(tmp_path, of, Tiers(files=1))
-    stream.merging = Merging(tmp_path, [program(of)], Tiers(files=1), run_merges, no_thread)
+    stream = Stream(tmp_path, of, CompactionPolicy(files=1))
+    stream.merging = Compaction(tmp_path, [program(of)], CompactionPolicy(files=1), run_merges, no_thread)
     stream.put([(1, (1,))], 1)
     stream.commit()
     assert stream.merging.failures == 1
-    stream.merging = Merging(tmp_path, [program(of)], Tiers(files=1), run_merges, at_once)
+    stream.merging = Compaction(tmp_path, [program(of)], CompactionPolicy(files=1), run_merges, at_once)
     stream.commit()
     assert [f.kind for f in stream.files] == ["segment"]

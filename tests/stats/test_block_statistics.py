@@ -15,9 +15,9 @@ from cqels_opt.stats import (
     BlockStatistics,
     FrozenStatistics,
     Key,
-    Occurrence,
     SlotCounts,
     StaticRelation,
+    WindowedRelation,
     load,
     save,
     slot_counts,
@@ -37,8 +37,8 @@ def block(range_ms: int = 5) -> BlockStatistics:
     """A small Q2: who is somewhere now, who was there in the last ``range_ms``, and where that is."""
     return BlockStatistics(
         [
-            Occurrence("lsnow", ("person1", "loc"), lambda t: (t, t + 1)),
-            Occurrence("ls30", ("person2", "loc"), lambda t: (t, t + range_ms)),
+            WindowedRelation("lsnow", ("person1", "loc"), lambda t: (t, t + 1)),
+            WindowedRelation("ls30", ("person2", "loc"), lambda t: (t, t + range_ms)),
             StaticRelation("loc_name", ("loc", "name"), rows=4, distincts={"loc": 2}, fanouts={"loc": fanout}),
             StaticRelation("name#1", ("person1", "n1"), rows=9),
         ],
@@ -91,7 +91,7 @@ def test_join_sizes_equal_brute_force(drawn: list[list[tuple[int, int, int]]], o
 
 def test_two_windows_are_joined_as_far_as_the_delta_meets_them() -> None:
     """Tumbling windows of 10 ms: what came before the delta's own window is over for it, though it expires with the step after."""
-    tumbling = [Occurrence(name, ("x",), lambda t: (t, t // 10 * 10 + 10)) for name in "abc"]
+    tumbling = [WindowedRelation(name, ("x",), lambda t: (t, t // 10 * 10 + 10)) for name in "abc"]
     statistics = BlockStatistics(tumbling)
     statistics.advance({name: slot_counts(0, np.array([3, 12, 13]), {"x": np.array([1, 1, 2])}) for name in "bc"}, 0, 15)
     for delta, rows, joined in ((9, 3, 5 * 5 / 9), (14, 2, 5 * 4 / 9), (25, 0, 0.0)):
@@ -175,7 +175,7 @@ def test_wrong_names_are_errors() -> None:
 
 def test_static_joins_come_from_the_load() -> None:
     a, b = StaticRelation("a", ("x",), 3), StaticRelation("b", ("x",), 4)
-    stream = Occurrence("w", ("y",), lambda t: (t, t + 1))
+    stream = WindowedRelation("w", ("y",), lambda t: (t, t + 1))
     view = BlockStatistics([stream, a, b], static_joins={("b", "a", "x"): 7.0}).for_source("w")
     assert view.join_size("a", "b", "x") == view.join_size("b", "a", "x") == 7.0
 

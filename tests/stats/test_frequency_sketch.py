@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from cqels_opt.stats import BoundedCounts, ValueCounts, WindowPair, WindowStatistics, slot_counts, tally
 from cqels_opt.stats.frequencies import EMPTY, Ints
-from cqels_opt.stats.frequency_sketch import ALL, LEAST_RISE, Kept, heaviest
+from cqels_opt.stats.frequency_sketch import ALL, LEAST_RISE, RetainedFrequencies, heaviest
 
 
 def half_minute(t: Ints) -> tuple[Ints, Ints]:
@@ -45,8 +45,8 @@ def test_a_sketch_is_unbiased() -> None:
     for shift in range(400):
         one, two = (BoundedCounts(ValueCounts(side._replace(values=side.values + 10_000 * shift))) for side in (left, right))
         heavy = one.counts.tally().values[:20]
-        one.keep(Kept(heavy, level))
-        two.keep(Kept(EMPTY, level))
+        one.keep(RetainedFrequencies(heavy, level))
+        two.keep(RetainedFrequencies(EMPTY, level))
         sizes.append(one.dot(two))
         distincts.append(one.distinct)
     spread = np.sqrt((2**level - 1) * float(((left.counts[f] * right.counts[g]).astype(float) ** 2).sum()))
@@ -73,12 +73,12 @@ def test_errors_exceed_k_standard_errors_as_rarely_as_chebyshev_says(level: int)
     beyond, beyond_distinct = [], []
     for shift in range(400):
         one, two = (BoundedCounts(ValueCounts(side._replace(values=side.values + 10_000 * shift))) for side in (left, right))
-        kept = Kept(np.union1d(heaviest(one.tally(), 10), heaviest(two.tally(), 10)), level)
+        kept = RetainedFrequencies(np.union1d(heaviest(one.tally(), 10), heaviest(two.tally(), 10)), level)
         one.keep(kept)
         two.keep(kept)
         beyond.append(abs(one.dot(two) - truth) / error)
         one = BoundedCounts(ValueCounts(left._replace(values=left.values + 10_000 * shift)))
-        one.keep(Kept(heaviest(one.tally(), 10), level))
+        one.keep(RetainedFrequencies(heaviest(one.tally(), 10), level))
         beyond_distinct.append(abs(one.distinct - len(left.values)) / of_distinct)
     for k in (1.5, 2, 3, 5):
         assert np.mean(np.array(beyond) > k) <= 1 / k**2
@@ -90,7 +90,7 @@ def test_errors_exceed_k_standard_errors_as_rarely_as_chebyshev_says(level: int)
 def test_rows_not_held_are_spread_over_the_values_not_held(column: list[int], level: int) -> None:
     exact = BoundedCounts(ValueCounts(tally(np.array(column))))
     sketch = BoundedCounts(ValueCounts(tally(np.array(column))))
-    kept = Kept(heaviest(exact.tally(), 3), level)
+    kept = RetainedFrequencies(heaviest(exact.tally(), 3), level)
     sketch.keep(kept)
     values, counts = exact.tally()
     held = kept.holds(values)
@@ -104,7 +104,7 @@ def test_rows_not_held_are_spread_over_the_values_not_held(column: list[int], le
 
 def test_a_join_with_an_index_is_estimated_too() -> None:
     counts = BoundedCounts(ValueCounts(tally(np.arange(20_000))))
-    counts.keep(Kept(EMPTY, 3))
+    counts.keep(RetainedFrequencies(EMPTY, 3))
     assert counts.dot(np.ones_like) == pytest.approx(20_000, rel=4 * np.sqrt(7 / 20_000))
 
 

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cqels_opt.query.algebra import Window
-from cqels_opt.stats import BlockStatistics, Key, Occurrence, SlotCounts, StaticRelation, slot_parts
+from cqels_opt.stats import BlockStatistics, Key, SlotCounts, StaticRelation, WindowedRelation, slot_parts
 from cqels_opt.stats.frequencies import Ints
 from cqels_opt.stats.slot_statistics import Intervals
 from cqels_opt.windows.intervals import FOREVER, validity
@@ -101,7 +101,7 @@ class Told:
 
         self.statistics = BlockStatistics(
             [
-                *(Occurrence(n, VARIABLES[n], of(n), moving=w.kind == "last") for n, w in self.windows.items()),
+                *(WindowedRelation(n, VARIABLES[n], of(n), moving=w.kind == "last") for n, w in self.windows.items()),
                 StaticRelation("s", ("x", "y"), 13, {"x": 4}, {"x": lambda values: FANOUT[values]}),
             ]
         )

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from cqels_opt.stats import (
     BlockStatistics,
-    Occurrence,
     SlotCounts,
     StaticRelation,
+    WindowedRelation,
     load,
     load_slot,
     save,
@@ -27,8 +27,8 @@ from cqels_opt.stats.packing import pack, unpack
 def block(budget: int = 1 << 20) -> BlockStatistics:
     return BlockStatistics(
         [
-            Occurrence("a", ("x", "y"), lambda t: (t, t + 3)),
-            Occurrence("b", ("x",), lambda t: (t, t + 40)),
+            WindowedRelation("a", ("x", "y"), lambda t: (t, t + 3)),
+            WindowedRelation("b", ("x",), lambda t: (t, t + 40)),
             StaticRelation("s", ("x",), 5, {"x": 5}, {"x": lambda values: values % 3}),
             StaticRelation("u", ("y",), 5),
         ],
@@ -94,10 +94,12 @@ def test_a_summary_is_json_and_readable() -> None:
 
 def test_other_statistics_are_refused() -> None:
     data = save(block())
-    other = BlockStatistics([Occurrence("c", ("x",), lambda t: (t, t + 1))])
+    other = BlockStatistics([WindowedRelation("c", ("x",), lambda t: (t, t + 1))])
     with pytest.raises(ValueError, match=r"of \['a', 'b'\], not of \['c'\]"):
         load(data, other)
-    same_name = BlockStatistics([Occurrence("a", ("x",), lambda t: (t, t + 1)), Occurrence("b", ("x",), lambda t: (t, t))])
+    same_name = BlockStatistics(
+        [WindowedRelation("a", ("x",), lambda t: (t, t + 1)), WindowedRelation("b", ("x",), lambda t: (t, t))]
+    )
     with pytest.raises(ValueError, match=r"variables \['x', 'y'\]"):
         load(data, same_name)
 

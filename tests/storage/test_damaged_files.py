@@ -62,7 +62,7 @@ def forget() -> None:
         worker_cache._RESULTS,
     ]
     for recent in [*kept, window_state._CONTENTS, instances._NAMES, result_store._HELD]:
-        recent.values.clear()
+        recent.clear()
     time_slices._SEGMENTS.clear()
 
 

@@ -20,7 +20,7 @@ from cqels_opt.plans import Join, Plan, Probe, Scan, Split, operators, parse_pla
 from cqels_opt.trace import picture as picture_module
 from cqels_opt.trace.page import live_page, trace_page
 from cqels_opt.trace.picture import Picture
-from cqels_opt.trace.records import Delta, Moved, Operator, read_trace
+from cqels_opt.trace.records import Delta, Moved, OperatorRecord, read_trace
 from cqels_opt.trace.trees import plan_trees
 
 FIXTURE = Path(__file__).parent / "q2.jsonl"
@@ -85,7 +85,7 @@ def test_an_empty_trace_has_a_page() -> None:
 def test_no_text_of_a_trace_becomes_markup() -> None:
     """A query, a plan, a statistic and a title that try to end the element that they stand in."""
     reason = (Moved(EVIL, None, 1.0),)
-    deltas = (Delta(EVIL, EVIL, operators=(Operator(EVIL, EVIL, (EVIL,), 1.0, 2),)), Delta("w", "w"))
+    deltas = (Delta(EVIL, EVIL, operators=(OperatorRecord(EVIL, EVIL, (EVIL,), 1.0, 2),)), Delta("w", "w"))
     records = [
         replace(RECORD, query=EVIL, deltas=deltas, fallback=EVIL, windows={EVIL: 1}),
         replace(RECORD, query=EVIL, batch=1, deltas=(Delta(EVIL, EVIL + "2", switched=True, reason=reason),)),

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cqels_opt.errors import DataError, InputError
-from cqels_opt.trace.records import Delta, Lag, Milliseconds, Moved, Operator, RunnerUp, SubResults, TraceRecord, read_trace
+from cqels_opt.trace.records import Delta, Lag, Milliseconds, Moved, OperatorRecord, RunnerUp, SubResults, TraceRecord, read_trace
 
 FIXTURE = Path(__file__).parent / "q2.jsonl"
 
@@ -20,7 +20,7 @@ texts = st.text(max_size=12)
 wholes = st.integers(min_value=-(2**62), max_value=2**62)
 numbers = st.floats(allow_nan=False, allow_infinity=False)
 maybe_numbers = st.none() | numbers
-operators = st.builds(Operator, texts, texts, st.lists(texts, max_size=3).map(tuple), maybe_numbers, st.none() | wholes)
+operators = st.builds(OperatorRecord, texts, texts, st.lists(texts, max_size=3).map(tuple), maybe_numbers, st.none() | wholes)
 deltas = st.builds(
     Delta,
     texts,
@@ -75,7 +75,7 @@ RECORD = TraceRecord(
             RunnerUp("w", 2.0),
             True,
             (Moved("rows", None, 3.0),),
-            (Operator("probe", "a", ("x",), 1.0, 2),),
+            (OperatorRecord("probe", "a", ("x",), 1.0, 2),),
         ),
     ),
 )

@@ -17,7 +17,7 @@ import pytest
 from cqels_opt.errors import InputError
 from cqels_opt.trace import server as page_server
 from cqels_opt.trace.live import LiveTrace
-from cqels_opt.trace.records import Delta, Lag, Milliseconds, Operator, TraceRecord
+from cqels_opt.trace.records import Delta, Lag, Milliseconds, OperatorRecord, TraceRecord
 from cqels_opt.trace.server import is_loopback, served, shown
 
 RECORD = TraceRecord(
@@ -29,7 +29,7 @@ RECORD = TraceRecord(
     late=2,
     rejected=1,
     windows={"w": 3},
-    deltas=(Delta("w", "w » a[?x]", 0.25, operators=(Operator("scan", "w", (), 5.0, 20),)),),
+    deltas=(Delta("w", "w » a[?x]", 0.25, operators=(OperatorRecord("scan", "w", (), 5.0, 20),)),),
     ms=Milliseconds(ingest=100.0, execute=300.0),
     jobs=2,
     lag=Lag(500, 7),

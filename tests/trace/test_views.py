@@ -15,7 +15,7 @@ from rich.console import Console
 from cqels_opt.trace.figures import clock, duration, figure, plural
 from cqels_opt.trace.history import histories
 from cqels_opt.trace.picture import Picture
-from cqels_opt.trace.records import Called, Delta, Milliseconds, Operator, SubResults, TraceRecord, read_trace
+from cqels_opt.trace.records import Called, Delta, Milliseconds, OperatorRecord, SubResults, TraceRecord, read_trace
 from cqels_opt.trace.terminal import show_trace
 
 HERE = Path(__file__).parent
@@ -96,7 +96,7 @@ def test_queries_of_one_trace_stay_apart() -> None:
 
 def test_q_errors_are_known_only_where_both_sides_are() -> None:
     operators = tuple(
-        Operator("probe", "a", ("x",), estimated, observed)
+        OperatorRecord("probe", "a", ("x",), estimated, observed)
         for estimated, observed in [(None, 3), (4.0, None), (2.0, 8), (0.0, 0)]
     )
     (history,) = histories([replace(RECORD, deltas=(Delta("w", "w » a[?x]", operators=operators),))])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cqels_opt.windows.frontier import Frontier, Partition
+from cqels_opt.windows.frontier import Frontier, SourcePartition
 from cqels_opt.windows.intervals import BEFORE_TIME
 
 S, T = "http://ex.org/S", "http://ex.org/T"
@@ -38,12 +38,12 @@ def test_the_minimum_over_partitions_and_streams() -> None:
     assert frontier.advance() == 6  # it never falls
 
 
-def replay(*partitions: Partition) -> Frontier:
+def replay(*partitions: SourcePartition) -> Frontier:
     return Frontier((S, T), finite=True, partitions=dict(enumerate(partitions)))
 
 
 def test_what_has_not_begun_holds_a_replay_back_by_its_first_time() -> None:
-    frontier = replay(Partition(S, None, -1, 3, 2), Partition(T, None, -1, 100, 1))
+    frontier = replay(SourcePartition(S, None, -1, 3, 2), SourcePartition(T, None, -1, 100, 1))
     frontier.seen(0, S, 3, 0)
     assert frontier.advance() == 2
     frontier.seen(0, S, 8, 1)
@@ -52,7 +52,7 @@ def test_what_has_not_begun_holds_a_replay_back_by_its_first_time() -> None:
 
 
 def test_what_has_ended_does_not_hold_it_back_and_the_end_is_the_greatest_time() -> None:
-    frontier = replay(Partition(S, None, -1, 3, 1), Partition(T, None, -1, None, 0))
+    frontier = replay(SourcePartition(S, None, -1, 3, 1), SourcePartition(T, None, -1, None, 0))
     assert not frontier.ended
     frontier.seen(0, S, 50, 0)
     assert frontier.ended
@@ -60,7 +60,7 @@ def test_what_has_ended_does_not_hold_it_back_and_the_end_is_the_greatest_time()
 
 
 def test_a_state_comes_back_as_it_was() -> None:
-    frontier = replay(Partition(S, None, -1, 3, 2), Partition(T, None, -1, 100, 1))
+    frontier = replay(SourcePartition(S, None, -1, 3, 2), SourcePartition(T, None, -1, 100, 1))
     frontier.seen(0, S, 3, 0)
     frontier.advance()
     again = replay()
@@ -78,7 +78,7 @@ def test_every_element_in_time_is_before_the_frontier_or_was_seen(arrivals: Arri
     frontier = Frontier((S, T), lateness, finite=True)
     for p, times in files.items():
         stream = S if p < 2 else T
-        frontier.partitions[p] = Partition(stream, None, -1, times[0] if times else None, len(times))
+        frontier.partitions[p] = SourcePartition(stream, None, -1, times[0] if times else None, len(times))
     greatest: dict[int, int] = {}
     count = dict.fromkeys(files, 0)
     for p, t in arrivals:
