@@ -35,11 +35,12 @@ from cqels_opt.plans import Constants, Join, JoinOperator, Optimizer, Plan, Scan
 from cqels_opt.plans.plan_extraction import cost_of
 from cqels_opt.query.parser import parse
 from cqels_opt.rdf.static import Failures, StaticSource, read_all
-from cqels_opt.runtime.driver import Driver, DriverOptions
+from cqels_opt.runtime.driver import Driver
 from cqels_opt.runtime.evaluate import EvaluateTask
 from cqels_opt.runtime.ingest import ROW_SCHEMA
 from cqels_opt.runtime.interfaces import Evaluated
 from cqels_opt.runtime.local_runner import LocalRunner, LocalSink
+from cqels_opt.runtime.run_state import DriverOptions
 from cqels_opt.windows.binding_slots import SlotFile
 from cqels_opt.windows.frontier import Frontier, SourcePartition
 from cqels_opt.windows.intervals import FOREVER

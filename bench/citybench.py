@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 import pyoxigraph as ox
 
-from cqels_opt.bench.generators import Data, Request
+from cqels_opt.bench.generated import Data, Request
 from cqels_opt.bench.real_data import real_data
 from cqels_opt.errors import DataError, InputError
 

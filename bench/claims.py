@@ -1,4 +1,4 @@
-"""What the report's §6.2 states and what the project aims at, next to what an evaluation found."""
+"""What the report's §6.2 states and the project's goals, next to what an evaluation measured."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ FIGURE_5, PHASES = "figure-5", "phases"
 """The scenarios of an evaluation."""
 
 WITHIN = 1.1
-"""The aim for adaptive plans under drift: times clairvoyant ones."""
+"""The goal for adaptive plans under drift: ratio to clairvoyant plans."""
 OVER_STATIC = 2.0
-"""The aim for a plan chosen once, under drift: times adaptive ones."""
+"""The goal for a plan chosen once, under drift: ratio to adaptive plans."""
 GROWTH = 3.0
-"""The aim for 5,000 instances: times 10."""
+"""The goal for 5,000 instances: ratio to 10 instances."""
 SLACK = 0.9
 """A ratio of the report holds from nine tenths of it on: it is read off a picture, rounded, from other machines and other data."""
 
@@ -27,23 +27,23 @@ JOINS = ("execute", "optimize")
 """The phases that evaluate: without reading elements in, and without what is written for a restart."""
 
 _FLOOR = (
-    "What a batch costs here beside its joins is much of it at these rates: the engine writes slots and a commit record, so that a kill "
-    "loses nothing, and System X keeps everything in memory; see the ratio of the joins alone."
+    "At these rates the joins are a small part of a batch: the engine also writes slots and a commit record, so that a kill loses nothing, "
+    "while System X keeps everything in memory. See the ratio of the joins alone."
 )
 _PLAN = (
-    "With everything static joined beforehand few orders are left, and on steady data the one written stays good; here its time has no "
-    "statistics and no choosing in it. Where the data change, see drift."
+    "All static patterns are joined in advance, so few join orders are left, and on steady data the written one stays good. The time of "
+    "sub-results alone excludes statistics and optimization. For changing data see the drift results."
 )
 _FAST_BASE = (
-    "The baseline is better than the report's: its joins are vectorised, in memory, over tables that are joined beforehand as ours are, "
-    "where the report's polled MySQL row by row."
+    "The baseline is faster than the report's: it joins in memory, vectorised, over precomputed static joins like ours. The report's "
+    "baseline polled MySQL row by row."
 )
-_DECIDING = "At this size of batches the joins that deciding saves are a few milliseconds; rows are the fairer measure."
+_DECIDING = "At this batch size the optimizer saves only a few milliseconds of joins; rows are the fairer measure."
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A statement, what the report says (or the aim), what was found, whether that holds, and why not."""
+    """A statement, what the report says (or the goal), what was measured, whether it holds, and why not."""
 
     text: str
     published: str
@@ -132,7 +132,7 @@ def _figure_5(section: Mapping[str, Any]) -> Iterator[Claim]:
         for rival in ("spark-tuned", "spark-as-written"):
             spark = over(section, query, rival, "spark-adaptive")
             if spark is not None:
-                yield Claim(f"{query}: {rival} over the engine on Spark", "> 1 (aim)", f"{spark:.1f}×", spark > 1, _FLOOR)
+                yield Claim(f"{query}: {rival} over the engine on Spark", "> 1 (goal)", f"{spark:.1f}×", spark > 1, _FLOOR)
     shares = [part for r in section["results"] if r["contender"] == "adaptive" and (part := share(r)) is not None]
     if shares:
         text = f"{min(shares):.0%} to {max(shares):.0%}"
@@ -147,7 +147,7 @@ def _phases(section: Mapping[str, Any]) -> Iterator[Claim]:
             if found is None or joins is None:
                 continue
             holds = found <= WITHIN if other == "clairvoyant" else found >= OVER_STATIC
-            aim = f"≤ {WITHIN}× (aim)" if other == "clairvoyant" else f"≥ {OVER_STATIC:g}× (aim)"
+            aim = f"≤ {WITHIN}× (goal)" if other == "clairvoyant" else f"≥ {OVER_STATIC:g}× (goal)"
             yield Claim(
                 f"{query} under drift, milliseconds: {text}",
                 aim,
@@ -161,16 +161,18 @@ def _rows(section: Mapping[str, Any]) -> Iterator[Claim]:
     for one in section["results"]:
         where = f"{one['query']} under {one['workload']}, rows"
         best, static = one["ratios"]["adaptive / best by phase"], one["ratios"]["static / adaptive"]
-        reason = "The first batch's plan happens to be good for the later phases too, or the phases' best plans make like numbers of rows."
-        yield Claim(
-            f"{where}: adaptive over the best plans of each phase",
-            f"≤ {WITHIN}× (aim)",
-            f"{best:.2f}×",
-            best <= WITHIN,
-            "A phase's first batch runs under the plan of the phase before: its statistics have not moved yet.",
+        reason = (
+            "The first batch's plan is also good for later phases, or the phases' best plans produce similar numbers of rows."
         )
         yield Claim(
-            f"{where}: static over adaptive", f"≥ {OVER_STATIC:g}× (aim)", f"{static:.2f}×", static >= OVER_STATIC, reason
+            f"{where}: adaptive over the best plans of each phase",
+            f"≤ {WITHIN}× (goal)",
+            f"{best:.2f}×",
+            best <= WITHIN,
+            "The first batch of a phase runs the plan of the previous phase: the statistics have not changed yet.",
+        )
+        yield Claim(
+            f"{where}: static over adaptive", f"≥ {OVER_STATIC:g}× (goal)", f"{static:.2f}×", static >= OVER_STATIC, reason
         )
 
 
@@ -181,6 +183,6 @@ def _concurrent(rows: Sequence[Mapping[str, Any]]) -> Iterator[Claim]:
             continue
         printed = CONCURRENT.get(query, {})
         most, least = (printed.get(n, {}).get("CQELS") for n in (5000, 10))
-        text = f"{most / least:.0f}× ({GROWTH:g}× is the aim)" if most and least else f"≤ {GROWTH:g}× (aim)"
-        reason = "More instances have more answers, which are put out one by one."
+        text = f"{most / least:.0f}× ({GROWTH:g}× is the goal)" if most and least else f"≤ {GROWTH:g}× (goal)"
+        reason = "More instances have more answers, which are emitted one by one."
         yield Claim(f"{query}: {found[0]:,} instances over 10", text, f"{found[1]:.1f}×", found[1] <= GROWTH, reason)

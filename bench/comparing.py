@@ -19,7 +19,8 @@ from cqels_opt.bench import latency
 from cqels_opt.bench.circumstances import circumstances
 from cqels_opt.bench.contenders import Contender, Task, find
 from cqels_opt.bench.declared import Case, Scenario
-from cqels_opt.bench.generators import Data, Request, generate
+from cqels_opt.bench.generated import Data, Request
+from cqels_opt.bench.generators import generate
 from cqels_opt.bench.local import load
 from cqels_opt.bench.measure import Ran, by_itself, check, check_names, in_turns, spans
 from cqels_opt.errors import InputError

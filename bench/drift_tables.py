@@ -20,4 +20,4 @@ def rows_of(section: Mapping[str, Any]) -> tuple[str, list[str], list[list[str]]
     ]
     heads = ["query", "workload", *results[0]["rows"], *results[0]["ratios"]]
     size = f"{section['elements']:,} elements in batches of {section['batch']:,}"
-    return f"Rows that all operators make, {size}: they do not hang on the machine.", heads, lines
+    return f"Rows that all operators produce, {size}. They do not depend on the machine.", heads, lines

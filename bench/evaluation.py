@@ -1,4 +1,4 @@
-"""``cqels-opt bench evaluation``: the report's §6 again, and the project's aims, as a page (docs/evaluation.md) and as data."""
+"""``cqels-opt bench evaluation``: the report's §6 again, and the project's goals, as a page (docs/evaluation.md) and as data."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from cqels_opt.bench.concurrent_tables import beside
 from cqels_opt.bench.drift_tables import rows_of
 from cqels_opt.bench.screen import console, table
 
-TITLE = "The evaluation of the CQELS report (§6), and the project's aims: all of it, with a page"
+TITLE = "The evaluation of the CQELS report (§6) and of the project's goals, with a page"
 SECTIONS = (FIGURE_5, PHASES, "drift", "concurrent")
 """The scenarios and studies that belong to it."""
 
@@ -43,7 +43,7 @@ def evaluate(section: Callable[[str], dict[str, Any]], quick: bool, spark: bool,
 
 
 def _show(report: Mapping[str, Any]) -> None:
-    shown = table("", "report, or aim", "here", "holds", title="Next to what the report says")
+    shown = table("", "report or goal", "measured", "met", title="Comparison with the report")
     for claim in claims(report):
         shown.add_row(claim.text, claim.published, claim.ours, "yes" if claim.holds else "no")
     console().print(shown)
@@ -57,13 +57,15 @@ def markdown(report: Mapping[str, Any]) -> str:
     command = f"cqels-opt bench evaluation{options} --page docs/evaluation.md --html evaluation.html --json evaluation.json"
     parts = [
         "# Evaluation",
-        "The CQELS report's evaluation (§6), run again, and the project's aims. This page is written by the harness, figures and all:",
+        "After reading this page you know how the engine compares with the evaluation of the CQELS report (§6) and with the project's "
+        "goals, and why some of them are not met. The benchmark harness writes this page, including all figures:",
         f"```\n{command}\n```",
         _quick() if quick else "",
         _facts(report),
-        "Answers of all contenders were compared, as bags, before any time was taken over. Machines differ, so **ratios** are what "
-        "to look at. What falls short is shown as it is, with the reason.",
-        "## Next to what the report says",
+        "The harness compares the answers of all contenders, as bags, before it reports a time. Machines differ: compare **ratios**, not "
+        "times. A result that misses the report or a goal is shown with its reason. Terms: [sub-result](glossary.md#sub-result), "
+        "[clairvoyant plan](glossary.md#clairvoyant), [delta source](glossary.md#delta-source).",
+        "## Comparison with the report",
         _claims(report),
         *(part for section in report["sections"] for part in _section(section)),
     ]
@@ -71,15 +73,16 @@ def markdown(report: Mapping[str, Any]) -> str:
 
 
 def _quick() -> str:
-    return "**A quick run**: small data, low rates, one machine that did other things too. The page of a full run replaces it."
+    return "**A quick run**: small data and low rates, on a machine with other load. The page of a full run replaces it."
 
 
 def _facts(report: Mapping[str, Any]) -> str:
     machine, versions = report["machine"], report["versions"]
     what = ", ".join(f"{name} {text}" for name, text in versions.items() if text and name != "commit")
     return (
-        f"Taken {report['taken']} on {machine['cores']} cores ({machine['processor']}), {machine['memory_gb']:g} GB, {machine['system']}, "
-        f"Python {machine['python']}, Java {machine['java']}; load {machine['load']:g} at the end. {what}; commit {versions['commit']}."
+        f"Measured {report['taken']} on {machine['cores']} cores ({machine['processor']}), {machine['memory_gb']:g} GB, "
+        f"{machine['system']}, Python {machine['python']}, Java {machine['java']}; "
+        f"load {machine['load']:g} at the end. {what}; commit {versions['commit']}."
     )
 
 
@@ -87,7 +90,7 @@ def _claims(report: Mapping[str, Any]) -> str:
     found = claims(report)
     rows = [[c.text, c.published, c.ours, "yes" if c.holds else f"no ({_reasons(report).index(c.reason) + 1})"] for c in found]
     notes = "\n".join(f"{number}. {reason}" for number, reason in enumerate(_reasons(report), 1))
-    return _table(["", "report, or aim", "here", "holds"], rows) + (f"\n\nWhy not:\n\n{notes}" if notes else "")
+    return _table(["", "report or goal", "measured", "met"], rows) + (f"\n\nReasons:\n\n{notes}" if notes else "")
 
 
 def _reasons(report: Mapping[str, Any]) -> list[str]:
@@ -117,10 +120,10 @@ def _scenario(section: Mapping[str, Any]) -> list[str]:
     return [
         f"## {section['title']}",
         section["about"],
-        f"{'; '.join(described)}. Median milliseconds a batch, and times those of `{who[0]}`.",
+        f"{'; '.join(described)}. Median milliseconds per batch; in brackets the ratio to `{who[0]}`.",
         _table([*heads, *who, "optimizer's share"], rows),
         "\n".join(f"- `{name}`: {section['contenders'][name]}" for name in who),
-        "\n".join(["Not to the end:", "", *failed]) if failed else "",
+        "\n".join(["Not completed:", "", *failed]) if failed else "",
     ]
 
 
@@ -133,7 +136,10 @@ def _rows(section: Mapping[str, Any]) -> list[str]:
 def _concurrent(section: Mapping[str, Any]) -> list[str]:
     world = section["world"]
     size = f"{world['authors']:,} authors, {world['rate']:,} elements a batch, by {section['on']}"
-    parts = [f"## {section['title']}", f"Beside the report's Tables 2 and 3. `× 10` is over what 10 instances cost. {size}."]
+    parts = [
+        f"## {section['title']}",
+        f"Next to the report's Tables 2 and 3. `× 10` is the ratio to the cost of 10 instances. {size}.",
+    ]
     for query in dict.fromkeys(row["query"] for row in section["concurrent"]):
         heads, lines, _ = beside(query, section["concurrent"])
         parts += [f"### {query}", _table(heads, lines, 0)]

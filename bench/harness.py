@@ -59,7 +59,7 @@ def _calibrated(quick: bool) -> dict[str, Any]:
 
 STUDIES = {
     "q-errors": Study("Estimated against observed rows, by kind of estimate", q_errors.study, q_errors.show),
-    "drift": Study("Rows under drift, next to the best plans of each phase with hindsight", drift.study, drift.show),
+    "drift": Study("Rows under drift, compared with the best plans of each phase in hindsight", drift.study, drift.show),
     "skew": Study("Rows where one delta wants several plans", skew.study, skew.show),
     "sub-results": Study("A static join that pays for being made while a query runs", sub_results.study, sub_results.show),
     "concurrent": Study(

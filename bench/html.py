@@ -102,7 +102,7 @@ def table(heads: Iterable[str], rows: Iterable[Sequence[str]], words: int = 1) -
 
 def _claims(found: Sequence[Claim]) -> str:
     rows = [[c.text, c.published, c.ours, "yes" if c.holds else "no", "" if c.holds else c.reason] for c in found]
-    return "<h2>Next to what the report says</h2>" + table(["", "report, or aim", "here", "holds", "why not"], rows, 5)
+    return "<h2>Comparison with the report</h2>" + table(["", "report or goal", "measured", "met", "reason"], rows, 5)
 
 
 def _concurrent(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -134,7 +134,7 @@ def _failed(report: Mapping[str, Any]) -> str:
         [f["contender"], f["query"], ", ".join(f"{k} {v}" for k, v in f["parameters"].items()), f["why"]]
         for f in report["failed"]
     ]
-    return "" if not rows else "<h3>Not to the end</h3>" + table(["contender", "query", "", "why"], rows, 4)
+    return "" if not rows else "<h3>Not completed</h3>" + table(["contender", "query", "", "why"], rows, 4)
 
 
 def _circumstances(report: Mapping[str, Any]) -> str:

@@ -29,10 +29,11 @@ from cqels_opt.planner.background_jobs import BackgroundJobs
 from cqels_opt.planner.planner_options import PlannerOptions
 from cqels_opt.query.parser import parse
 from cqels_opt.rdf.static import Failures, StaticSource, read_all
-from cqels_opt.runtime.driver import Driver, DriverOptions
+from cqels_opt.runtime.driver import Driver
 from cqels_opt.runtime.ingest import ROW_SCHEMA
 from cqels_opt.runtime.interfaces import Sink, TraceLog
 from cqels_opt.runtime.local_runner import LocalRunner, LocalSink
+from cqels_opt.runtime.run_state import DriverOptions
 from cqels_opt.state.worker_cache import cached
 from cqels_opt.trace.records import Delta, OperatorRecord, TraceRecord
 from cqels_opt.verify import Element

@@ -34,11 +34,12 @@ from cqels_opt.lod.build import build_store
 from cqels_opt.operators.compiled_query import CompiledProgram
 from cqels_opt.planner.background_jobs import in_thread
 from cqels_opt.query.parser import parse
-from cqels_opt.runtime.driver import Driver, DriverOptions
+from cqels_opt.runtime.driver import Driver
 from cqels_opt.runtime.evaluate import EvaluateTask
 from cqels_opt.runtime.ingest import ROW_SCHEMA, IngestReport, IngestTask
 from cqels_opt.runtime.interfaces import Evaluated
 from cqels_opt.runtime.local_runner import LocalRunner, LocalSink
+from cqels_opt.runtime.run_state import DriverOptions
 from cqels_opt.state.compaction import MergeTask
 from cqels_opt.windows.binding_slots import SlotFile
 from cqels_opt.windows.frontier import Frontier

@@ -32,7 +32,7 @@ from cqels_opt.bench.social import START
 from cqels_opt.engine import Engine, population_of
 from cqels_opt.errors import RunError
 from cqels_opt.planner.plan_modes import plan_mode
-from cqels_opt.runtime.driver import DriverOptions
+from cqels_opt.runtime.run_state import DriverOptions
 from cqels_opt.spark.run_factory import make_driver
 from cqels_opt.spark.runner import SparkRunner
 from cqels_opt.spark.session import SparkSession, make_session

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as parquet
 
-from cqels_opt.bench.generators import Data, Request
+from cqels_opt.bench.generated import Data, Request
 from cqels_opt.bench.social import START, fill_first
 from cqels_opt.errors import InputError
 

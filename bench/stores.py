@@ -26,6 +26,7 @@ from rich.table import Table
 from cqels_opt.bench.papers import PAPER, papers_for, write_papers
 from cqels_opt.bench.screen import console
 from cqels_opt.bench.social import CREATOR
+from cqels_opt.lod.open_store import open_store
 from cqels_opt.lod.store import DEFAULT_GRAPH, Store
 from cqels_opt.rdf.ids import encode, encode_one
 from cqels_opt.rdf.static import StaticSource
@@ -78,7 +79,7 @@ def looked_at(place: Path, papers: int) -> dict[str, Any]:
     opened = []
     for _ in range(ROUNDS):
         began = time.perf_counter()
-        store = Store.open(place)
+        store = open_store(place)
         opened.append(time.perf_counter() - began)
     cold = _cold(place, papers)
     relation = store.partition(DEFAULT_GRAPH, encode_one(f"<{CREATOR}>", store.scheme))
@@ -113,7 +114,7 @@ def _cold(place: Path, papers: int) -> float:
         with file.open("rb") as opened:
             os.fsync(opened.fileno())
             os.posix_fadvise(opened.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-    store = Store.open(place)
+    store = open_store(place)
     keys = _keys(store, papers, ROUNDS)
     index = store.partition(DEFAULT_GRAPH, encode_one(f"<{CREATOR}>", store.scheme)).index(("s",))
     began = time.perf_counter()

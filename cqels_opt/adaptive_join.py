@@ -12,12 +12,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from cqels_opt.cli.options import parse_duration
 from cqels_opt.errors import CheckpointError, InputError, LimitError
 from cqels_opt.lod.locations import state_folder
 from cqels_opt.planner.calibration_store import known
 from cqels_opt.plans import MODES, Plan, parse_plans
 from cqels_opt.plans.spark_cost import SparkCost
+from cqels_opt.query.durations import parse_duration
 from cqels_opt.relational.counting import Counted
 from cqels_opt.relational.planner import Counts, Format, JoinPlanner, frontier_of
 from cqels_opt.relational.retained_rows import ROWS, RetainedRows, identity_of, merged
@@ -225,7 +225,7 @@ class JoinRun(DropIn):
         if not self._given and self._needs_all and self.kept.state.batch < 0 and number != 0:
             raise CheckpointError(
                 f"the job continues at batch {number}, but the join has no state of the batches before: give it state=FOLDER; "
-                "allow_gap=True goes on without them"
+                "allow_gap=True continues without them"
             )
         if self.kept.begin(number, allow_gap=not self._needs_all):
             self._planner = None

@@ -20,8 +20,8 @@ from cqels_opt.compiler.registration import Programs, member_of, record_of
 from cqels_opt.compiler.static_subpatterns import BYTES_BUDGET
 from cqels_opt.errors import CheckpointError, InputError
 from cqels_opt.lod.locations import state_folder
+from cqels_opt.lod.open_store import open_store
 from cqels_opt.lod.snapshots import store_of
-from cqels_opt.lod.store import Store
 from cqels_opt.lod.update import UpdateReport, update
 from cqels_opt.operators.compiled_query import CompiledProgram
 from cqels_opt.operators.query_forms import answer_variables
@@ -33,10 +33,10 @@ from cqels_opt.query.printing import to_text
 from cqels_opt.rdf.ids import IdScheme
 from cqels_opt.rdf.payloads import Payload
 from cqels_opt.runtime.answer_folder import FolderSink
-from cqels_opt.runtime.driver import DriverOptions
 from cqels_opt.runtime.interfaces import Sink
 from cqels_opt.runtime.limits import NO_LIMITS, Limits
 from cqels_opt.runtime.query_catalog import QueryCatalog
+from cqels_opt.runtime.run_state import DriverOptions
 from cqels_opt.spark import prepare
 from cqels_opt.spark.drop_in import Claim, DropIn, check_classic
 from cqels_opt.spark.kafka import KafkaSink
@@ -174,7 +174,7 @@ class Engine:
         its own, is loaded again where the checkpoint has another key; who reads a store finds its own key there.
         """
         key = key_of(checkpoint)
-        if self._load is not None and key not in (None, Store.open(self.store).scheme.key):
+        if self._load is not None and key not in (None, open_store(self.store).scheme.key):
             name = hashlib.sha256(str(key).encode()).hexdigest()[:8]
             place = self._load(folder=self.folder / f"static-{name}", scheme=IdScheme(str(key)))
             self.store = prepare.read_by(self.folder, place)
@@ -402,7 +402,7 @@ class Adaptive(DropIn):
         if not self._kept and not driver.options.allow_gap and driver.state.batch < 0 and batch_id != 0:
             raise CheckpointError(
                 f"the job continues at batch {batch_id}, but adaptive() has no state of the batches before: give it state=FOLDER; "
-                "allow_gap=True goes on without them"
+                "allow_gap=True continues without them"
             )
         self.run.batch(self._incoming.rows(frame), batch_id)
 

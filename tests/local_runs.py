@@ -32,9 +32,10 @@ from cqels_opt.plans.plan import join_plans, relation_set
 from cqels_opt.plans.view_selection import neighbours
 from cqels_opt.query.algebra import Query
 from cqels_opt.query.parser import parse
-from cqels_opt.runtime.driver import Driver, DriverOptions
+from cqels_opt.runtime.driver import Driver
 from cqels_opt.runtime.ingest import ROW_SCHEMA
 from cqels_opt.runtime.local_runner import LocalRunner, LocalSink
+from cqels_opt.runtime.run_state import DriverOptions
 from cqels_opt.state.commit_log import ANONYMOUS, Identity
 from cqels_opt.state.compaction_policy import CompactionPolicy
 from cqels_opt.trace.records import TraceRecord

@@ -43,7 +43,9 @@ def findings(text: str) -> list[str]:
     """The words of a text that may not occur, with what to write instead. Code is not prose."""
     prose = re.sub(r"```.*?```|`[^`\n]*`|\]\([^)]*\)|<!--.*?-->", " ", text, flags=re.S)
     return [
-        f"{found.group(0)!r}: write {instead!r}" for pattern, instead in INSTEAD.items() for found in re.finditer(pattern, prose, re.I)
+        f"{found.group(0)!r}: write {instead!r}"
+        for pattern, instead in INSTEAD.items()
+        for found in re.finditer(pattern, prose, re.I)
     ]
 
 
@@ -78,7 +80,9 @@ def messages(tree: ast.AST) -> Iterator[str]:
             continue
         name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
         if isinstance(node, ast.Raise) or name in ("warn", "note"):
-            yield " ".join(part.value for part in ast.walk(call) if isinstance(part, ast.Constant) and isinstance(part.value, str))
+            yield " ".join(
+                part.value for part in ast.walk(call) if isinstance(part, ast.Constant) and isinstance(part.value, str)
+            )
 
 
 def test_messages() -> None:

@@ -113,9 +113,7 @@ def built_in() -> dict[str, Contender]:
 def from_file(path: Path) -> dict[str, Contender]:
     """The contenders of a user's file: ``CONTENDERS`` of a Python module, or an external engine of a TOML file."""
     if path.suffix == ".toml":
-        from cqels_opt.bench.contenders.process import described
-
-        one = described(path)
+        one = import_module(f"{__name__}.process").described(path)
         return {one.name: one}
     from cqels_opt.bench.loading import module_of
 

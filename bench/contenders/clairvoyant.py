@@ -41,5 +41,5 @@ def run(task: Task, folder: Path) -> Iterator[Done | None]:
 
 
 CONTENDERS = (
-    Contender("clairvoyant", "the engine with the plans that make the fewest rows in each batch, known beforehand", run),
+    Contender("clairvoyant", "the engine with the plans that produce the fewest rows in each batch, known in advance", run),
 )

@@ -98,13 +98,13 @@ def _components(parts: int, adjacent: Sequence[RelationSet]) -> Design:
 
 
 CONTENDERS = (
-    Contender("adaptive", "the engine: the cheapest plan of now for each delta source", mode("adaptive")),
-    Contender("static", "the engine with the plans that were cheapest after the first batch, for ever", mode("static")),
-    Contender("first", "the engine with joins in the order written", mode("first")),
-    Contender("worst", "the engine with the dearest join order without cross products", mode("worst")),
+    Contender("adaptive", "the engine: the currently cheapest plan for each delta source", mode("adaptive")),
+    Contender("static", "the engine with the plans that were cheapest after the first batch, never changed", mode("static")),
+    Contender("first", "the engine with joins in the written order", mode("first")),
+    Contender("worst", "the engine with the most expensive join order without cross products", mode("worst")),
     Contender(
         "sub-results",
-        "the report's pre-processing alone: static patterns joined beforehand, joins in the order written, no optimizer",
+        "the report's pre-processing alone: static patterns joined in advance, joins in the written order, no optimizer",
         partial(steps, mode=PlannerOptions("first", split=False, designs=False), begin=whole, decides=False),
     ),
 )

@@ -23,7 +23,6 @@ from cqels_opt.cli.options import (
     parse_address,
     parse_batch,
     parse_bytes,
-    parse_duration,
     parse_iri,
     parse_plan,
     parse_positive_duration,
@@ -31,6 +30,7 @@ from cqels_opt.cli.options import (
     parse_t0,
 )
 from cqels_opt.errors import InputError
+from cqels_opt.query.durations import parse_duration
 from cqels_opt.spark.kafka_topic import GIVEN_OUT
 
 T = TypeVar("T")
@@ -56,20 +56,20 @@ def make_parser() -> argparse.ArgumentParser:
 
     run = _command(commands, "run", "run a continuous query over streams and static data")
     _query_arguments(run)
-    _ui_argument(run, "show the trace as a page while it runs, and metrics for Prometheus at /metrics (0: any free port)")
+    _ui_argument(run, "serve the trace as a page while the job runs, and metrics for Prometheus at /metrics (0: any free port)")
 
     explain = _command(commands, "explain", "show the plans with their estimates, without running")
     _query_arguments(explain)
     explain.add_argument("--format", choices=("text", "json", "dot"), default="text", help="default: text")
     explain.add_argument(
-        "--to", choices=DIALECTS[1:], metavar="DIALECT", help="the query in another dialect instead of its plans"
+        "--to", choices=DIALECTS[1:], metavar="DIALECT", help="print the query in another dialect instead of its plans"
     )
     explain.add_argument(
         "--void",
         metavar="FILE",
-        help="a VoID description of the static data: plans without the data, or is it still right about them?",
+        help="a VoID description of the static data: plan without the data, or compare it with the loaded data",
     )
-    explain.add_argument("--all", action="store_true", help="every retained alternative, not only the cheapest")
+    explain.add_argument("--all", action="store_true", help="show every retained alternative, not only the cheapest")
 
     verify = _command(commands, "verify", "run, and compare every answer with an independent evaluation")
     _query_arguments(verify)
@@ -77,35 +77,35 @@ def make_parser() -> argparse.ArgumentParser:
     load = _command(commands, "load", "load static data into a store, or update one while queries read it")
     load.add_argument("paths", nargs="*", metavar="PATH", help="files for the default graph")
     target = load.add_mutually_exclusive_group(required=True)
-    target.add_argument("--store", metavar="DIR|URI", help="the folder of the store, or its place in an object store")
-    target.add_argument("--update", metavar="DIR", help="a store that is there: make its next version, with --add and --remove")
-    load.add_argument("--add", action="append", default=[], metavar="PATH", help="with --update: triples (quads) that come")
+    target.add_argument("--store", metavar="DIR|URI", help="the folder of the store, or its URI in an object store")
+    target.add_argument("--update", metavar="DIR", help="an existing store: write its next version, with --add and --remove")
+    load.add_argument("--add", action="append", default=[], metavar="PATH", help="with --update: triples (quads) to add")
     load.add_argument(
-        "--remove", action="append", default=[], metavar="PATH", help="with --update: triples (quads) that go, first"
+        "--remove", action="append", default=[], metavar="PATH", help="with --update: triples (quads) to remove, before --add"
     )
     _graph_argument(load)
-    _on_error_argument(load, "what a bad line does (default: fail)")
+    _on_error_argument(load, "fail at a bad line, or skip it (default: fail)")
     _master_argument(load)
 
-    store = _command(commands, "store", "look at a store, check that it is whole, or describe it in VoID")
+    store = _command(commands, "store", "show a store, verify its files, or describe it in VoID")
     store.add_argument("action", choices=("info", "check", "void"), metavar="info|check|void")
     store.add_argument("store", metavar="DIR|URI")
 
-    checkpoint = _command(commands, "checkpoint", "check that a checkpoint that no run works with is whole")
+    checkpoint = _command(commands, "checkpoint", "verify the files of a checkpoint that no run uses")
     checkpoint.add_argument("action", choices=("check",), metavar="check")
     checkpoint.add_argument("checkpoint", metavar="DIR")
-    checkpoint.add_argument("--out", metavar="FILE|DIR/", help="check the committed part of these answers as well")
-    checkpoint.add_argument("--trace", metavar="FILE.jsonl", help="check the committed part of this trace as well")
+    checkpoint.add_argument("--out", metavar="FILE|DIR/", help="verify the committed part of these answers as well")
+    checkpoint.add_argument("--trace", metavar="FILE.jsonl", help="verify the committed part of this trace as well")
 
-    trace = _command(commands, "trace", "what a trace file says: plans, switches and why, slow batches")
+    trace = _command(commands, "trace", "summarize a trace: plans, plan changes with their reasons, slow batches")
     trace.add_argument("trace", metavar="FILE.jsonl")
     trace.add_argument("--html", metavar="OUT.html", help="write a self-contained page instead")
-    trace.add_argument("--follow", action="store_true", help="the file of a running job: show what comes, until Ctrl-C")
-    _ui_argument(trace, "with --follow: show it as a page too")
+    trace.add_argument("--follow", action="store_true", help="show the trace of a running job until Ctrl-C")
+    _ui_argument(trace, "with --follow: serve it as a page as well")
 
-    calibrate = _command(commands, "calibrate", "measure on this machine what the cost model counts, for later runs")
-    calibrate.add_argument("--show", action="store_true", help="only show the constants in use, and where they come from")
-    calibrate.add_argument("--no-spark", action="store_true", help="only what needs no Spark (two seconds)")
+    calibrate = _command(commands, "calibrate", "measure the constants of the cost model on this machine, for later runs")
+    calibrate.add_argument("--show", action="store_true", help="only show the current constants and their origin")
+    calibrate.add_argument("--no-spark", action="store_true", help="measure only what needs no Spark (two seconds)")
     _master_argument(calibrate)
 
     gateway = _command(commands, "gateway", "write messages of MQTT, a WebSocket or Server-Sent Events into a live folder")
@@ -113,24 +113,28 @@ def make_parser() -> argparse.ArgumentParser:
     gateway.add_argument("folder", metavar="DIR", help="the live folder, which `run --stream IRI DIR` follows")
     gateway.add_argument("--payload", default="json", metavar="FORMAT|FILE.toml", help=_PAYLOAD)
     gateway.add_argument(
-        "--time-predicate", type=_type(parse_iri), default=TIME_PREDICATE, metavar="IRI", help="of RDF payloads (default: prov)"
+        "--time-predicate", type=_type(parse_iri), default=TIME_PREDICATE, metavar="IRI", help="for RDF payloads (default: prov)"
     )
     gateway.add_argument(
-        "--every", type=_type(parse_positive_duration), default=1000, metavar="DUR", help="a file at most so often (default: 1s)"
+        "--every",
+        type=_type(parse_positive_duration),
+        default=1000,
+        metavar="DUR",
+        help="write at most one file per DUR (default: 1s)",
     )
-    gateway.add_argument("--refused", metavar="FILE.jsonl", help="where bad messages are kept (default: DIR/_refused.jsonl)")
-    gateway.add_argument("--client", default="", metavar="NAME", help="the name that an MQTT broker knows this gateway by")
-    gateway.add_argument("--send", metavar="TEXT", help="what a WebSocket server wants to hear first")
+    gateway.add_argument("--refused", metavar="FILE.jsonl", help="the file for bad messages (default: DIR/_refused.jsonl)")
+    gateway.add_argument("--client", default="", metavar="NAME", help="the MQTT client id of this gateway")
+    gateway.add_argument("--send", metavar="TEXT", help="the first message to a WebSocket server")
 
     bench = _command(commands, "bench", "run scenarios of the benchmark harness")
     bench.add_argument(
         "scenarios", nargs="*", metavar="SCENARIO", help="a name of --list, or a file my.toml (default: evaluation)"
     )
     bench.add_argument("--list", action="store_true", help="list the scenarios and the contenders")
-    bench.add_argument("--quick", action="store_true", help="at small scale")
+    bench.add_argument("--quick", action="store_true", help="run at small scale")
     bench.add_argument("--json", metavar="OUT", help="write the figures as JSON")
     bench.add_argument("--html", metavar="OUT", help="write figures and pictures as one page that needs no network")
-    bench.add_argument("--page", metavar="OUT.md", help="of evaluation: write its page in Markdown")
+    bench.add_argument("--page", metavar="OUT.md", help="with evaluation: write its page in Markdown")
     bench.add_argument(
         "--contender",
         action="append",
@@ -143,10 +147,12 @@ def make_parser() -> argparse.ArgumentParser:
     bench.add_argument(
         "--keep",
         metavar="DIR",
-        help="keep each report when it is done, and take those that are there, of this commit and these options",
+        help="store each finished report, and reuse stored ones of the same commit and options",
     )
 
-    demo = _command(commands, "demo", "two continuous queries over the departures and the weather of New York's airports in 2013")
+    demo = _command(
+        commands, "demo", "run two continuous queries over the departures and the weather of New York's airports in 2013"
+    )
     days = demo.add_mutually_exclusive_group()
     days.add_argument(
         "--days", type=_type(_days), metavar="N", help="days from 7 February 2013, before the blizzard (default: 3)"
@@ -169,7 +175,7 @@ def _query_arguments(parser: argparse.ArgumentParser) -> None:
 
     parser.add_argument(
         "--instances", metavar="FILE.csv",
-        help="one query many times: its text has $NAME$ where each row of this file has its own value of the column NAME",
+        help="run one query once per row of this file: $NAME$ in its text stands for the value of the column NAME",
     )  # fmt: skip
 
     inputs = parser.add_argument_group("inputs")
@@ -181,22 +187,24 @@ def _query_arguments(parser: argparse.ArgumentParser) -> None:
         metavar=("IRI", "PATH"),
         help="a stream: a file, a folder of new files, or kafka://host:port/topic",
     )
-    inputs.add_argument("--payload", action="append", default=[], metavar="[IRI=]FORMAT|FILE.toml", help=f"of topics: {_PAYLOAD}")
+    inputs.add_argument(
+        "--payload", action="append", default=[], metavar="[IRI=]FORMAT|FILE.toml", help=f"format of topics: {_PAYLOAD}"
+    )
     inputs.add_argument("--static", action="append", default=[], metavar="PATH", help="static data of the default graph")
     _graph_argument(inputs)
     inputs.add_argument(
-        "--store", metavar="DIR|URI", help="a store that `load` wrote: a folder, or s3://BUCKET/PREFIX and the like"
+        "--store", metavar="DIR|URI", help="a store that `load` wrote: a folder, or a URI such as s3://BUCKET/PREFIX"
     )
-    inputs.add_argument("--follow", action="store_true", help="the streams are live, as folders are anyway")
+    inputs.add_argument("--follow", action="store_true", help="the streams are live (folders always are)")
     inputs.add_argument(
-        "--time-predicate", type=_type(parse_iri), default=TIME_PREDICATE, metavar="IRI", help="of graph streams (default: prov)"
+        "--time-predicate", type=_type(parse_iri), default=TIME_PREDICATE, metavar="IRI", help="for graph streams (default: prov)"
     )
-    _on_error_argument(inputs, "what a bad line does (default: fail; skip for a live source)", default=None)
+    _on_error_argument(inputs, "fail at a bad line, or skip it (default: fail; for a live source: skip)", default=None)
 
     meaning = parser.add_argument_group("what the answers are")
     meaning.add_argument("--dialect", choices=DIALECTS, default="auto", help="default: auto")
     meaning.add_argument(
-        "--base", metavar="IRI", help="what the relative IRIs of the query are resolved against, as by BASE in its text"
+        "--base", metavar="IRI", help="resolve the relative IRIs of the query against this IRI, like BASE in its text"
     )
     meaning.add_argument("--profile", choices=PROFILES, help="default: the dialect's own")
     meaning.add_argument(
@@ -205,13 +213,13 @@ def _query_arguments(parser: argparse.ArgumentParser) -> None:
         type=_type(parse_report),
         default=[],
         metavar="[NAME=]cc|wc|nc|p:DUR,...",
-        help="when to report",
+        help="report policies: content change, window close, non-empty content, periodic",
     )
     meaning.add_argument("--output-operator", choices=("istream", "dstream", "rstream"))
     meaning.add_argument("--duplicates", choices=("set", "bag"))
     meaning.add_argument("--bounds", choices=("open-closed", "closed-open"))
     meaning.add_argument(
-        "--t0", action="append", type=_type(parse_t0), default=[], metavar="[NAME=]MS", help="where windows begin"
+        "--t0", action="append", type=_type(parse_t0), default=[], metavar="[NAME=]MS", help="the origin of the windows"
     )
 
     order = parser.add_argument_group("order and lateness")
@@ -219,14 +227,21 @@ def _query_arguments(parser: argparse.ArgumentParser) -> None:
         "--lateness", type=_type(parse_duration), default=0, metavar="DUR", help="how late an element may be (default: 0)"
     )
     order.add_argument(
-        "--idle-timeout", type=_type(parse_positive_duration), metavar="DUR", help="let an idle stream go (default: never)"
+        "--idle-timeout",
+        type=_type(parse_positive_duration),
+        metavar="DUR",
+        help="stop waiting for a stream that is idle for DUR (default: never)",
     )
     order.add_argument(
         "--max-ahead", type=_type(parse_positive_duration), metavar="DUR",
-        help="of a live source: reject an element that is further ahead of those before it (default: none)",
+        help="with a live source: reject an element further ahead of its predecessors than DUR (default: none)",
     )  # fmt: skip
-    order.add_argument("--eager", action="store_true", help="batches never split an instant: finalise the greatest time at once")
-    order.add_argument("--drain", action="store_true", help="at the end of the input, go on until all windows are empty")
+    order.add_argument(
+        "--eager",
+        action="store_true",
+        help="finalize the greatest time at once: for sources whose batches never split an instant",
+    )
+    order.add_argument("--drain", action="store_true", help="at the end of the input, continue until all windows are empty")
 
     how = parser.add_argument_group("how it runs (never changes answers)")
     how.add_argument(
@@ -236,49 +251,50 @@ def _query_arguments(parser: argparse.ArgumentParser) -> None:
     how.add_argument("--joins", choices=JOINS, default="auto", help="default: auto")
     how.add_argument(
         "--filters", choices=FILTERS, default="cost",
-        help="where filters stand among the joins: by cost (default), early, late (those on probabilities), or heuristics H1 to H4",
+        help="placement of filters among the joins: cost (default), early, late (those on probabilities), or heuristics H1 to H4",
     )  # fmt: skip
     how.add_argument(
         "--cost-model", choices=COST_MODELS, default="default", help="default, or paper: the cost functions of the CQELS report"
     )
     how.add_argument(
         "--constants", choices=CONSTANTS, default="measured",
-        help="of the default cost model: those that `calibrate` measured, if it did, or the committed defaults",
+        help="of the default cost model: measured by `calibrate`, where it was run, or the committed defaults",
     )  # fmt: skip
     how.add_argument(
-        "--sub-result-bytes", type=_type(parse_bytes), metavar="SIZE", help="most that joins computed beforehand may take (4G)"
+        "--sub-result-bytes",
+        type=_type(parse_bytes),
+        metavar="SIZE",
+        help="limit of the sub-results (materialized static joins) per block (4G)",
     )
-    how.add_argument("--batch", type=_type(parse_batch), metavar="N|DUR", help="elements, or stream time, of a micro-batch")
     how.add_argument(
-        "--batch-bytes", type=_type(parse_bytes), metavar="SIZE", help="new files of a live folder that a micro-batch takes (64M)"
+        "--batch", type=_type(parse_batch), metavar="N|DUR", help="elements, or stream time, per micro-batch of a replay"
     )
-    limits = parser.add_argument_group("limits of each query and micro-batch: a query beyond one ends, and the others continue")
-    limits.add_argument("--max-rows", type=_type(_positive), metavar="N", help="answers (default: no limit)")
+    how.add_argument(
+        "--batch-bytes", type=_type(parse_bytes), metavar="SIZE", help="new files of a live folder per micro-batch (64M)"
+    )
+    limits = parser.add_argument_group("limits per query and micro-batch: a query that exceeds one ends, and the others continue")
+    limits.add_argument("--max-rows", type=_type(_positive), metavar="N", help="number of answers (default: no limit)")
     limits.add_argument("--max-time", type=_type(parse_positive_duration), metavar="DUR", help="time (default: no limit)")
-    limits.add_argument(
-        "--max-state", type=_type(_positive_bytes), metavar="SIZE", help="the state on the disk (default: no limit)"
-    )
+    limits.add_argument("--max-state", type=_type(_positive_bytes), metavar="SIZE", help="state on disk (default: no limit)")
     limits.add_argument(
         "--max-memory", type=_type(_positive_bytes), metavar="SIZE",
-        help="what the rows of a result may take in the memory of a task (default: a quarter of the machine's)",
+        help="rows of one result in the memory of a task (default: a quarter of the machine's memory)",
     )  # fmt: skip
-    how.add_argument("--checkpoint", metavar="DIR", help="where a run is taken up again")
-    how.add_argument(
-        "--continue-changed", action="store_true", help="the checkpoint's query may be another one, over the same windows"
-    )
-    how.add_argument("--trace", metavar="FILE.jsonl", help="a record of every micro-batch")
+    how.add_argument("--checkpoint", metavar="DIR", help="the folder from which the same command resumes")
+    how.add_argument("--continue-changed", action="store_true", help="resume with a changed query over the same windows")
+    how.add_argument("--trace", metavar="FILE.jsonl", help="write one record per query and micro-batch")
     how.add_argument(
         "--out", default="-", metavar="FILE|DIR/|TOPIC|-",
-        help="the answers: a JSON object a line (default: standard output), a folder of Parquet files, a batch each, "
+        help="the answers: one JSON object per line (default: standard output), a folder with Parquet files per batch, "
              "or kafka://host:port/topic",
     )  # fmt: skip
     how.add_argument(
-        "--out-payload", choices=GIVEN_OUT, metavar="answers|json|nq", help="what messages of answers hold (default: answers)"
+        "--out-payload", choices=GIVEN_OUT, metavar="answers|json|nq", help="payload of messages with answers (default: answers)"
     )
     how.add_argument(
         "--packages",
         metavar="COORDINATES",
-        help="what Spark loads for Kafka (default: its connector; none: it has one)",
+        help="packages that Spark loads for Kafka (default: its connector; none: already installed)",
     )
     _master_argument(how)
 

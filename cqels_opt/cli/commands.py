@@ -24,11 +24,12 @@ from cqels_opt.planner.plan_modes import plan_mode
 from cqels_opt.planner.planner_options import PlannerOptions
 from cqels_opt.rdf.void import read_description
 from cqels_opt.runtime.answer_folder import FolderSink
-from cqels_opt.runtime.driver import DriverOptions, check_ended
+from cqels_opt.runtime.driver import check_ended
 from cqels_opt.runtime.files_read import FilesRead
 from cqels_opt.runtime.interfaces import Sink
 from cqels_opt.runtime.limits import Limits
 from cqels_opt.runtime.query_catalog import QueryCatalog
+from cqels_opt.runtime.run_state import DriverOptions
 from cqels_opt.spark import calibrate as spark_constants
 from cqels_opt.spark import prepare
 from cqels_opt.spark.files import FileReading

@@ -21,6 +21,7 @@ from cqels_opt.cli import arguments, options_from_arguments
 from cqels_opt.cli.input_files import existing_folder, existing_store
 from cqels_opt.cli.java import find_java
 from cqels_opt.errors import CqelsOptError, InputError, QueryError
+from cqels_opt.lod.open_store import open_store
 from cqels_opt.storage.file_errors import file_error
 
 DONE, DIFFERENT, WRONG_INPUT, FAILED = 0, 1, 2, 3
@@ -141,11 +142,10 @@ def _load(words: Namespace) -> int:
 def _store(words: Namespace) -> int:
     folder = existing_store(words.store, "store")
     if words.action == "void":
-        from cqels_opt.lod.store import Store
         from cqels_opt.lod.void_store import of_store
         from cqels_opt.rdf.void import turtle
 
-        print(turtle(of_store(Store.open(folder))), end="")
+        print(turtle(of_store(open_store(folder))), end="")
         return DONE
     from cqels_opt.lod.check import check, info
 

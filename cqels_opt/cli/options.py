@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from cqels_opt.errors import InputError
+from cqels_opt.query.durations import parse_duration
 from cqels_opt.spark.kafka_topic import KafkaTopic
 
 if TYPE_CHECKING:
@@ -219,16 +220,6 @@ class DemoOptions:
 
 
 # ------------------------------------------------------------------ values as people type them; each raises InputError
-def parse_duration(text: str) -> int:
-    """Milliseconds of ``500ms``, ``2s``, ``1h30m`` and whatever else a query may say; ``0`` needs no unit."""
-    from cqels_opt.query.durations import milliseconds
-
-    try:
-        return 0 if text == "0" else milliseconds(text)
-    except ValueError as error:
-        raise InputError(str(error)) from error
-
-
 def parse_positive_duration(text: str) -> int:
     """A duration that is longer than nothing."""
     if (duration := parse_duration(text)) == 0:

@@ -18,7 +18,7 @@ from cqels_opt.cli.warnings_console import warn
 from cqels_opt.compiler.dialect_profile import query_semantics, with_bounds
 from cqels_opt.compiler.static_subpatterns import BYTES_BUDGET
 from cqels_opt.errors import InputError, first_of
-from cqels_opt.lod.store import Store
+from cqels_opt.lod.open_store import open_store
 from cqels_opt.query.algebra import GraphsMerged, NamedGraph, Query
 from cqels_opt.query.never_true import never_true
 from cqels_opt.query.printing import to_text
@@ -71,7 +71,7 @@ def warn_of_never_true(queries: Iterable[QueryRequests]) -> None:
 
 def warn_of_absent_graphs(queries: Iterable[QueryRequests], place: Path | str) -> None:
     """Says which named graphs the queries read that the static data do not have, each once."""
-    store = Store.open(place)
+    store = open_store(place)
     there = list(filter(None, store.decode(store.named_graphs())))
     for name in dict.fromkeys(name for asked in queries for name in _graphs_of(asked.query)):
         if name not in there:
@@ -125,7 +125,7 @@ def instances_of(options: RunOptions) -> Texts:
     text = _text(path)
     rows = list(csv.reader(io.StringIO(_text(file))))
     if len(rows) < 2:
-        raise InputError(f"{file}: it needs a line with the names of columns, and a line an instance")
+        raise InputError(f"{file}: it needs one line with the names of the columns, and one line per instance")
     heads = [head.strip() for head in rows[0]]
     places = [place for place, head in enumerate(heads) if f"${head}$" in text]
     if not places:

@@ -8,7 +8,7 @@ from cqels_opt.cli.options import ExplainOptions
 from cqels_opt.cli.query_requests import meant, query_requests, warn_of_never_true
 from cqels_opt.cli.warnings_console import warn
 from cqels_opt.compiler.registration import Programs, member_of, record_of
-from cqels_opt.lod.store import Store
+from cqels_opt.lod.open_store import open_store
 from cqels_opt.lod.void_store import describe, disagreement, in_store
 from cqels_opt.planner.explain import explained
 from cqels_opt.planner.plan_modes import plan_mode
@@ -36,7 +36,7 @@ def explain(options: ExplainOptions) -> str:
 
 def told(place: Path | str, said: Description | None = None, where: str | None = None) -> None:
     """Warns, once, of a description that says otherwise than a store has it: by default of the one that stands in its data."""
-    store = Store.open(place)
+    store = open_store(place)
     said = in_store(store) if said is None else said
     if warning := disagreement(store, said, where or "the static data describe themselves"):
         warn(warning)

@@ -30,11 +30,13 @@ from cqels_opt.compiler.view_maintenance import ViewMaintenance, write_recipes
 from cqels_opt.errors import InputError
 from cqels_opt.lod import void_store
 from cqels_opt.lod.materialized_views import RELATION, find_or_compute
+from cqels_opt.lod.open_store import open_store
 from cqels_opt.lod.relation import Relation, restrict
-from cqels_opt.lod.store import StaticPattern, Store
+from cqels_opt.lod.store import StaticPattern
 from cqels_opt.lod.triple_terms import PARTS, TERMS_GRAPH
 from cqels_opt.operators import compiled_query as p
 from cqels_opt.operators.algebra_operators import Scope, evaluate
+from cqels_opt.operators.correlated_exists import for_each_row
 from cqels_opt.operators.evaluation_step import NOWHEN
 from cqels_opt.operators.expressions import truth
 from cqels_opt.operators.interval_join import as_rows
@@ -103,7 +105,7 @@ class BlockBuilder:
         self.store_folder, self.folder, self.report, self.shared = store, folder, report, shared
         self.upkeep, self._recipes = upkeep, dict[str, str]()
         self.distinct, self.budget, self.lazy = distinct, budget, lazy
-        self.store = Store.open(store)
+        self.store = open_store(store)
         self.windows = {w.name: w for w in query.windows}
         scheme = self.store.scheme.with_displaced(known.displaced)
         pages = [partial(worker_cache.page, Path(path)) for path in known.pages]
@@ -392,7 +394,9 @@ class BlockBuilder:
             )
         tree = self.finished(normal, needed)
         instants = np.array([NOWHEN, 0], np.int64)
-        rows = evaluate(tree, Scope({}, self.store_folder, self.terms, instants, 1, Schema({}), most=PAIRS))
+        rows = evaluate(
+            tree, Scope({}, self.store_folder, self.terms, instants, 1, Schema({}), most=PAIRS, for_each_row=for_each_row)
+        )
         part = StaticPart(name, _relation(rows, needed), None, 0)
         if all((column != 0).all() for column in part.relation.columns.values()):
             return LogicalBlock(statics=[part])

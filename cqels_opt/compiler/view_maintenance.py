@@ -16,8 +16,9 @@ from typing import Final
 
 from cqels_opt.errors import StoreError
 from cqels_opt.lod.changes import applied, difference, rows_of_change
+from cqels_opt.lod.open_store import open_store
 from cqels_opt.lod.relation import Relation, join_rows
-from cqels_opt.lod.store import StaticPattern, Store
+from cqels_opt.lod.store import StaticPattern
 from cqels_opt.storage import disk
 
 RECIPES: Final = "recipes.json"
@@ -43,7 +44,7 @@ class ViewMaintenance:
 
     def of_pattern(self, at: StaticPattern, after: Relation) -> Change | None:
         """The change of a pattern that has these bindings now."""
-        return cache(lambda: difference(Store.open(self.before).match(at), after)) if at.variables else None
+        return cache(lambda: difference(open_store(self.before).match(at), after)) if at.variables else None
 
     def joined(
         self, recipe: str, a: Relation, b: Relation, change: Change, changes: Callable[[], tuple[Relation, Relation]]

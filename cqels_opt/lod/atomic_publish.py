@@ -22,6 +22,7 @@ from uuid import uuid4
 from cqels_opt.errors import StoreError
 from cqels_opt.lod.dictionary import DICTIONARY, PartEntry
 from cqels_opt.lod.files import FORMAT, HEADER, VERSION, read_header, sync, text_checksum, write_header
+from cqels_opt.lod.open_store import open_store
 from cqels_opt.lod.snapshots import LOCK, READERS, UPDATES, exclusive_lock, reader_lease
 from cqels_opt.lod.store import DEFAULT_GRAPH, GRAPHS, PartitionEntry, Store
 from cqels_opt.lod.triple_terms import TERMS_GRAPH
@@ -235,4 +236,4 @@ def finish(
     if durable:
         sync(place.target)
     clear(place.target)
-    return Store.open(place.target)
+    return open_store(place.target)

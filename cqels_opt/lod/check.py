@@ -14,6 +14,7 @@ from cqels_opt.errors import StoreError
 from cqels_opt.lod.dictionary import DICTIONARY
 from cqels_opt.lod.files import FORMAT, HEADER, VERSION, read_header, same_content
 from cqels_opt.lod.index import Index
+from cqels_opt.lod.open_store import open_store
 from cqels_opt.lod.order import Ids, is_sorted, run_starts
 from cqels_opt.lod.relation import FORMAT as RELATION_FORMAT
 from cqels_opt.lod.relation import HEADER as RELATION_HEADER
@@ -53,7 +54,7 @@ class StoreInfo:
 
 def info(path: Path | str) -> StoreInfo:
     """Describe a store; StoreError if it cannot be opened. ``bytes`` are those of its arrays."""
-    store = Store.open(path)
+    store = open_store(path)
     header = read_header(store.path / HEADER, FORMAT, VERSION)
     keys = list(store.entries)
     graphs = _names(store, np.array([graph for graph, _ in keys], np.int64))
@@ -92,7 +93,7 @@ def check(path: Path | str) -> list[str]:
 
 
 def _findings(place: Path | str) -> Iterator[str]:
-    store = Store.open(place)
+    store = open_store(place)
     store.fetch_all()
     header, path = read_header(store.path / HEADER, FORMAT, VERSION), store.data
     files = {path / DICTIONARY / name: entry for part in header["dictionary"] for name, entry in part["files"].items()}

@@ -24,7 +24,6 @@ from cqels_opt.errors import StoreError
 from cqels_opt.lod import object_store_cache
 from cqels_opt.lod.dictionary import DICTIONARY, Dictionary, PartEntry
 from cqels_opt.lod.files import FORMAT, HEADER, VERSION, file_sizes, read_header
-from cqels_opt.lod.locations import is_uri
 from cqels_opt.lod.order import Ids
 from cqels_opt.lod.relation import FORMAT as RELATION_FORMAT
 from cqels_opt.lod.relation import HEADER as RELATION_HEADER
@@ -109,49 +108,6 @@ class Store:
         #: The graph that tells what triple terms consist of (:mod:`cqels_opt.lod.triple_terms`); none of the named ones.
         self.quoted = encode_one(TERMS_GRAPH, self.scheme)
         self._relations: dict[tuple[int, int], Relation] = {}
-
-    @classmethod
-    def open(cls, place: Path | str) -> Store:
-        """Open a store, in a folder or at a URI; StoreError if it is absent, damaged or of a newer version.
-
-        Its data are read when they are used.
-        """
-        if is_uri(place):
-            source = object_store_cache.RemoteStore.at(str(place))
-            return cls._opened(source.folder, read_header(source.header_file(), FORMAT, VERSION), source)
-        path = Path(place)
-        if not path.is_dir():
-            raise StoreError(
-                f"{path} is not a folder: there is no store" if path.exists() else f"{path} does not exist: there is no store"
-            )
-        while True:
-            header = read_header(path / HEADER, FORMAT, VERSION)
-            try:
-                return cls._opened(path, header)
-            except StoreError:
-                if read_header(path / HEADER, FORMAT, VERSION)["checksum"] == header["checksum"]:
-                    raise
-                # a load has replaced the store meanwhile, and taken its data away: the new one is there now
-
-    @classmethod
-    def _opened(cls, path: Path, header: Mapping[str, Any], source: object_store_cache.RemoteStore | None = None) -> Store:
-        kind = cls
-        if "described" in header:
-            from cqels_opt.lod.void_store import Described
-
-            kind = Described
-        try:
-            store = kind(path, header, source)
-        except (KeyError, TypeError) as error:
-            raise StoreError(f"{path / HEADER} is damaged: {error!r}") from error
-        if source is None:
-            for entry in store.entries.values():
-                if array_bytes(store.data / entry.folder) != entry.size:
-                    store.partition(entry.graph, entry.predicate)
-                    raise StoreError(
-                        f"{store.data / entry.folder} does not have its {entry.size} bytes: the store is damaged, load it again"
-                    )
-        return store
 
     @property
     def terms(self) -> int:

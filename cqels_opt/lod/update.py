@@ -24,6 +24,7 @@ from cqels_opt.lod.build import EncodedQuads, by_partition, encode_quads, encode
 from cqels_opt.lod.dictionary import DICTIONARY, Dictionary, PartEntry, distinct_terms, write_part
 from cqels_opt.lod.files import FORMAT, HEADER, VERSION, read_header
 from cqels_opt.lod.locations import is_uri, shown
+from cqels_opt.lod.open_store import open_store
 from cqels_opt.lod.order import Ids, run_starts, sorted_order
 from cqels_opt.lod.partition import MERGED, PartitionWriter
 from cqels_opt.lod.relation import Relation
@@ -66,7 +67,7 @@ def update(
     """
     if is_uri(store):
         raise StoreError(
-            f"{shown(str(store))}: a store is updated in a folder: update it there, and load it into the object store anew"
+            f"{shown(str(store))}: a store is updated in a folder: update it there, and load it into the object store again"
         )
     target = Path(store)
     if not (target / HEADER).is_file():
@@ -109,7 +110,7 @@ def _origin(target: Path) -> tuple[Origin, Store]:
         raise StoreError(f"{target} was written by an earlier cqels-opt: load it again, then it can be updated")
     header = read_header(Path(version.place) / HEADER, FORMAT, VERSION)
     files = int(header.get("files", len(header["sources"])))
-    return Origin(number_of(header), version.lineage, Path(version.place).name, files), Store.open(version.place)
+    return Origin(number_of(header), version.lineage, Path(version.place).name, files), open_store(version.place)
 
 
 def _read(

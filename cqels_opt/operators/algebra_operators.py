@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import numpy as np
 
@@ -39,7 +39,6 @@ from cqels_opt.operators.compiled_query import (
     children,
 )
 from cqels_opt.operators.construct import described, instantiated
-from cqels_opt.operators.correlated_exists import meeting
 from cqels_opt.operators.delta_join import scan_static
 from cqels_opt.operators.expressions import needs_instant, truth, values
 from cqels_opt.operators.interval_join import Indexed, combine, compatible_pairs, covered, disjoint, join
@@ -69,11 +68,20 @@ class Groups(Protocol):
         """The rows of the groups that have one of the keys."""
 
 
+ForEachRow: TypeAlias = "Callable[[Rows, Tree, Sequence[str], Scope], tuple[Ints, Rows]]"
+"""The pattern for each of some rows, of which it reads some variables: the row of each match, and the matches."""
+
+
+def _no_correlation(rows: Rows, pattern: Tree, reads: Sequence[str], scope: Scope) -> tuple[Ints, Rows]:
+    raise AssertionError("this tree has no correlated EXISTS")
+
+
 @dataclass(frozen=True, slots=True)
 class Scope:
     """What a tree is evaluated over: the blocks' rows, the horizon, and the time of each place in it; and groups that are kept.
 
-    A path with more pairs of ends than ``most`` is not computed: PathsTooManyError.
+    A path with more pairs of ends than ``most`` is not computed: PathsTooManyError. ``for_each_row`` evaluates a correlated pattern of
+    EXISTS (:func:`cqels_opt.operators.correlated_exists.for_each_row`).
     """
 
     blocks: Mapping[str, BlockRows]
@@ -84,6 +92,7 @@ class Scope:
     schema: Schema
     groups: dict[GroupNode, Groups] = field(default_factory=dict)
     most: int | None = None
+    for_each_row: ForEachRow = _no_correlation
 
     @property
     def high(self) -> int:
@@ -261,7 +270,7 @@ def left_join(
 def flagged(rows: Rows, node: ExistsNode, scope: Scope) -> Rows:
     """The rows with the flag of an EXISTS."""
     if node.reads is not None:
-        return _split(rows, *meeting(rows, node.pattern, node.reads, scope), node.flag, scope)
+        return _split(rows, *scope.for_each_row(rows, node.pattern, node.reads, scope), node.flag, scope)
     others = evaluate(node.pattern, scope, keys_for(node.pattern, rows, scope.schema.on(node), scope))
     if isinstance(node, StampNode):
         return stamped(rows, others, node)

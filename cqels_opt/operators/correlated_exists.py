@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from cqels_opt.operators import algebra_operators as ordinary
 from cqels_opt.operators.aggregate import grouped
+from cqels_opt.operators.algebra_operators import Scope
 from cqels_opt.operators.compiled_query import (
     BlockNode,
     ClosureNode,
@@ -37,13 +38,10 @@ from cqels_opt.operators.interval_join import combine, compatible_pairs, covered
 from cqels_opt.operators.rows import Ints, Rows, concat, empty, group_ids
 from cqels_opt.operators.semijoin_filter import EVERY, KeyFilter
 
-if TYPE_CHECKING:
-    from cqels_opt.operators.algebra_operators import Scope
-
 OWN = "#own:"  # hidden columns: what rows bind themselves
 
 
-def meeting(rows: Rows, pattern: Tree, reads: Sequence[str], scope: Scope) -> tuple[Ints, Rows]:
+def for_each_row(rows: Rows, pattern: Tree, reads: Sequence[str], scope: Scope) -> tuple[Ints, Rows]:
     """The pattern for each of the rows, of which it reads some variables: (the row that each found one belongs to, what was found)."""
     names = [v for v in reads if v in rows.columns]
     group, first = group_ids(rows.values(names), len(rows))
@@ -69,7 +67,6 @@ def meeting(rows: Rows, pattern: Tree, reads: Sequence[str], scope: Scope) -> tu
 
 def of(tree: Tree, scope: Scope, outer: Rows, mark: str) -> Rows:
     """The rows of a pattern for all outer rows at once; ``mark`` has the number of the outer row."""
-    from cqels_opt.operators import algebra_operators as ordinary
 
     def below(inner: Tree) -> Rows:
         return of(inner, scope, outer, mark)
@@ -139,8 +136,6 @@ def _without(rows: Rows) -> Rows:
 
 def _groups(node: GroupNode, rows: Rows, scope: Scope, outer: Rows, mark: str) -> Rows:
     """The groups of each given row. One that is there without members is there at all times at which it has none."""
-    from cqels_opt.operators import algebra_operators as ordinary
-
     plain = replace(node, keys=(*node.keys, mark), implicit=False)
     found = concat([empty([*plain.keys]), ordinary.applied(plain, [rows], scope)])
     if not node.implicit:

@@ -28,7 +28,7 @@ WAYS = {
     "by_key": "recomputed by key",
     "sums": "kept as sums",
     "whole": "recomputed whole",
-    "steps": "followed from what is asked for",
+    "steps": "followed from the bound ends",
 }
 NAMES = {
     JoinNode: "JOIN",

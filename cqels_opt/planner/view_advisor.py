@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from cqels_opt.compiler.static_subpatterns import ROW_BUDGET
-from cqels_opt.lod.store import Store
+from cqels_opt.lod.open_store import open_store
 from cqels_opt.operators.compiled_query import Block, Static
 from cqels_opt.planner import view_candidates
 from cqels_opt.planner.background_jobs import BackgroundJobs, Failed
@@ -77,7 +77,7 @@ class ViewCatalogue:
 
     def make(self, group: RelationSet, folder: Path) -> Static:
         """The sub-result of a group; it may run in another thread."""
-        return view_candidates.make(folder, self.block, Store.open(self.store), group)
+        return view_candidates.make(folder, self.block, open_store(self.store), group)
 
     def put(self, static: Static) -> None:
         """A sub-result that has been made."""
@@ -87,7 +87,7 @@ class ViewCatalogue:
     def find(self, design: Design) -> bool:
         """Whether all sub-results of a design are there; looks for those of an earlier run."""
         for group in self.missing(design) if self.folder is not None else ():
-            found = view_candidates.find_made(self.folder, self.block, Store.open(self.store), group) if self.folder else None
+            found = view_candidates.find_made(self.folder, self.block, open_store(self.store), group) if self.folder else None
             if found is not None:
                 self.put(found)
         return not self.missing(design)
@@ -249,7 +249,7 @@ class ViewAdvisor:
         if what == "make":
             work = lambda: catalogue.make(group, folder)  # noqa: E731
         else:
-            work = lambda: view_candidates.measure(catalogue.block, Store.open(catalogue.store), group)  # noqa: E731
+            work = lambda: view_candidates.measure(catalogue.block, open_store(catalogue.store), group)  # noqa: E731
         found = self.workshop.ask(name, work)
         if isinstance(found, Failed):
             self.failed.add(group)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from cqels_opt.lod.store import Store
+from cqels_opt.lod.open_store import open_store
 from cqels_opt.planner import view_candidates
 from cqels_opt.planner.block_planner import BlockPlanner
 from cqels_opt.planner.statistics_adapters import CandidateStatistics
@@ -54,7 +54,7 @@ def _seconds(planner: BlockPlanner, like: view_candidates.Measured) -> float | N
 def _other(planner: BlockPlanner, design: Design) -> dict[str, Any]:
     catalogue = planner.designs
     for group in catalogue.missing(design):
-        catalogue.measured[group] = view_candidates.measure(catalogue.block, Store.open(catalogue.store), group)
+        catalogue.measured[group] = view_candidates.measure(catalogue.block, open_store(catalogue.store), group)
     block, coming = catalogue.sketch(design), catalogue.coming(design)
     optimizer = planner.optimizer_of(block)
     cost = optimizer.price({source: CandidateStatistics(view, coming) for source, view in planner.views().items()})

@@ -6,6 +6,8 @@ import re
 from fractions import Fraction
 from typing import Final
 
+from cqels_opt.errors import InputError
+
 _UNITS: Final[dict[Fraction, str]] = {
     Fraction(1, 1_000_000): "ns nanosecond nanoseconds",
     Fraction(1, 1000): "us µs μs microsecond microseconds",
@@ -83,3 +85,11 @@ def _iso(text: str) -> Fraction:
         )
         raise ValueError(f"{text.strip()} is not a duration that can be used: {hint}")
     return sum((Fraction(amount) * _MILLISECONDS[name] for name, amount in match.groupdict().items() if amount), Fraction(0))
+
+
+def parse_duration(text: str) -> int:
+    """Milliseconds of ``500ms``, ``2s``, ``1h30m`` and whatever else a query may say; ``0`` needs no unit."""
+    try:
+        return 0 if text == "0" else milliseconds(text)
+    except ValueError as error:
+        raise InputError(str(error)) from error

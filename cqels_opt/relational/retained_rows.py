@@ -130,7 +130,7 @@ class RetainedRows:
                 learnt: Any = json.loads(archive.read("planner.json"))
                 planner.resume(learnt, archive.read("statistics"))
         except Exception as error:  # noqa: BLE001  # whatever a damaged archive, or another version's, makes of the readers
-            return f"{path}: what the optimizer had learnt is lost ({error}); statistics begin anew"
+            return f"{path}: the statistics of the optimizer are lost ({error}); they are counted again"
         return None
 
     @property

@@ -72,7 +72,7 @@ class FolderSink:
         self._digest = self.digest_before(_next(lengths))
         if _next(lengths) and self.digests["batches"] != digests.get("batches"):
             raise CheckpointError(
-                f"{self.path}: its batches before {batch_folder(_next(lengths))} are not those that the checkpoint has put out; "
+                f"{self.path}: its batches before {batch_folder(_next(lengths))} are not those that the checkpoint has committed; "
                 "bring the folder back, or use another folder and another checkpoint"
             )
 

@@ -125,7 +125,7 @@ def _of_sinks(last: Commit, out: Path | None, trace: Path | None) -> Iterator[st
     if out is not None and out.is_dir():
         batches = last.lengths.get("batches", 0)
         if f"{FolderSink(out).digest_before(batches):032x}" != last.digests.get("batches", f"{0:032x}"):
-            yield f"{out}: its first batches are not those that the checkpoint has put out; bring the folder back"
+            yield f"{out}: its first batches are not those that the checkpoint has committed; bring the folder back"
 
 
 __all__ = ["check"]

@@ -6,52 +6,38 @@ overwrites what it wrote. The driver sees counts, plans and the names of files.
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from cqels_opt.errors import CheckpointError, DataError, EngineWarning, RunError
+from cqels_opt.errors import CheckpointError, DataError, RunError
 from cqels_opt.operators.compiled_query import CompiledProgram
 from cqels_opt.operators.delta_join import Observed
 from cqels_opt.operators.evaluation_step import NOWHEN, EvaluationStep
-from cqels_opt.operators.rows import Ints
-from cqels_opt.operators.term_table import Page, check_pages
 from cqels_opt.planner.background_jobs import BackgroundJobs, Start, at_once
-from cqels_opt.planner.planner_options import PlannerOptions
 from cqels_opt.planner.query_planner import QueryPlanner
-from cqels_opt.query.algebra import Window
-from cqels_opt.rdf.ids import CollisionError, encode, encode_one
-from cqels_opt.runtime.dead_letters import DeadLetters
-from cqels_opt.runtime.evaluate import EvaluateTask
-from cqels_opt.runtime.files_read import FilesRead
-from cqels_opt.runtime.idle_streams import IdleStreams
+from cqels_opt.rdf.ids import CollisionError
 from cqels_opt.runtime.ingest import IngestReport, IngestTask, RejectSpool
 from cqels_opt.runtime.ingest_state import IngestState
 from cqels_opt.runtime.interfaces import Evaluated, Runner, Sink, TraceLog
-from cqels_opt.runtime.limits import NO_LIMITS, Limits
 from cqels_opt.runtime.optimizer_checkpoint import read_knowledge, write_knowledge
-from cqels_opt.runtime.output_owner import InFile, Owned, Owner, claim_file
 from cqels_opt.runtime.phase_timer import PhaseTimer
 from cqels_opt.runtime.query_catalog import QueryCatalog
-from cqels_opt.runtime.query_network import network
 from cqels_opt.runtime.quotas import Quotas, ResourceUsage
 from cqels_opt.runtime.reconfiguration import Reconfiguration
 from cqels_opt.runtime.rejected_elements import SAMPLE
+from cqels_opt.runtime.run_state import DEFAULTS, DriverOptions, RunState
 from cqels_opt.runtime.trace_builder import trace_record
-from cqels_opt.state import worker_cache
-from cqels_opt.state.commit_log import ANONYMOUS, Commit, CommitLog, Identity
-from cqels_opt.state.compaction import Compaction
-from cqels_opt.state.compaction_policy import CompactionPolicy
+from cqels_opt.state.commit_log import ANONYMOUS, Commit, Identity
 from cqels_opt.state.pending_counts import LostKnowledgeError
 from cqels_opt.state.retention import Retention
 from cqels_opt.stats import SlotCounts
 from cqels_opt.storage import disk
 from cqels_opt.trace.records import Lag, TraceRecord
-from cqels_opt.windows.binding_slots import SlotFile, rank_elements
+from cqels_opt.windows.binding_slots import SlotFile
 from cqels_opt.windows.frontier import Frontier
 from cqels_opt.windows.instants import drained, instants
 from cqels_opt.windows.intervals import BEFORE_TIME
@@ -60,30 +46,7 @@ MOST_NOTICES = 20  # a batch
 LARGE = 50_000  # delta rows a task; more are shared between tasks
 
 
-@dataclass(frozen=True, slots=True)
-class DriverOptions:
-    """How a run treats its input, and what it reports."""
-
-    drain: bool = False
-    skip_bad: bool = False
-    plan: PlannerOptions = field(default_factory=PlannerOptions)
-    sources: Mapping[int, str] = field(default_factory=dict)  # partition -> file, for messages
-    parts: int | None = None  # shares of each delta; None: as many as its size asks for
-    large: int = LARGE
-    tiers: CompactionPolicy = field(default_factory=CompactionPolicy)  # when small files of the state are merged
-    named: bool = False  # lines of answers say of which query they are
-    rejects: Path | None = None  # where rejected elements are kept, a JSON object a line: file, line, reason
-    refused: Path | None = None  # the same of what was refused before the run: it comes first
-    waiting: Callable[[int, Sequence[IngestReport]], tuple[int | None, int | None]] | None = None
-    """Of a batch's number and what was ingested: the newest time of all input and how much of it waits (:class:`Lag`), if known."""
-    files: FilesRead | None = None  # of live folders
-    idle_timeout: int | None = None  # milliseconds of wall clock after which a stream that brings nothing is let go; None: never
-    limits: Limits = NO_LIMITS  # of each query, see :mod:`cqels_opt.runtime.quotas`
-    allow_gap: bool | None = None  # a batch may come that does not follow on the state; None: that is no option of the user's
-    continue_changed: bool = False  # another query may go on from the checkpoint, where its windows are the same
-
-
-class Driver:
+class Driver(RunState):
     """One run over one checkpoint."""
 
     def __init__(
@@ -93,7 +56,7 @@ class Driver:
         runner: Runner,
         sink: Sink,
         frontier: Frontier,
-        options: DriverOptions = DriverOptions(),
+        options: DriverOptions = DEFAULTS,
         identity: Identity = ANONYMOUS,
         pages: Sequence[SlotFile] = (),
         trace: TraceLog | None = None,
@@ -103,30 +66,8 @@ class Driver:
     ) -> None:
         """``merging`` says when and where small files are merged: at once, within the batch, or in a thread. With a ``population``
         ``programs`` are those that the run began with; those of now are the population's."""
-        self.folder, self.runner, self.sink, self.options, self.population = folder, runner, sink, options, population
-        for part in ("slots", "results", "answers", "knowledge"):
-            disk.make_folder(folder / part)
-        self.workshop = workshop or BackgroundJobs(folder / "subresults")
-        self._merging_start = merging
-        self.log = CommitLog(folder)
-        self.run = self.log.claim(identity, options.continue_changed, programs[0].scheme.key)
-        self.query, self._changed = identity.digest, False
-        self.frontier, self.pages, self.trace = frontier, list(pages), trace
-        self._claim_outputs()
-        self._reached = int(BEFORE_TIME)
-        self.rejects = DeadLetters(options.rejects, options.refused, options.sources)
-        self.changes = Reconfiguration(self)
-        self.scheduled_deletions: list[tuple[int, set[str]]] = []
-        self.notices: list[str] = []  # for the next trace records
-        self._fresh_frontier = frontier.state()
-        fed = network(programs).fed
-        read = tuple(dict.fromkeys(s for p in programs for s in p.streams))
-        self.streams = tuple(s for s in read if s not in fed)
-        self.all_streams = (*self.streams, *(s for s in read if s in fed))
-        self.idle = None if options.idle_timeout is None else IdleStreams(options.idle_timeout, folder, self.streams)
-        self.state = Commit(-1)
-        self.have(programs)
-        self.planners: dict[str, QueryPlanner] = {}
+        super().__init__(folder, programs, runner, sink, frontier, options, identity, pages, trace, workshop, merging, population)
+        self.reconfiguration = Reconfiguration(self)
         self.guard = Quotas(options.limits, folder, population)
         self.restore(None)
         self.guard.resume(self.state.batch)
@@ -136,32 +77,6 @@ class Driver:
                 "run.add and run.remove change them"
             )
         self.log.sweep(("slots", "results", "answers", "knowledge"))
-
-    # -------------------------------------------------------------- state
-    def _claim_outputs(self) -> None:
-        """Takes files and folders of output for this run, before anything in them is changed."""
-        owner, last = Owner(self.run, self.folder), self.log.last()
-        lengths = last.lengths if last is not None else {}
-        sink: object = self.sink
-        trace: object = self.trace
-        if isinstance(sink, Owned):
-            sink.claim(owner, lengths)
-        if isinstance(trace, InFile):
-            self._trace_hold = claim_file(trace.path, owner, lengths.get("trace", 0))
-
-    def have(self, programs: Sequence[CompiledProgram]) -> None:
-        """These are the programs from now on."""
-        self.compiled = {p.id: p for p in programs}
-        self.programs = tuple(p if p.id not in self.state.since else p.seeing(self.state.since[p.id]) for p in programs)
-        self.scheme = programs[0].scheme.with_displaced(self.state.displaced)
-        for program in programs:
-            self.scheme = self.scheme.with_displaced(program.scheme.displaced)
-        self.network = network(self.programs)
-        self.shapes = tuple(dict.fromkeys(s for p in self.programs for s in p.shapes))
-        self.tables = frozenset(w.stream for p in self.programs for w in p.windows if w.kind == "last")
-        self.merging = Compaction(
-            self.folder, self.programs, self.options.tiers, self.runner.merge, self._merging_start, self.note
-        )
 
     def restore(self, batch: int | None) -> None:
         """Takes up the state before a batch (None: the last one): also what a killed process left half done is cut back."""
@@ -180,7 +95,7 @@ class Driver:
             self.options.files.restore(self.state.lengths)
         if self.population is not None:
             self.population.know(self.state.displaced, self.term_pages(self.state.files))
-        self.have([*self.compiled.values()] if self.population is None else self.population.before(self.state.batch + 1))
+        self.set_programs([*self.compiled.values()] if self.population is None else self.population.before(self.state.batch + 1))
         self.arrivals = IngestState(self.folder, self.all_streams, self.options.tiers, self.state.files)
         self.planners = {program.id: QueryPlanner(program, self.options.plan, self.workshop) for program in self.programs}
         self._changed = self.state.batch >= 0 and self.state.query != self.query
@@ -191,14 +106,8 @@ class Driver:
                 self.arrivals.counted = read_knowledge(self.folder / self.state.knowledge, told)
             except LostKnowledgeError as error:
                 self.note(f"statistics of the optimizer are lost and are counted again: {error}")
-                self.changes.forget_statistics()
+                self.reconfiguration.forget_statistics()
 
-    def note(self, text: str) -> None:
-        """Something went wrong that does no harm to the answers: a warning, and a notice in the next trace records."""
-        self.notices.append(text)
-        warnings.warn(text, EngineWarning, stacklevel=3)
-
-    # -------------------------------------------------------------- a batch
     def batch(self, number: int, rows: Any) -> list[TraceRecord]:
         """Does a micro-batch, from its elements to its commit record; returns its trace records.
 
@@ -213,12 +122,12 @@ class Driver:
             rows = rows()
         clock = PhaseTimer()
         self.runner.begin(number)
-        self.log.adopt()
+        self.log.persist_identity()
         if self._changed:
-            self.changes.take_over(number)
+            self.reconfiguration.take_over(number)
             self._changed = False
         if self.population is not None:
-            self.changes.population(number, self.population)
+            self.reconfiguration.population(number, self.population)
         after = self.frontier.value
         first = self.programs[0]
         pages = tuple(map(str, self.term_pages(self.state.files)))
@@ -344,16 +253,6 @@ class Driver:
             reports += self._ingested(self.folder / path, mine)
         return reports
 
-    # -------------------------------------------------------------- ids of terms
-    def term_pages(self, files: Sequence[SlotFile]) -> list[Path]:
-        """The pages of terms that count: what windows and results hold, and the constants of the queries."""
-        made = self.population.pages if self.population is not None else ()
-        return [self.folder / f.path for f in (*files, *self.pages, *made) if f.kind == "terms"]
-
-    def displace(self, error: CollisionError) -> None:
-        """Terms whose id is that of another term have a second one from now on, which the commit record keeps."""
-        self.scheme = self.scheme.displacing(error.losers)
-
     def _ingested(self, rows: Any, task: IngestTask) -> list[IngestReport]:
         """The first stage; where terms collide it runs again, with second ids for some of them."""
         while True:
@@ -367,37 +266,6 @@ class Driver:
             else:
                 return reports
 
-    def evaluate(self, tasks: Sequence[EvaluateTask], parts: int) -> Evaluated:
-        """The second stage; where a term that an expression makes has the id of another one it runs again, with a second id for it."""
-        while True:
-            displaced = self.scheme.displaced
-            try:
-                done = self.runner.evaluate([replace(t, step=replace(t.step, displaced=displaced)) for t in tasks], parts)
-                self._compare(done.kept)
-            except CollisionError as error:
-                self.displace(error)
-            else:
-                return done
-
-    def _compare(self, files: Sequence[SlotFile]) -> None:
-        """CollisionError where tasks that ran side by side have given an id to different terms. Each has compared its own with the rest."""
-        check_pages([Page(self.folder / f.path) for f in files if f.kind == "terms"])
-
-    def fits(self, place: Path | str) -> bool:
-        """Whether the ids of a version of the store are those of the terms that the run holds."""
-        store = worker_cache.store(str(place))
-        pages = [worker_cache.page(path) for path in self.term_pages(self.state.files)]
-        same = not any(store.compare(page.ids, page.terms)[1].any() for page in pages)
-        texts = [text for text, term_id in self.scheme.displaced if encode_one(text, store.scheme) != term_id]
-        return same and not store.contains(encode(texts, store.scheme)).any()
-
-    def task_of(self, program: CompiledProgram, step: EvaluationStep) -> EvaluateTask:
-        """What executors are to do for a program. Its static relations may be others by now than when it was compiled."""
-        stream = self.network.feeds.get(program.id)
-        feeds = None if stream is None else self.all_streams.index(stream)
-        limits, compiled = self.options.limits, self.planners[program.id].program
-        return EvaluateTask(compiled, step, self.sink.format, self.options.named, feeds, memory=limits.memory, most=limits.rows)
-
     def _lag(self, number: int, reports: Sequence[IngestReport]) -> Lag:
         """How far the frontier is behind the newest input; where that cannot be known, behind what has been read."""
         known = self.options.waiting if self.trace is not None else None
@@ -405,13 +273,6 @@ class Driver:
         newest = self.frontier.greatest if newest is None else newest
         behind = newest - self.frontier.value if newest is not None and self.frontier.value > BEFORE_TIME else None
         return Lag(max(0, behind) if behind is not None else None, waiting)
-
-    def shares(self, rows: int) -> int:
-        """In how many shares a delta is done: as many as its rows ask for, and at once in all where its joins take long enough."""
-        slots = self.runner.parallelism
-        seconds = sum(planner.seconds for planner in self.planners.values())
-        by_cost = self.options.plan.calibration.constants.shares(seconds, slots)
-        return max(1, min(slots, -(-rows // self.options.large)), by_cost)
 
     def _seen(self, reports: Sequence[IngestReport]) -> None:
         """Takes note of what came: partitions, and the first time of each stream and of all."""
@@ -431,11 +292,6 @@ class Driver:
             for planner in self.planners.values():
                 planner.elements[stream] = times
 
-    def elements(self, stream: str, files: Sequence[SlotFile]) -> Ints:
-        """The times of a stream's elements up to the frontier, where a window of the last n is over it."""
-        tables = [f for f in files if f.kind == "elements" and f.stream == stream]
-        return rank_elements(self.folder, tables, 0, self.frontier.value).times
-
     def _step(self, program: CompiledProgram, number: int, after: int, upto: int, files: Sequence[SlotFile]) -> EvaluationStep:
         renewed = program.id in self.state.renewed  # what was answered then is in a file, and all else begins anew
         previous = int(NOWHEN) if renewed else self.state.reported.get(program.id, int(NOWHEN))
@@ -450,36 +306,6 @@ class Driver:
         step = self.bare_step(program, number, after, upto, np.concatenate([np.array([previous], np.int64), found]), files)
         return self.planned(program, step, walk=upto > after)
 
-    def moves(self, window: Window, files: Sequence[SlotFile], upto: int) -> Ints:
-        """When a window of n elements that moves with each m-th one does so."""
-        dropped = self.state.dropped.get(window.stream, 0)
-        tables = [f for f in files if f.kind == "elements" and f.stream == window.stream]
-        times = rank_elements(self.folder, tables, dropped, upto).times
-        return np.unique(times[-(dropped + 1) % window.every :: window.every])
-
-    def bare_step(
-        self, program: CompiledProgram, number: int, after: int, upto: int, looked_at: Ints, files: Sequence[SlotFile]
-    ) -> EvaluationStep:
-        """A step of a program's windows over files of the state, without plans."""
-        run, dropped = f"{self.run}-{program.id}", dict(self.state.dropped)
-        if self.population is not None and self.population.living.current.number > 1:
-            run += f"-{self.population.living.current.number}"  # what workers keep of one version is nothing for another
-        made = self.population.pages if self.population is not None else ()
-        found = (*files, *self.pages, *made)
-        remember = self.options.plan.remember
-        return EvaluationStep(str(self.folder), run, number, after, upto, looked_at, found, dropped, remember=remember)
-
-    def planned(self, program: CompiledProgram, step: EvaluationStep, walk: bool) -> EvaluationStep:
-        """A step with the plans of now; they may be walked where it has a delta."""
-        planner = self.planners[program.id]
-        while True:
-            try:
-                plans, orders = planner.choose(replace(step, displaced=self.scheme.displaced) if walk else None)
-                break
-            except CollisionError as error:  # of a term that an expression makes of sampled rows
-                self.displace(error)
-        return replace(step, plans=plans, orders=orders, filters=planner.filter_orders)
-
     def _observed(self, done: Evaluated) -> dict[str, dict[str, Observed]]:
         found: dict[str, dict[str, Observed]] = {}
         for program in self.programs:
@@ -491,7 +317,6 @@ class Driver:
                 self.planners[program.id].blocks[block].observe(total)
         return found
 
-    # -------------------------------------------------------------- commit
     def _commit(
         self,
         number: int,
@@ -559,10 +384,6 @@ class Driver:
         self._forget(number)
         if self.population is not None:
             self.population.committed(number)
-
-    def schedule_deletion(self, number: int, paths: set[str]) -> None:
-        """Files that count no longer from a batch on. They stay for a few commits: a batch that runs again may need what it expired."""
-        self.scheduled_deletions.append((number, paths))
 
     def _forget(self, number: int) -> None:
         reading = self.merging.reading

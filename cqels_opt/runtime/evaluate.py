@@ -23,6 +23,7 @@ from cqels_opt.operators.algebra_operators import Scope
 from cqels_opt.operators.algebra_operators import evaluate as evaluate_tree
 from cqels_opt.operators.answer_files import write_arrow, write_parquet
 from cqels_opt.operators.compiled_query import CompiledProgram, GroupNode
+from cqels_opt.operators.correlated_exists import for_each_row
 from cqels_opt.operators.delta_join import DeltaJoin, Observed
 from cqels_opt.operators.evaluation_step import NOWHEN, EvaluationStep
 from cqels_opt.operators.graph_output import lines
@@ -263,7 +264,7 @@ def _left(task: EvaluateTask, name: str) -> FinishReport:
     for block in program.blocks:
         segments = task.results(block.name).segments(step)
         rows_of[block.name] = BlockRows(block.output, step.instants, (), segments)
-    scope = Scope(rows_of, program.store, terms, step.instants, 1, task.pushdown.schema)
+    scope = Scope(rows_of, program.store, terms, step.instants, 1, task.pushdown.schema, for_each_row=for_each_row)
     rows = at_first(only(evaluate_tree(program.tree, scope), program))
     return FinishReport(
         kept=answers_before(program).replace(step, rows, terms, f"left-{name}", worker_cache.store(program.store))[0]
@@ -293,7 +294,7 @@ def _answers(
 ) -> Iterator[Answers]:
     program, step, instants = task.program, task.step, task.step.instants
     low = 1 if instants[0] == NOWHEN else 0
-    scope = Scope(rows_of, program.store, terms, instants, low, task.pushdown.schema)
+    scope = Scope(rows_of, program.store, terms, instants, low, task.pushdown.schema, for_each_row=for_each_row)
     before = answers_before(program)
     report.replaced += before.paths(step)
     if program.row_wise:

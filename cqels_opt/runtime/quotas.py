@@ -86,7 +86,7 @@ class Quotas:
             self.failures[name] = batch, over[name]
             self.population.remove(name)
             warnings.warn(
-                f"{name} failed at batch {batch}, and the others go on without it: {over[name]}", RuntimeWarning, stacklevel=2
+                f"{name} failed at batch {batch}, and the others continue without it: {over[name]}", RuntimeWarning, stacklevel=2
             )
         disk.write_atomically(self.path, documents.encode(NOTES, self.failures))
         for program in programs:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,20 +19,18 @@ from cqels_opt.runtime.evaluate import EvaluateTask
 from cqels_opt.runtime.planner_migration import count_up, covered, following_planner, gone_with, reported_last, take_over
 from cqels_opt.runtime.query_catalog import QueryCatalog
 from cqels_opt.runtime.query_migration import counted_again, taken_over, unsealed
+from cqels_opt.runtime.run_state import RunState
 from cqels_opt.runtime.static_refresh import goes_on, has_windows_of
 from cqels_opt.state.pending_counts import KIND as PENDING
 from cqels_opt.state.result_store import is_result
 from cqels_opt.windows.binding_slots import SlotFile
 from cqels_opt.windows.intervals import BEFORE_TIME, FOREVER
 
-if TYPE_CHECKING:
-    from cqels_opt.runtime.driver import Driver
-
 
 class Reconfiguration:
     """Changes the programs and the state of a driver, before a batch reads anything."""
 
-    def __init__(self, driver: Driver) -> None:
+    def __init__(self, driver: RunState) -> None:
         self.driver = driver
 
     # -------------------------------------------------------------- another query goes on
@@ -130,7 +127,7 @@ class Reconfiguration:
         old = gone_with(state.files, {*changed, *(before.keys() - names)})
         reported = {name: at for name, at in state.reported.items() if name in names}
         driver.state = replace(state, since=since, reported=reported)
-        driver.have(programs)
+        driver.set_programs(programs)
         driver.planners = {}
         for p in driver.programs:
             if p.id in planners and p.id not in changed:
@@ -165,7 +162,7 @@ class Reconfiguration:
         driver, upto = self.driver, self.driver.frontier.value
         before, planners = {p.id: p for p in driver.programs}, driver.planners
         leaving = {p.id: self._leaving(p, number) for p in driver.programs}
-        driver.have(programs)
+        driver.set_programs(programs)
         driver.planners = {}
         for p in driver.programs:
             known = planners[p.id] if has_windows_of(p, before[p.id]) else None

@@ -86,7 +86,7 @@ class VersionedStore:
             self._refused = version.number
             warnings.warn(
                 f"{self.store}: version {version.number} is not taken while the windows hold a term whose id it has for another one; "
-                f"the run goes on with version {self.current.number}",
+                f"the run continues with version {self.current.number}",
                 RuntimeWarning,
                 stacklevel=2,
             )

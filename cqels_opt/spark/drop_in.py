@@ -100,7 +100,7 @@ class DropIn(ABC):
 
     # ------------------------------------------------------------------ the end of a query
     def _fail(self, batch_id: int, error: LimitError) -> None:
-        self.failure = LimitError(f"{self.name} failed at batch {batch_id}, and the job goes on without it: {error}")
+        self.failure = LimitError(f"{self.name} failed at batch {batch_id}, and the job continues without it: {error}")
         if self._claim.state is not None:
             told = {"batch": batch_id, "reason": str(error)}
             disk.write_atomically(self._claim.state / FAILED, documents.encode(FAILED, told))
@@ -114,7 +114,7 @@ class DropIn(ABC):
             batch, reason = int(found["batch"]), str(found["reason"])
         except (ValueError, KeyError, TypeError) as error:
             raise CheckpointError(f"{path}: the state is damaged ({error}); use another folder") from error
-        self.failure = LimitError(f"{self.name} failed at batch {batch} ({reason}); to begin anew, use another state folder")
+        self.failure = LimitError(f"{self.name} failed at batch {batch} ({reason}); to start again, use another state folder")
         warnings.warn(str(self.failure), RuntimeWarning, stacklevel=4)
 
 

@@ -41,6 +41,7 @@ from cqels_opt.lod.loading import (
     upload_files,
 )
 from cqels_opt.lod.locations import cache_folder, is_uri
+from cqels_opt.lod.open_store import open_store
 from cqels_opt.lod.store import Store
 from cqels_opt.rdf.ids import PUBLIC, CollisionError, IdScheme
 from cqels_opt.rdf.static import Piece, StaticSource, pieces, source_size
@@ -96,7 +97,7 @@ def load(
         folder = place.folder / "store"
         # writing here is most of the work; the upload counts for the last tenth
         report = _load(spark, sources, folder, key, on_error, lambda done, of: tell(done * 9 // 10, of), durable=False)
-        store = Store.open(folder)
+        store = open_store(folder)
         tasks = _uploads(store, str(target), spark.sparkContext.defaultParallelism)
         _run(spark, "load: upload", tasks, lambda done, of: tell(size * 9 // 10 + size * done // (10 * of), size))
         object_store_cache.publish(store.path / HEADER, str(target), store.fingerprint)
@@ -107,7 +108,7 @@ def load(
 def _scheme_at(uri: str) -> IdScheme:
     """The ids of a store that is loaded into an object store, see :func:`~cqels_opt.lod.atomic_publish.scheme_for`."""
     with suppress(StoreError):
-        if (key := Store.open(uri).scheme.key) != PUBLIC.key:
+        if (key := open_store(uri).scheme.key) != PUBLIC.key:
             return IdScheme(key)
     return IdScheme.new()
 

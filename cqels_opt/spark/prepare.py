@@ -14,8 +14,8 @@ from cqels_opt.compiler.registration import Do
 from cqels_opt.errors import CheckpointError, InputError, StoreError
 from cqels_opt.lod import object_store_cache
 from cqels_opt.lod.locations import is_uri, place_of
+from cqels_opt.lod.open_store import open_store
 from cqels_opt.lod.snapshots import content_of, hold, version_at
-from cqels_opt.lod.store import Store
 from cqels_opt.operators.compiled_query import CompiledProgram
 from cqels_opt.rdf.ids import IdScheme
 from cqels_opt.rdf.static import StaticSource
@@ -75,7 +75,7 @@ def by_an_executor(spark: SparkSession) -> Do:
 def opened(place: str | os.PathLike[str]) -> Path | str:
     """A store that is there already, as a program names it: by the folder of its newest version, or by its URI and what lies there now."""
     found = place_of(place) if isinstance(place, str) else Path(place)
-    return object_store_cache.pinned(found) if isinstance(found, str) else version_at(Store.open(found.absolute()).path).place
+    return object_store_cache.pinned(found) if isinstance(found, str) else version_at(open_store(found.absolute()).path).place
 
 
 def read_by(reader: Path, store: str | os.PathLike[str]) -> Path | str:
@@ -95,4 +95,4 @@ def read_by(reader: Path, store: str | os.PathLike[str]) -> Path | str:
 
 def fingerprint(store: Path | str) -> str:
     """The identity of a store's content, before any update."""
-    return Store.open(store).fingerprint if is_uri(store) else content_of(version_at(store).lineage)
+    return open_store(store).fingerprint if is_uri(store) else content_of(version_at(store).lineage)

@@ -8,11 +8,12 @@ from pathlib import Path
 
 from cqels_opt.errors import InputError
 from cqels_opt.planner.background_jobs import in_thread
-from cqels_opt.runtime.driver import Driver, DriverOptions
+from cqels_opt.runtime.driver import Driver
 from cqels_opt.runtime.interfaces import Sink
 from cqels_opt.runtime.query_catalog import QueryCatalog
 from cqels_opt.runtime.query_migration import patterns_of, windows_of
 from cqels_opt.runtime.query_network import network
+from cqels_opt.runtime.run_state import DriverOptions
 from cqels_opt.spark import prepare
 from cqels_opt.spark.runner import SparkRunner
 from cqels_opt.state.commit_log import Identity

@@ -247,7 +247,7 @@ class StreamRun:
         population, coming = self._changeable()
         members = coming(queries, options)
         for member in members:
-            self.driver.changes.check_coming(member)
+            self.driver.reconfiguration.check_coming(member)
         population.add(members)
         return tuple(member.id for member in members)
 
@@ -255,7 +255,7 @@ class StreamRun:
         """Queries go with the next batch: they have no answers of it any more. InputError for a name that none has."""
         population, _ = self._changeable()
         for name in names:
-            self.driver.changes.check_going(name)
+            self.driver.reconfiguration.check_going(name)
             population.remove(name)
 
     @property

@@ -145,7 +145,7 @@ class CommitLog:
             raise CheckpointError(f"{self.folder}: the checkpoint is of version {version}, this is {VERSION}; use another folder")
         return found, before
 
-    def adopt(self) -> None:
+    def persist_identity(self) -> None:
         """From now on the checkpoint is that of the query that claimed it: what is kept from the next batch on is what that one needs."""
         if self._other is not None:
             disk.write_atomically(self.folder / NAME, documents.encode(NAME, self._other))
@@ -196,10 +196,10 @@ class CommitLog:
         newest = self.newest
         if batch > newest + 1 and not allow_gap:
             last = f"the last commit record is that of batch {newest}" if newest >= 0 else "there is no commit record"
-            otherwise = "; allow_gap=True goes on without the batches between" if allow_gap is False else ""
+            otherwise = "; allow_gap=True continues without the batches between" if allow_gap is False else ""
             raise CheckpointError(
                 f"{self.folder}: the job continues at batch {batch}, but {last}: the state is older than the job's checkpoint, or damaged; "
-                f"bring the state of then back, or begin anew with another checkpoint and another state folder{otherwise}"
+                f"bring back the state of that batch, or start again with another checkpoint and another state folder{otherwise}"
             )
         begun, self._begun = self._begun, True
         return begun or newest >= batch or newest != known
@@ -313,7 +313,5 @@ def _difference(before: Identity, now: Identity, changed: bool) -> str | None:
     if other := [name for name in now.feeding if before.query.get(name) != now.query.get(name)]:
         return f"the query {other[0]} differs, whose graphs others read; use another folder"
     if not changed:
-        return (
-            "its query differs; --continue-changed goes on with the changed one (its windows are the same), or use another folder"
-        )
+        return "its query differs; --continue-changed continues with the changed one (its windows are the same), or use another folder"
     return None

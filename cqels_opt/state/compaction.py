@@ -22,7 +22,6 @@ import pyarrow as pa
 from cqels_opt.errors import RunError
 from cqels_opt.operators.compiled_query import CompiledProgram
 from cqels_opt.operators.term_table import Page, write_page
-from cqels_opt.planner.background_jobs import Start
 from cqels_opt.rdf.ids import once
 from cqels_opt.state.compaction_policy import CompactionPolicy
 from cqels_opt.state.time_slices import Layout, TimeSliceMergeTask, layouts, merge_time_slices
@@ -70,7 +69,7 @@ class Compaction:
         programs: Sequence[CompiledProgram],
         tiers: CompactionPolicy,
         run: Callable[[Sequence[MergeTask]], list[SlotFile]],
-        start: Start,
+        start: Callable[[Callable[[], None]], None],
         note: Callable[[str], None] = lambda text: None,
     ) -> None:
         """``note`` is told of the first failure of each kind."""
@@ -181,7 +180,7 @@ class _Round:
         self.failed: BaseException | None = None
         self.ended = threading.Event()
 
-    def begin(self, start: Start, run: Callable[[Sequence[MergeTask]], list[SlotFile]]) -> None:
+    def begin(self, start: Callable[[Callable[[], None]], None], run: Callable[[Sequence[MergeTask]], list[SlotFile]]) -> None:
         """Has them done, when and where ``start`` says."""
         try:
             start(lambda: self.do(run))

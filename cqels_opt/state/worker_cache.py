@@ -14,6 +14,7 @@ from cachetools import LRUCache
 
 from cqels_opt.errors import CheckpointError, StoreError
 from cqels_opt.lod.object_store_cache import header_file
+from cqels_opt.lod.open_store import open_store
 from cqels_opt.lod.relation import HEADER as RELATION_HEADER
 from cqels_opt.lod.relation import Relation
 from cqels_opt.lod.store import StaticPattern, Store
@@ -62,7 +63,7 @@ def stamp_in_state(path: Path) -> Stamp:
 
 def store(folder: str) -> Store:
     """The static store in a folder or at a URI, mapped. One that was replaced is opened anew."""
-    return cached(_STORES, (folder, stamp_of(header_file(folder))), lambda: Store.open(folder))
+    return cached(_STORES, (folder, stamp_of(header_file(folder))), lambda: open_store(folder))
 
 
 def relation(store_folder: str, at: StaticPattern | str) -> Relation:

@@ -421,7 +421,7 @@ def committed(path: Path, length: int, digest: str) -> Hasher:
     hasher = beginning(path, length)
     if length and hasher.text != digest:
         raise CheckpointError(
-            f"{path}: its first {length} bytes are not those that the checkpoint has put out; "
+            f"{path}: its first {length} bytes are not those that the checkpoint has committed; "
             "bring the file back, or use another checkpoint"
         )
     return hasher

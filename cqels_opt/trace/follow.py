@@ -41,7 +41,7 @@ def _lines(tail: Tail, console: Console, wait: Callable[[], bool], watch: Callab
     for news in _news(tail, wait, watch):
         if news.anew:
             seen = Histories(NEWEST)
-            backlog.append("the trace begins anew")
+            backlog.append("the trace begins again")
         for record in news.records:
             seen.add(record)
             backlog.append(batch_line(record, seen.letters(record.query)))

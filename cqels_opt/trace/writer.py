@@ -22,7 +22,7 @@ def cut_back(path: Path, length: int, digest: str) -> Hasher:
     with naming(path), disk.append(path) as file:
         if (found := file.tell()) < length:
             raise CheckpointError(
-                f"{path}: {length - found} of the {length} bytes that the checkpoint has put out are gone; "
+                f"{path}: {length - found} of the {length} bytes that the checkpoint has committed are gone; "
                 "bring the file back, or use another checkpoint"
             )
     if new:

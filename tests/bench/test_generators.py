@@ -10,7 +10,8 @@ import pytest
 
 from cqels_opt.bench.comparing import compare
 from cqels_opt.bench.declared import read, shipped
-from cqels_opt.bench.generators import Request, generate
+from cqels_opt.bench.generated import Request
+from cqels_opt.bench.generators import generate
 from cqels_opt.errors import InputError
 
 SMALL = {

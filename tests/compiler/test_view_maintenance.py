@@ -16,9 +16,9 @@ from cqels_opt.compiler.view_maintenance import ViewMaintenance
 from cqels_opt.lod import changes
 from cqels_opt.lod.build import build_store
 from cqels_opt.lod.changes import applied, change_of_join, difference, projected
+from cqels_opt.lod.open_store import open_store
 from cqels_opt.lod.relation import Relation, join, restrict
 from cqels_opt.lod.snapshots import version_at
-from cqels_opt.lod.store import Store
 from cqels_opt.lod.update import update
 from cqels_opt.query.parser import parse
 from cqels_opt.rdf.static import StaticSource
@@ -91,7 +91,7 @@ def compiled(store: Path, folder: Path, how: ViewMaintenance | None) -> list[Cou
     folder.mkdir()
     report = Report(Policy(content_change=True), {}, {})
     program = Compiler(parse(CO_AUTHORS), str(store), folder, report, upkeep=how).compile("q", "istream")
-    opened = Store.open(store)
+    opened = open_store(store)
     found = []
     for static in program.blocks[0].statics:
         made = Relation.open(Path(static.at)) if isinstance(static.at, str) else opened.match(static.at)

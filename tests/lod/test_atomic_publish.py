@@ -12,6 +12,7 @@ from cqels_opt.errors import StoreError
 from cqels_opt.lod.atomic_publish import clear, load_place
 from cqels_opt.lod.build import build_store
 from cqels_opt.lod.check import check
+from cqels_opt.lod.open_store import open_store
 from cqels_opt.lod.store import Store
 
 OLD = [(f"<http://old/{i}>", "<http://p>", "<http://o>", None) for i in range(3)]
@@ -26,7 +27,7 @@ def died_loading(target: Path, fatal: int) -> bool:
 def triples(target: Path) -> int | None:
     """How many triples the store at the target has, which is whole; None where there is no store."""
     try:
-        store = Store.open(target)
+        store = open_store(target)
     except StoreError:
         return None
     assert check(target) == []
@@ -110,7 +111,7 @@ def test_a_store_that_is_replaced_while_it_is_opened_is_opened_again(tmp_path: P
         return store
 
     monkeypatch.setattr(Store, "_opened", classmethod(replaced))
-    assert Store.open(tmp_path / "s").triples == 5
+    assert open_store(tmp_path / "s").triples == 5
     assert len(headers) == 2
 
 

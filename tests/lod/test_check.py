@@ -10,7 +10,8 @@ from cqels_opt.errors import StoreError
 from cqels_opt.lod.build import build_store
 from cqels_opt.lod.check import PredicateInfo, check, info
 from cqels_opt.lod.files import file_entry, write_header
-from cqels_opt.lod.store import Store, array_bytes
+from cqels_opt.lod.open_store import open_store
+from cqels_opt.lod.store import array_bytes
 
 FIVE = '"5"^^<http://www.w3.org/2001/XMLSchema#integer>'
 QUADS = [
@@ -95,7 +96,7 @@ def rewrite(store: Path, folder: Path, name: str, array: np.ndarray) -> None:
 )
 def test_what_a_faulty_writer_leaves_is_found(tmp_path: Path, name: str, change, finding: str) -> None:  # type: ignore[no-untyped-def]
     build_store(tmp_path / "s", QUADS)
-    folder = next(file.parent for file in (Store.open(tmp_path / "s").data / "graphs" / "default").rglob("relation.json"))
+    folder = next(file.parent for file in (open_store(tmp_path / "s").data / "graphs" / "default").rglob("relation.json"))
     rewrite(tmp_path / "s", folder, name, change(np.load(folder / name)))
     findings = check(tmp_path / "s")
     assert any(finding in text for text in findings), findings
@@ -103,7 +104,7 @@ def test_what_a_faulty_writer_leaves_is_found(tmp_path: Path, name: str, change,
 
 def test_a_dictionary_with_other_texts_or_ids_is_found(tmp_path: Path) -> None:
     build_store(tmp_path / "s", QUADS)
-    folder = Store.open(tmp_path / "s").data / "dictionary"
+    folder = open_store(tmp_path / "s").data / "dictionary"
     text = np.load(folder / "0.text.npy")
     rewrite(tmp_path / "s", folder, "0.text.npy", np.where(text == ord("b"), ord("c"), text).astype(np.uint8))
     assert any("1 terms of part 0 have other ids" in finding for finding in check(tmp_path / "s"))

@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from cqels_opt.errors import CqelsOptError, DataError, StoreError
 from cqels_opt.lod import loading
 from cqels_opt.lod.build import build_store
+from cqels_opt.lod.open_store import open_store
 from cqels_opt.lod.store import StaticPattern, Store
 from cqels_opt.rdf.ids import PUBLIC, CollisionError, encode_one
 from cqels_opt.rdf.static import Failures, StaticSource, pieces
@@ -79,7 +80,7 @@ def test_a_small_load_is_one_job_of_one_task(spark: SparkSession, tmp_path: Path
     report = load(spark, sources, tmp_path / "store")
     jobs = spark.sparkContext.statusTracker().getJobIdsForGroup("small load")
     assert len(jobs) == 1
-    store = Store.open(tmp_path / "store")
+    store = open_store(tmp_path / "store")
     expected = in_one_process(tmp_path / "other", sources)
     assert quads_of(store) == quads_of(expected)
     assert (report.triples, report.fingerprint, report.read, report.skipped) == (store.triples, expected.fingerprint, 366 - 1, 0)
@@ -94,7 +95,7 @@ def test_a_large_load_gives_the_same_store(
     told: list[tuple[int, int]] = []
     report = load(spark, sources, tmp_path / "store", progress=lambda done, of: told.append((done, of)))
     expected = in_one_process(tmp_path / "other", sources)
-    store = Store.open(tmp_path / "store")
+    store = open_store(tmp_path / "store")
     assert len(store.dictionary.parts) > 3
     assert quads_of(store) == quads_of(expected)
     assert (report.triples, report.terms, report.graphs) == (expected.triples, expected.terms, 4)
@@ -156,7 +157,7 @@ def test_what_cannot_be_loaded(spark: SparkSession, tmp_path: Path) -> None:
 def test_nothing_to_load_is_an_empty_store_with_its_named_graphs(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "a.nt").write_text("")
     report = load(spark, [StaticSource(tmp_path / "a.nt", "http://g")], tmp_path / "store")
-    store = Store.open(tmp_path / "store")
+    store = open_store(tmp_path / "store")
     assert (report.triples, store.decode(store.named_graphs())) == (0, ["<http://g>"])
     assert load(spark, [], tmp_path / "none").triples == 0
 
@@ -218,7 +219,7 @@ def test_a_load_gives_a_second_id_to_one_of_two_terms(
     for name, term in (("a", one), ("b", other)):
         (tmp_path / f"{name}.nq").write_text("\n".join([*some_lines(100), f'{term} <http://p> "{name}" .']))
     load(spark, [StaticSource(tmp_path / "a.nq"), StaticSource(tmp_path / "b.nq")], tmp_path / "store", scheme=PUBLIC)
-    store = Store.open(tmp_path / "store")
+    store = open_store(tmp_path / "store")
     assert [text for text, _ in store.scheme.displaced] == [one]
     for term, name in ((one, "a"), (other, "b")):
         found = store.match(StaticPattern(encode_one(term, store.scheme), "p", "o"))

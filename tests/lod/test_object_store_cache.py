@@ -16,6 +16,7 @@ from cqels_opt.errors import InputError, StoreError
 from cqels_opt.lod import locations, object_store_cache
 from cqels_opt.lod.build import build_store
 from cqels_opt.lod.check import check, info
+from cqels_opt.lod.open_store import open_store
 from cqels_opt.lod.store import StaticPattern, Store
 from cqels_opt.rdf.ids import PUBLIC, encode_one
 from cqels_opt.state import worker_cache
@@ -83,7 +84,7 @@ def rows(store: Store) -> list[tuple[str | None, ...]]:
 
 def test_what_was_uploaded_is_what_is_opened(bucket: Bucket, tmp_path: Path) -> None:
     local = put(tmp_path / "s", NEW)
-    store = Store.open(URI)
+    store = open_store(URI)
     assert (store.triples, store.fingerprint, store.terms) == (5, local.fingerprint, local.terms)
     assert rows(store) == rows(local)
     assert check(URI) == []
@@ -93,43 +94,43 @@ def test_what_was_uploaded_is_what_is_opened(bucket: Bucket, tmp_path: Path) -> 
 def test_files_are_fetched_when_they_are_used_and_once(bucket: Bucket, tmp_path: Path) -> None:
     put(tmp_path / "s", NEW)
     bucket.read.clear()
-    store = Store.open(URI)
+    store = open_store(URI)
     assert bucket.read == ["store.json"]
     assert store.match(KNOWN).rows == 2
     assert sorted(bucket.read[2:]) == ["c0.npy", "c1.npy", "i0.keys.npy", "i0.starts.npy", "i1.keys.npy", "i1.starts.npy"]
-    assert Store.open(URI).match(KNOWN).rows == 2
+    assert open_store(URI).match(KNOWN).rows == 2
     assert bucket.read[8:] == ["store.json"]
 
 
 def test_a_pinned_store_that_is_here_needs_no_server(bucket: Bucket, tmp_path: Path) -> None:
     put(tmp_path / "s", NEW)
     place = object_store_cache.pinned(URI)
-    rows(Store.open(place))
+    rows(open_store(place))
     bucket.read.clear()
-    assert rows(Store.open(place)) == rows(worker_cache.store(place))
+    assert rows(open_store(place)) == rows(worker_cache.store(place))
     assert bucket.read == []
 
 
 def test_a_store_that_is_replaced_is_another_one(bucket: Bucket, tmp_path: Path) -> None:
     put(tmp_path / "old", OLD)
     place = object_store_cache.pinned(URI)
-    used = Store.open(place)
+    used = open_store(place)
     assert used.match(StaticPattern("s", encode_one("<http://p>", PUBLIC), "o")).rows == 3
     put(tmp_path / "new", NEW)
-    assert Store.open(URI).triples == 5
-    assert Store.open(place).match(StaticPattern("s", encode_one("<http://p>", PUBLIC), "o")).rows == 3
+    assert open_store(URI).triples == 5
+    assert open_store(place).match(StaticPattern("s", encode_one("<http://p>", PUBLIC), "o")).rows == 3
     assert [info.base_name for info in bucket.get_file_info(fs.FileSelector("bucket/deep/store"))].count("store.json") == 1
     assert len(bucket.get_file_info(fs.FileSelector("bucket/deep/store"))) == 2
     for file in sorted((tmp_path / "cache").rglob("*"), reverse=True):
         file.unlink() if file.is_file() else file.rmdir()
     with pytest.raises(StoreError, match="was replaced by another one"):
-        Store.open(place)
+        open_store(place)
 
 
 def test_a_download_that_breaks_off_is_no_file(bucket: Bucket, tmp_path: Path) -> None:
     put(tmp_path / "s", NEW)
     bucket.break_off = "c1.npy"
-    store = Store.open(URI)
+    store = open_store(URI)
     with pytest.raises(StoreError, match=r"test://bucket/deep/store: the server does not answer") as caught:
         store.match(KNOWN)
     assert "\n" not in str(caught.value)
@@ -147,18 +148,18 @@ def test_what_was_changed_over_there_is_not_taken(bucket: Bucket, tmp_path: Path
         content[len(content) // 2] ^= 1
         file.write_bytes(content)
     with pytest.raises(StoreError, match="damaged") as caught:
-        rows(Store.open(URI))
+        rows(open_store(URI))
     assert "\n" not in str(caught.value) and "test://bucket" in str(caught.value)
     assert not list((tmp_path / "cache").rglob(name))
 
 
 def test_what_is_missing_is_said(bucket: Bucket, tmp_path: Path) -> None:
     with pytest.raises(StoreError, match=r"^test://bucket/deep/store: there is no store"):
-        Store.open(URI)
+        open_store(URI)
     put(tmp_path / "s", NEW)
     next((tmp_path / "remote").rglob("c0.npy")).unlink()
     with pytest.raises(StoreError, match=r"c0\.npy is missing"):
-        rows(Store.open(URI))
+        rows(open_store(URI))
 
 
 def test_many_at_once_fetch_a_file_once(bucket: Bucket, tmp_path: Path) -> None:
@@ -169,7 +170,7 @@ def test_many_at_once_fetch_a_file_once(bucket: Bucket, tmp_path: Path) -> None:
 
     def one(_: int) -> list[tuple[str | None, ...]]:
         together.wait()
-        return rows(Store.open(place))
+        return rows(open_store(place))
 
     with ThreadPoolExecutor(8) as pool:
         assert len({tuple(found) for found in pool.map(one, range(8))}) == 1
@@ -192,10 +193,10 @@ def test_an_upload_that_was_killed_leaves_the_old_store(bucket: Bucket, tmp_path
     put(tmp_path / "old", OLD)
     half = build_store(tmp_path / "half", NEW)
     object_store_cache.upload(half.data, ["dictionary/0.text.npy"], URI, half.fingerprint)
-    assert Store.open(URI).triples == 3
+    assert open_store(URI).triples == 3
     put(tmp_path / "third", OLD[:1])
     assert len(list((tmp_path / "remote").rglob("0.text.npy"))) == 2
-    assert Store.open(URI).triples == 1
+    assert open_store(URI).triples == 1
 
 
 @pytest.mark.parametrize(
@@ -213,13 +214,13 @@ def test_errors_are_one_sentence(bucket: Bucket, monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(bucket, "open_input_stream", fails, raising=False)
     with pytest.raises(StoreError, match=f"^test://bucket/deep/store: {sentence}") as caught:
-        Store.open("test://key:secret@bucket/deep/store?scheme=http")
+        open_store("test://key:secret@bucket/deep/store?scheme=http")
     assert "secret" not in str(caught.value) and "\n" not in str(caught.value)
 
 
 def test_a_scheme_that_nobody_knows() -> None:
     with pytest.raises(StoreError, match=r"^nowhere://bucket/x: "):
-        Store.open("nowhere://bucket/x")
+        open_store("nowhere://bucket/x")
 
 
 def test_places() -> None:

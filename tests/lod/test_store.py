@@ -16,6 +16,7 @@ from cqels_opt.errors import InputError, RunError, StoreError
 from cqels_opt.lod.build import build_store
 from cqels_opt.lod.check import check
 from cqels_opt.lod.files import HEADER, write_header
+from cqels_opt.lod.open_store import open_store
 from cqels_opt.lod.relation import Relation
 from cqels_opt.lod.store import StaticPattern, Store
 from cqels_opt.rdf.ids import PUBLIC, IdScheme, encode, encode_one
@@ -117,7 +118,7 @@ def test_a_partition_is_mapped_and_indexed_both_ways(tmp_path: Path) -> None:
 
 def test_a_store_describes_itself(tmp_path: Path) -> None:
     store = build_store(tmp_path / "s", EXAMPLE, graphs=["<http://empty>"])
-    again = Store.open(tmp_path / "s")
+    again = open_store(tmp_path / "s")
     assert (again.triples, again.scheme, again.fingerprint) == (5, store.scheme, store.fingerprint)
     assert sorted(str(text) for text in store.decode(store.named_graphs())) == ["<http://empty>", "<http://g>"]
     assert store.predicates() == {encode_one("<http://knows>", PUBLIC): 3, encode_one("<http://name>", PUBLIC): 1}
@@ -162,7 +163,7 @@ def test_terms_with_one_id_get_others(bits: int, tmp_path: Path, monkeypatch: py
     assert sorted(zip(store.decode(found.columns["s"]), store.decode(found.columns["o"]))) == sorted(
         (s, o) for s, _, o, _ in quads
     )
-    assert Store.open(tmp_path / "s").scheme == store.scheme
+    assert open_store(tmp_path / "s").scheme == store.scheme
     assert check(tmp_path / "s") == []
 
 
@@ -190,7 +191,7 @@ def test_a_store_of_format_3_opens_under_its_seed(tmp_path: Path) -> None:
         header = json.loads(path.read_text())
         rest = {key: value for key, value in header.items() if key not in ("key", "displaced", "checksum")}
         write_header(path, {**rest, "version": 3, "seed": 7})
-    old = Store.open(tmp_path / "s")
+    old = open_store(tmp_path / "s")
     assert old.scheme == IdScheme.of_seed(7)
     assert old.decode(encode(["<http://bob>"], old.scheme)) == ["<http://bob>"]
 
@@ -201,7 +202,7 @@ def test_a_store_replaces_a_store_and_nothing_else(tmp_path: Path) -> None:
     old = build_store(target, EXAMPLE)
     kept = old.match(static_pattern(("?s", "<http://knows>", "?o", None)))
     build_store(target, EXAMPLE[:1])
-    assert Store.open(target).triples == 1
+    assert open_store(target).triples == 1
     assert kept.rows == 3 and kept.columns["s"].sum() == kept.columns["s"].sum()
     with pytest.raises(StoreError):
         old.match(static_pattern(("?s", "<http://name>", "?o", None)))
@@ -295,13 +296,13 @@ def test_opening_a_damaged_store_is_a_clear_error(tmp_path: Path, damage: Callab
     build_store(tmp_path / "s", EXAMPLE)
     damage(tmp_path / "s")
     with pytest.raises(StoreError, match=message) as caught:
-        Store.open(tmp_path / "s")
+        open_store(tmp_path / "s")
     assert "\n" not in str(caught.value)
 
 
 def test_opening_no_store(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     with pytest.raises(StoreError, match="does not exist"):
-        Store.open(tmp_path / "nothing")
+        open_store(tmp_path / "nothing")
     with pytest.raises(StoreError, match="not a folder"):
-        Store.open(tmp_path / "file")
+        open_store(tmp_path / "file")

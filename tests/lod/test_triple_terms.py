@@ -9,7 +9,8 @@ import numpy as np
 from cqels_opt.lod import loading
 from cqels_opt.lod.build import build_store, encode_quads
 from cqels_opt.lod.check import check, info
-from cqels_opt.lod.store import StaticPattern, Store
+from cqels_opt.lod.open_store import open_store
+from cqels_opt.lod.store import StaticPattern
 from cqels_opt.lod.triple_terms import PARTS, TERMS_GRAPH
 from cqels_opt.rdf.ids import PUBLIC, encode_one
 from cqels_opt.rdf.quads import Quad, Quads
@@ -66,5 +67,5 @@ def test_a_load_in_two_stages_cuts_them_as_it_cuts_others(tmp_path: Path) -> Non
 
 
 def test_a_store_without_triple_terms_has_no_such_graph(tmp_path: Path) -> None:
-    store = Store.open(build_store(tmp_path / "store", [("<urn:a>", "<urn:p>", "<urn:b>", None)]).path)
+    store = open_store(build_store(tmp_path / "store", [("<urn:a>", "<urn:p>", "<urn:b>", None)]).path)
     assert all(graph == 0 for graph, _ in store.entries)

@@ -15,6 +15,7 @@ from cqels_opt.errors import DataError, StoreError
 from cqels_opt.lod import update as updating
 from cqels_opt.lod.build import build_store
 from cqels_opt.lod.check import check
+from cqels_opt.lod.open_store import open_store
 from cqels_opt.lod.snapshots import hold, version_at
 from cqels_opt.lod.store import StaticPattern, Store
 from cqels_opt.lod.update import update
@@ -64,7 +65,7 @@ def test_an_updated_store_is_what_a_load_makes_of_the_same_triples(
         held = (held - set(gone)) | set(come)
         report = update(folder / "s", written(folder, "come", come), written(folder, "gone", gone), durable=False)
         assert (report.number, report.added, report.removed) == (number, len(held - before), len(before - held))
-        store = Store.open(folder / "s")
+        store = open_store(folder / "s")
         assert everything(store) == held and store.triples == len(held)
         assert check(folder / "s") == []
     loaded = build_store(folder / "t", sorted(held, key=str), durable=False)
@@ -81,16 +82,16 @@ def test_large_partitions_are_merged_in_pieces(size: int, tmp_path: Path, monkey
     build_store(tmp_path / "s", first)
     update(tmp_path / "s", written(tmp_path, "come", come), written(tmp_path, "gone", gone))
     loaded = build_store(tmp_path / "t", sorted({*first, *come} - {*gone} | {*come}))
-    assert Store.open(tmp_path / "s").entries == loaded.entries
+    assert open_store(tmp_path / "s").entries == loaded.entries
 
 
 def test_what_does_not_change_is_shared(tmp_path: Path) -> None:
     build_store(
         tmp_path / "s", [("<http://a>", "<http://p>", "<http://b>", None), ("<http://a>", "<http://q>", "<http://b>", None)]
     )
-    before = Store.open(version_at(tmp_path / "s").place)
+    before = open_store(version_at(tmp_path / "s").place)
     update(tmp_path / "s", written(tmp_path, "come", [("<http://new>", "<http://q>", "<http://b>", None)]))
-    after = Store.open(tmp_path / "s")
+    after = open_store(tmp_path / "s")
     same = [key for key, entry in after.entries.items() if before.entries[key] == entry]
     assert len(same) == 1
     (column,) = [(store.data / store.entries[same[0]].folder / "c0.npy") for store in (after,)]
@@ -104,7 +105,7 @@ def test_layers_of_the_dictionary_are_merged(tmp_path: Path) -> None:
     for number in range(20):
         come = written(tmp_path, "come", [(f"<http://new/{number}>", "<http://p>", "<http://o>", None)])
         update(tmp_path / "s", come, durable=False)
-    store = Store.open(tmp_path / "s")
+    store = open_store(tmp_path / "s")
     assert {part.entry.layer for part in store.dictionary.parts} <= set(range(7))  # 20 of 1 term each: a logarithmic number
     assert store.terms == 72 and store.triples == 70
     assert check(tmp_path / "s") == []
@@ -123,10 +124,10 @@ def test_a_killed_update_leaves_the_old_version_or_the_new_one(fatal: int, tmp_p
     killed = died(target, fatal, lambda: update(target, come, gone, durable=False))
     assert check(target) == []
     number = version_at(target).number
-    assert Store.open(target).triples == {1: 3, 2: 2}[number]
+    assert open_store(target).triples == {1: 3, 2: 2}[number]
     assert killed or number == 2
     assert update(target, come, gone, durable=False).number == number + 1
-    assert Store.open(target).triples == 2
+    assert open_store(target).triples == 2
     assert sum(path.is_dir() and path.name != "readers" for path in target.iterdir()) == 2  # this version and the one before
 
 
@@ -138,9 +139,9 @@ def test_a_version_stays_while_the_state_of_its_reader_is_there(tmp_path: Path) 
     hold(reader, [first.place])
     for number in range(3):
         update(target, written(tmp_path, "come", [(f"<http://{number}>", "<http://p>", "<http://b>", None)]))
-    assert Store.open(first.place).triples == 1
+    assert open_store(first.place).triples == 1
     build_store(target, [("<http://a>", "<http://other>", "<http://b>", None)])  # a load lets it stay as well
-    assert Store.open(first.place).triples == 1
+    assert open_store(first.place).triples == 1
     assert not first.followed_by(version_at(target))  # it is another lineage
     shutil.rmtree(reader)
     build_store(target, [("<http://a>", "<http://p>", "<http://b>", None)])
@@ -155,7 +156,7 @@ def test_blank_nodes_of_an_added_file_are_new_ones(tmp_path: Path) -> None:
     build_store(tmp_path / "s", [("_:f0_a", "<http://p>", "<http://b>", None)])
     for _ in range(2):
         update(tmp_path / "s", [StaticSource(tmp_path / "blank.nt")])
-    assert Store.open(tmp_path / "s").triples >= 2
+    assert open_store(tmp_path / "s").triples >= 2
     with pytest.raises(DataError, match=r"blank\.nt: what is to be removed cannot have blank nodes"):
         update(tmp_path / "s", remove=[StaticSource(tmp_path / "blank.nt")])
 
@@ -171,7 +172,7 @@ def test_bad_input(tmp_path: Path) -> None:
         update(tmp_path / "s", [StaticSource(tmp_path / "bad.nt")])
     assert version_at(tmp_path / "s").number == 1
     assert update(tmp_path / "s", [StaticSource(tmp_path / "bad.nt")], on_error="skip").skipped == 1
-    assert Store.open(tmp_path / "s").triples == 2
+    assert open_store(tmp_path / "s").triples == 2
 
 
 # ------------------------------------------------------------------ terms with equal ids
@@ -189,7 +190,7 @@ def test_updates_tell_terms_with_equal_ids_apart(
         for number, (gone, come) in enumerate(steps):
             update(folder / "s", written(folder, f"c{number}", come), written(folder, f"g{number}", gone), durable=False)
             held = held - set(gone) | set(come)
-        assert everything(Store.open(folder / "s")) == held
+        assert everything(open_store(folder / "s")) == held
         assert check(folder / "s") == []
 
 
@@ -200,4 +201,4 @@ def test_an_update_gives_a_second_id_to_a_term_whose_id_the_store_has_for_anothe
     kept: Quad = (old, "<p>", "<o>", None)
     update(tmp_path / "s", (), written(tmp_path, "wrong", [(new, "<http://p>", "<http://o>", None)]))
     update(tmp_path / "s", written(tmp_path, "new", [(new, "<http://p>", "<http://o>", None)]))
-    assert everything(Store.open(tmp_path / "s")) == {kept, (new, "<http://p>", "<http://o>", None)}
+    assert everything(open_store(tmp_path / "s")) == {kept, (new, "<http://p>", "<http://o>", None)}

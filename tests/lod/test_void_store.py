@@ -18,7 +18,8 @@ from cqels_opt.cli.void_planning import explain, told
 from cqels_opt.compiler.compile import Compiler
 from cqels_opt.errors import InputError
 from cqels_opt.lod.build import build_store
-from cqels_opt.lod.store import StaticPattern, Store
+from cqels_opt.lod.open_store import open_store
+from cqels_opt.lod.store import StaticPattern
 from cqels_opt.lod.void_store import describe, disagreement, in_store, of_store
 from cqels_opt.planner.explain import explained
 from cqels_opt.planner.plan_modes import plan_mode
@@ -49,7 +50,7 @@ def test_rows_and_distinct_values_of_a_described_store_are_those_of_the_store(
     """Of whole predicates, and of the entities of a class, a description says it exactly."""
     folder = tmp_path_factory.mktemp("void")
     store = build_store(folder / "store", quads, durable=False)
-    there = Store.open(describe(folder / "described", of_store(store)))
+    there = open_store(describe(folder / "described", of_store(store)))
     assert not there.counted and store.counted and there.triples == store.triples
     for graph in (None, iri("g"), iri("h"), "?g"):
         at = graph if graph is None else "g" if graph == "?g" else encode_one(graph, PUBLIC)
@@ -64,7 +65,7 @@ def test_rows_and_distinct_values_of_a_described_store_are_those_of_the_store(
 
 def test_constants_have_their_even_share(tmp_path: Path) -> None:
     said = Description(GraphCounts(Counts(1_000_000_000), {iri("near"): Counts(900_000_000, 300, 100)}))
-    store = Store.open(describe(tmp_path / "described", said))
+    store = open_store(describe(tmp_path / "described", said))
     near, a = encode_one(iri("near"), PUBLIC), encode_one(iri("a"), PUBLIC)
     assert store.match(StaticPattern(a, near, "o")).rows == 3_000_000
     assert store.match(StaticPattern("s", near, a)).rows == 9_000_000

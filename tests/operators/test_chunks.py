@@ -180,7 +180,7 @@ def test_the_others_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
     with monkeypatch.context() as patch:
         patch.setattr(stage, "keep", keep)
-        with pytest.warns(RuntimeWarning, match="m1 failed at batch ., and the others go on without it: a result of at least"):
+        with pytest.warns(RuntimeWarning, match="m1 failed at batch ., and the others continue without it: a result of at least"):
             for number, rows in enumerate(run.source.chunks(run.how)):
                 run.batch(number, rows)
     assert run.queries.names() == ["m0"]

@@ -144,7 +144,7 @@ def test_a_static_path_is_one_relation_of_a_plan_unless_it_has_too_many_pairs(
     monkeypatch.setattr(block_builder, "PAIRS", 5)
     asked = register(QUERY, world(), tmp_path / "2")
     assert isinstance(asked.program.tree, p.ProjectNode) and isinstance(asked.program.tree.input, p.FilterNode)
-    assert explained([asked.program], PlannerOptions(), "text", 0).endswith("followed from what is asked for: PATH ?x ?y")
+    assert explained([asked.program], PlannerOptions(), "text", 0).endswith("followed from the bound ends: PATH ?x ?y")
     answers = whole.run().answers
     assert sum(answers.values()) > 0 and answers == asked.run(Cut("3")).answers
     assert whole.judged(answers).equal

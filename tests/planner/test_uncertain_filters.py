@@ -19,7 +19,7 @@ from cqels_opt.planner.block_graph import graph_of
 from cqels_opt.planner.planner_options import PlannerOptions
 from cqels_opt.query import extensions
 from cqels_opt.query.parser import parse
-from cqels_opt.runtime.driver import DriverOptions
+from cqels_opt.runtime.run_state import DriverOptions
 from cqels_opt.verify import Element
 
 SETTINGS = Settings(operator="rstream", policies={"": "wc"}, duplicates="set")

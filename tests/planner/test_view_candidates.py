@@ -12,7 +12,7 @@ import pytest
 from local_runs import Cut, Registered, Settings, force_designs, force_plans, register
 from random_cases import make
 
-from cqels_opt.lod.store import Store
+from cqels_opt.lod.open_store import open_store
 from cqels_opt.operators.compiled_query import Block
 from cqels_opt.planner import view_candidates
 from cqels_opt.plans.view_selection import neighbours
@@ -92,7 +92,7 @@ def connected(block: Block) -> Iterator[int]:
 @pytest.mark.parametrize("seed", range(8))
 def test_few_keys_are_measured_exactly(seed: int, tmp_path: Path) -> None:
     query = register(text(random.Random(seed)), make(seed).world, tmp_path)
-    store = Store.open(Path(query.program.store))
+    store = open_store(Path(query.program.store))
     for block in query.program.blocks:
         for group in connected(block) if block.parts else ():
             told = view_candidates.measure(block, store, group)
@@ -117,7 +117,7 @@ def test_many_keys_are_measured_by_a_sample(tmp_path: Path) -> None:
         tmp_path,
     )
     (block,) = query.program.blocks
-    store = Store.open(Path(query.program.store))
+    store = open_store(Path(query.program.store))
     told = view_candidates.measure(block, store, 0b11)
     made = worker_cache.relation(query.program.store, view_candidates.make(tmp_path / "made", block, store, 0b11).at)
     assert made.rows > 100_000
@@ -157,7 +157,7 @@ def block_designs(block: Block) -> Iterator[Block]:
 def test_a_made_sub_result_is_found_again_and_a_damaged_one_is_not(tmp_path: Path) -> None:
     query = register(text(random.Random(1)), make(1).world, tmp_path)
     (block,) = query.program.blocks
-    store, group = Store.open(Path(query.program.store)), next(connected(block))
+    store, group = open_store(Path(query.program.store)), next(connected(block))
     assert view_candidates.find_made(tmp_path / "made", block, store, group) is None
     made = view_candidates.make(tmp_path / "made", block, store, group)
     assert view_candidates.find_made(tmp_path / "made", block, store, group) == made

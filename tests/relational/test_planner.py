@@ -249,4 +249,4 @@ def test_damaged_knowledge_is_no_reason_to_stop(tmp_path: Path) -> None:
     commit(kept, 0, [], planner)
     (tmp_path / kept.state.knowledge).write_bytes(b"no archive")
     lost = kept.seed_feedback(JoinPlanner(STAR, STATICS, MODEL))
-    assert str(lost).startswith(f"{tmp_path / kept.state.knowledge}: what the optimizer had learnt is lost (")
+    assert str(lost).startswith(f"{tmp_path / kept.state.knowledge}: the statistics of the optimizer are lost (")

@@ -16,11 +16,12 @@ from cqels_opt.errors import DataError, RunError
 from cqels_opt.planner.calibration_store import Calibration
 from cqels_opt.planner.planner_options import PlannerOptions
 from cqels_opt.plans import Constants
-from cqels_opt.runtime.driver import Driver, DriverOptions, check_ended
+from cqels_opt.runtime.driver import Driver, check_ended
 from cqels_opt.runtime.evaluate import EvaluateTask
 from cqels_opt.runtime.ingest import ROW_SCHEMA
 from cqels_opt.runtime.interfaces import Evaluated
 from cqels_opt.runtime.local_runner import LocalRunner, LocalSink
+from cqels_opt.runtime.run_state import DriverOptions
 from cqels_opt.verify import Element
 from cqels_opt.windows.frontier import Frontier
 

@@ -9,10 +9,11 @@ import pyarrow as pa
 from local_runs import Registered, Settings, World, register
 
 from cqels_opt.errors import CheckpointError
-from cqels_opt.runtime.driver import Driver, DriverOptions
+from cqels_opt.runtime.driver import Driver
 from cqels_opt.runtime.idle_streams import IdleStreams
 from cqels_opt.runtime.ingest import ROW_SCHEMA
 from cqels_opt.runtime.local_runner import LocalRunner, LocalSink
+from cqels_opt.runtime.run_state import DriverOptions
 from cqels_opt.windows.frontier import Frontier
 
 EX = "http://ex.org/"

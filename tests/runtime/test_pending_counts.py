@@ -9,9 +9,10 @@ import pytest
 from local_runs import World, register
 
 from cqels_opt.errors import EngineWarning
-from cqels_opt.runtime.driver import Driver, DriverOptions
+from cqels_opt.runtime.driver import Driver
 from cqels_opt.runtime.ingest import ROW_SCHEMA
 from cqels_opt.runtime.local_runner import LocalRunner, LocalSink
+from cqels_opt.runtime.run_state import DriverOptions
 from cqels_opt.state.pending_counts import KIND
 from cqels_opt.windows.frontier import Frontier
 

@@ -14,10 +14,11 @@ from local_runs import Cut, Registered, Settings, World, register
 
 from cqels_opt.compiler.block_builder import PAGE
 from cqels_opt.errors import CheckpointError, InputError
-from cqels_opt.runtime.driver import Driver, DriverOptions
+from cqels_opt.runtime.driver import Driver
 from cqels_opt.runtime.local_runner import LocalRunner, LocalSink
 from cqels_opt.runtime.query_migration import patterns_of, windows_of
 from cqels_opt.runtime.query_network import network
+from cqels_opt.runtime.run_state import DriverOptions
 from cqels_opt.state.commit_log import Identity
 from cqels_opt.verify import Answers, Element, Inputs, compare, evaluate
 from cqels_opt.verify.forms import TRIPLE

@@ -85,7 +85,7 @@ def test_a_query_with_too_many_rows_goes(
     Limited.limits = Limits(rows=most)
     run = Limited(some, [m.id for m in some.members], Cut("4"), tmp_path / "run", monkeypatch)
     first = min(over.values())
-    with pytest.warns(RuntimeWarning, match=f"failed at batch {first}, and the others go on without it: .* rows of answers"):
+    with pytest.warns(RuntimeWarning, match=f"failed at batch {first}, and the others continue without it: .* rows of answers"):
         for number, rows in enumerate(run.source.chunks(run.how)):
             if killed == "before the commit" and number == first:
                 with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):

@@ -18,6 +18,7 @@ from cqels_opt.errors import StoreError
 from cqels_opt.lod.check import check, info
 from cqels_opt.lod.locations import cache_folder
 from cqels_opt.lod.object_store_cache import check_remote_target, pinned
+from cqels_opt.lod.open_store import open_store
 from cqels_opt.lod.store import StaticPattern, Store
 from cqels_opt.rdf.static import StaticSource
 from cqels_opt.spark.load import load
@@ -55,15 +56,15 @@ def test_a_store_is_loaded_opened_and_replaced(spark: SparkSession, tmp_path: Pa
     assert report.path == place
     assert told == sorted(told)
     load(spark, sources(files), tmp_path / "local")
-    local = Store.open(tmp_path / "local")
-    assert rows(Store.open(place)) == rows(local)
-    assert Store.open(place).fingerprint == local.fingerprint == report.fingerprint
+    local = open_store(tmp_path / "local")
+    assert rows(open_store(place)) == rows(local)
+    assert open_store(place).fingerprint == local.fingerprint == report.fingerprint
     assert check(place) == []
     assert info(place).predicates == info(tmp_path / "local").predicates
     before = pinned(place)
     load(spark, sources(files)[:1], place)
-    assert Store.open(place).triples == local.triples - 4
-    assert rows(Store.open(before)) == rows(local)  # from the cache: what was fetched stays
+    assert open_store(place).triples == local.triples - 4
+    assert rows(open_store(before)) == rows(local)  # from the cache: what was fetched stays
     assert objects(s3, "one") == {"data-", "store"}
     assert len(list((s3.folder / "one" / "deep" / "store").iterdir())) == 2
     assert not cache_folder().with_name("loading").exists()
@@ -102,7 +103,7 @@ remote.publish(store.path / "store.json", sys.argv[2], store.fingerprint)
     killed = subprocess.run([sys.executable, "-c", script, tmp_path / "b", place, "5", "die"], check=False)
     assert killed.returncode == -signal.SIGKILL
     assert check(place) == []
-    assert Store.open(place).triples == 3
+    assert open_store(place).triples == 3
 
 
 def test_what_is_wrong_is_one_sentence(tmp_path: Path, s3: S3, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,7 +111,7 @@ def test_what_is_wrong_is_one_sentence(tmp_path: Path, s3: S3, monkeypatch: pyte
 
     def said(place: str) -> str:
         with pytest.raises(StoreError) as caught:
-            rows(Store.open(place))
+            rows(open_store(place))
         assert "\n" not in str(caught.value) and "only-for-tests" not in str(caught.value)
         return str(caught.value)
 

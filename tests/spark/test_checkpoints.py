@@ -73,7 +73,7 @@ def test_a_changed_query_over_the_same_windows(
     assert main(words(tmp_path, files, write_query(tmp_path, MET))) == 0
     changed = write_query(tmp_path, MET.replace("?p :knows ?q", "?q :knows ?p FILTER(?p != ?q)"))
     line = refused(words(tmp_path, files, changed), tmp_path, capsys)
-    assert "--continue-changed goes on with the changed one" in line
+    assert "--continue-changed continues with the changed one" in line
     before = (tmp_path / "out.jsonl").read_bytes()
     assert main([*words(tmp_path, files, changed), "--continue-changed"]) == 0
     assert (tmp_path / "out.jsonl").read_bytes() == before  # the input had ended

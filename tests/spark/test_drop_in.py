@@ -62,12 +62,12 @@ def test_spark_connect_is_refused_in_one_sentence() -> None:
 def test_a_limit_ends_the_query_and_not_the_job(tmp_path: Path, limits: cq.Limits, given: Any, reason: str) -> None:
     query = Fake(tmp_path, limits)
     query(frame(), 0)
-    with pytest.warns(RuntimeWarning, match=f"q1 failed at batch 1, and the job goes on without it: {reason}"):
+    with pytest.warns(RuntimeWarning, match=f"q1 failed at batch 1, and the job continues without it: {reason}"):
         query(given, 1)
     query(frame(), 2)
     assert query.done == [0]
     assert reason in str(query.failure)
-    with pytest.warns(RuntimeWarning, match="to begin anew, use another state folder"):
+    with pytest.warns(RuntimeWarning, match="to start again, use another state folder"):
         again = Fake(tmp_path, limits)
     again(frame(), 3)
     assert again.done == []

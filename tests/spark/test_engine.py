@@ -217,7 +217,7 @@ def test_limits_of_a_run(spark: SparkSession, engine: cq.Engine, files: Files, t
         alone.await_termination()
     sink = Collected()
     with pytest.warns(
-        RuntimeWarning, match="met failed at batch 1, and the others go on without it: .* more than the limit of 60"
+        RuntimeWarning, match="met failed at batch 1, and the others continue without it: .* more than the limit of 60"
     ):
         run = engine.start(streams, sink, tmp_path / "both", to_the_end=True, limits=limits)
         run.await_termination()

@@ -16,9 +16,10 @@ from local_runs import Registered, World, register
 from cqels_opt.errors import InputError
 from cqels_opt.rdf.ids import PUBLIC
 from cqels_opt.rdf.payloads import Payload, payload_of
-from cqels_opt.runtime.driver import Driver, DriverOptions
+from cqels_opt.runtime.driver import Driver
 from cqels_opt.runtime.ingest import IngestReport, IngestTask, RejectSpool, ingest
 from cqels_opt.runtime.local_runner import LocalRunner, LocalSink
+from cqels_opt.runtime.run_state import DriverOptions
 from cqels_opt.spark.messages import PARTITION_BITS, MessageReading, check_topics, read_messages, topics_of
 from cqels_opt.verify import Element, Options, evaluate
 from cqels_opt.windows.admission import Admission

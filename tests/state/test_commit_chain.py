@@ -99,7 +99,7 @@ def test_a_gap_that_the_user_accepts(tmp_path: Path) -> None:
     records(state)[-1].unlink()
     driver = query.driver(Cut("10"), state)
     driver.options = replace(driver.options, allow_gap=False)
-    with pytest.raises(CheckpointError, match="allow_gap=True goes on without the batches between"):
+    with pytest.raises(CheckpointError, match="allow_gap=True continues without the batches between"):
         driver.batch(BATCHES, chunks[BATCHES])
     driver.options = replace(driver.options, allow_gap=True)
     driver.batch(BATCHES, chunks[BATCHES])

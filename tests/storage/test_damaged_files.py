@@ -22,7 +22,8 @@ from cqels_opt.cli.main import main
 from cqels_opt.errors import CheckpointError, StoreError
 from cqels_opt.lod.build import build_store
 from cqels_opt.lod.check import check as check_store
-from cqels_opt.lod.store import StaticPattern, Store
+from cqels_opt.lod.open_store import open_store
+from cqels_opt.lod.store import StaticPattern
 from cqels_opt.operators import instances
 from cqels_opt.runtime.answer_folder import FolderSink
 from cqels_opt.runtime.checkpoint_check import check as check_checkpoint
@@ -128,7 +129,7 @@ QUADS = [
 
 def everything(folder: Path) -> list[Any]:
     """All that can be asked of a store: matches, look-ups, counts and texts."""
-    store = Store.open(folder)
+    store = open_store(folder)
     found: list[Any] = [store.triples, store.terms, store.named_graphs().tolist(), store.scheme.key]
     for graph, predicate in sorted(store.entries):
         partition = store.partition(graph, predicate)
@@ -311,6 +312,6 @@ def test_the_committed_part_of_answers_is_verified_before_anything_is_appended(t
     before = sink.path.read_bytes()
     assert before
     sink.path.write_bytes(before.replace(b"1", b"2", 1) + b"half a line")
-    with pytest.raises(CheckpointError, match=r"out\.jsonl: its first \d+ bytes are not those that the checkpoint has put out"):
+    with pytest.raises(CheckpointError, match=r"out\.jsonl: its first \d+ bytes are not those that the checkpoint has committed"):
         finished(query, chunks, tmp_path, FileSink(sink.path))
     assert sink.path.read_bytes() == before.replace(b"1", b"2", 1) + b"half a line"

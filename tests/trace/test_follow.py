@@ -58,7 +58,7 @@ def test_a_pipe_gets_a_line_a_batch_as_it_ends(tmp_path: Path) -> None:
         "batch 1, q, 1970-01-01 00:00:02, 10 elements, 30 ms, w:B, "
         "delta w switched (card(w): unknown -> 3; b: 1 -> 2; and 1 more)",
         "batch 1, r, 1970-01-01 00:00:01.999, 10 elements, 30 ms, w:A",
-        "the trace begins anew",
+        "the trace begins again",
         "batch 0, q, 1970-01-01 00:00:02, 10 elements, 30 ms, w:A",
     ]
 
