@@ -39,7 +39,7 @@ help:
 
 setup: $(STAMP) java
 
-# The first Python that is new enough makes the environment; it is made anew when pyproject.toml changes.
+# The first Python that is new enough makes the environment; it is made again when pyproject.toml changes.
 $(STAMP): pyproject.toml
 	@set -e; \
 	if ! $(PY) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
@@ -136,7 +136,7 @@ lint: $(STAMP)
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
 
-# Warnings are errors; the examples in the pages are tests (tests/docs).
+# Warnings are errors; the examples in the pages are tests.
 docs: $(STAMP)
 	@NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --strict -q
 
