@@ -21,7 +21,6 @@ from cqels_opt.cli import arguments, options_from_arguments
 from cqels_opt.cli.input_files import existing_folder, existing_store
 from cqels_opt.cli.java import find_java
 from cqels_opt.errors import CqelsOptError, InputError, QueryError
-from cqels_opt.lod.open_store import open_store
 from cqels_opt.storage.file_errors import file_error
 
 DONE, DIFFERENT, WRONG_INPUT, FAILED = 0, 1, 2, 3
@@ -142,6 +141,7 @@ def _load(words: Namespace) -> int:
 def _store(words: Namespace) -> int:
     folder = existing_store(words.store, "store")
     if words.action == "void":
+        from cqels_opt.lod.open_store import open_store
         from cqels_opt.lod.void_store import of_store
         from cqels_opt.rdf.void import turtle
 
