@@ -2,7 +2,7 @@
 
 ``raw`` holds what was observed (NaN: not observed). ``factors`` is derived from it, with the assumptions filled in, and
 is what estimates multiply: a row count for each relation, a selectivity for each edge (of a unit's: rows a left row,
-``units.py``), the size of each pairwise join, the selectivity of each filter, and rows a left row of units on several
+``outer_join_estimates.py``), the size of each pairwise join, the selectivity of each filter, and rows a left row of units on several
 variables. Column 0 is the constant 1, so that lists of factors can be padded.
 
 Of several variables that two relations share the most selective one counts, and the others are taken to follow from it: the join on each

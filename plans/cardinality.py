@@ -6,9 +6,9 @@ relations times, for every variable that k of them share, k − 1 edge selectivi
 which are counted, carry the estimate as far as they reach, and independence is assumed only beyond them. An edge's
 selectivity is its join size over the product of its ends, or one over the larger distinct count (System R); of several
 edges between two relations only the most selective counts. Filters that a set covers multiply by the share they keep, and
-units by what they make of each row (``units.py``).
+units by what they make of each row (``outer_join_estimates.py``).
 
-An estimate is a product of *factors* (``leaves.py``). A *state* is a set of relations with the filters evaluated so far; the
+An estimate is a product of *factors* (``base_estimates.py``). A *state* is a set of relations with the filters evaluated so far; the
 factors of all states of all sources are one index array, so one gather and one product estimate all of them.
 """
 

@@ -2,7 +2,7 @@
 
 A pair is a connected subset and a connected subset of what is left over, with a variable in common. Every bushy tree
 without cross products is made of such pairs, and each pair is found once. Where units require what several relations bind
-together, the graph has hyperedges, and DPhyp (``hyper.py``) takes over; the conflict rules (``conflicts.py``) say which pairs
+together, the graph has hyperedges, and DPhyp (``dphyp.py``) takes over; the conflict rules (``conflict_rules.py``) say which pairs
 with units are legal, and in which orientation. Components of a disconnected graph are enumerated alone and then multiplied,
 one component at a time; units that need several of them follow. Beyond a budget of pairs the caller plans greedily
 (``greedy.py``) instead.

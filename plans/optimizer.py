@@ -96,7 +96,8 @@ class Optimizer:
 
     ``sources`` names the relations whose deltas are planned for. ``cost_model`` is ``default``, ``paper`` or a model.
     ``mode`` is one of :data:`MODES`, or the plans to keep, one a source. ``feedback`` lets what :meth:`observe` is told correct
-    the estimates. ``placing`` says where filters stand (``placing.py``). Raises :class:`PlanError` where a plan does not fit the
+    the estimates. ``placing`` says where filters stand (``predicate_placement.py``). Raises :class:`PlanError` where a plan does not fit
+    the
     graph, and ValueError for a name that is none.
     """
 

@@ -5,7 +5,7 @@ are *whole* (no row has expired; their value counts are summed into one counter 
 few slots at any time, kept apart and weighted with the share of their rows that still lives).
 
 Memory: at most ``budget`` counters a variable over all old slots, and ``most_slots`` slots. Beyond the first, counters become
-heavy hitters and a sketch (``bounded.py`` has the error bounds); beyond the second, neighbours are merged and expire together, in
+heavy hitters and a sketch (``frequency_sketch.py`` has the error bounds); beyond the second, neighbours are merged and expire together, in
 proportion. Rows stay exact as long as a slot has at most ``budget // 64`` distinct times; see :func:`coarsened` for more.
 """
 

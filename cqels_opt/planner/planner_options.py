@@ -23,8 +23,8 @@ indexes (``walks``); or with both (``all``)."""
 class PlannerOptions:
     """``--plan``: a mode of the optimizer, or the plans that are kept; the cost model and its constants; and what rows are estimated from.
 
-    ``split`` allows a skewed delta to be split (``splitting.py``), ``designs`` other sub-results to be taken than those compiled
-    (``review.py``). ``shuffled``: the sides of a join that the runner sends through a
+    ``split`` allows a skewed delta to be split (``skew_splitting.py``), ``designs`` other sub-results to be taken than those compiled
+    (``view_advisor.py``). ``shuffled``: the sides of a join that the runner sends through a
     shuffle. ``joins``: what may do the joins on this ``machine``; the cheapest does, and if only one may, that one. The mode ``spark``
     says that the runner's own planner decides: ours is idle, and takes the order written. ``placing`` says where filters stand; in the
     mode ``heuristic`` joins are ordered by H1 and, with ``graphs``, H2. ``remember``: results of extension functions are kept until a

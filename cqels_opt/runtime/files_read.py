@@ -13,6 +13,8 @@ from pathlib import Path
 
 from cqels_opt.errors import CheckpointError
 from cqels_opt.runtime.ingest import FileRead, IngestReport
+from cqels_opt.storage import disk
+from cqels_opt.storage.file_errors import naming
 
 NAME = "files.jsonl"
 
@@ -32,16 +34,15 @@ class FilesRead:
         self._sizes, self._unwritten = {}, []
         if not self.path.exists() and not length:
             return
-        with self.path.open("ab") as file:
-            if file.tell() < length:
-                raise CheckpointError(
-                    f"{self.path}: the checkpoint is damaged: {file.tell()} of {length} bytes; use another folder"
-                )
-            file.truncate(length)
+        with naming(self.path), disk.append(self.path) as file:
+            found = file.tell()
+        if found < length:
+            raise CheckpointError(f"{self.path}: the checkpoint is damaged: {found} of {length} bytes; use another folder")
+        if found > length:
+            disk.truncate(self.path, length)
         try:
-            with self.path.open(encoding="utf-8") as lines:
-                for number, name, size in map(json.loads, lines):
-                    self._sizes[number, name] = size
+            for number, name, size in map(json.loads, disk.read(self.path).splitlines()):
+                self._sizes[number, name] = size
         except (ValueError, TypeError) as error:
             raise CheckpointError(f"{self.path}: the checkpoint is damaged ({error}); use another folder") from error
 
@@ -71,11 +72,10 @@ class FilesRead:
 
     def put(self) -> dict[str, int]:
         """Writes what is new, on the disk when this returns: a restart refuses a record that is shorter. Returns the length to commit."""
-        with self.path.open("a", encoding="utf-8") as file:
+        with naming(self.path), disk.append(self.path) as file:
             if self._unwritten:
-                file.writelines(json.dumps(one) + "\n" for one in self._unwritten)
-                file.flush()
-                os.fsync(file.fileno())
+                file.write("".join(json.dumps(one) + "\n" for one in self._unwritten).encode())
+                disk.flush(file)
                 self._unwritten.clear()
             return {NAME: file.tell()}
 

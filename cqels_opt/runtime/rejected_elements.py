@@ -11,6 +11,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from cqels_opt.storage import disk
+from cqels_opt.storage.file_errors import naming
+
 MOST_HELD = 256
 """So many are in memory at most; the others are in the file."""
 
@@ -47,8 +50,9 @@ class RejectSpool:
         if self.least is None or (rejected.partition, rejected.line) < (self.least.partition, self.least.line):
             self.least = rejected
         if len(self.held) >= MOST_HELD:
-            with (Path(self.folder) / self.path).open("a" if self.spooled else "w", encoding="utf-8") as file:
-                file.writelines(json.dumps(asdict(one)) + "\n" for one in self.held)
+            path = Path(self.folder) / self.path
+            with naming(path), disk.append(path) if self.spooled else disk.create(path) as file:
+                file.write("".join(json.dumps(asdict(one)) + "\n" for one in self.held).encode())
             self.spooled = True
             self.held.clear()
         self.held.append(rejected)
@@ -61,7 +65,7 @@ class RejectSpool:
     def __iter__(self) -> Iterator[Rejected]:
         """All of them, in the order in which they came; the file is read a line at a time."""
         if self.spooled:
-            with (Path(self.folder) / self.path).open(encoding="utf-8") as file:
+            with disk.opened(Path(self.folder) / self.path) as file:
                 for line in file:
                     yield Rejected(**json.loads(line))
         yield from self.held

@@ -61,7 +61,7 @@ def _merge_pages(task: PagesTask) -> SlotFile:
 
 
 class Compaction:
-    """The merges of one run, while its batches go on. ``run`` has tasks done; ``start`` says when and where, see workshop.py."""
+    """The merges of one run, while its batches go on. ``run`` has tasks done; ``start`` says when and where, see background_jobs.py."""
 
     def __init__(
         self,

@@ -1,6 +1,7 @@
 """The content of a window, as joins see it in a step: an old part in indexed runs, and a new part.
 
-What is old lies in segments (see segments.py), which are mapped; what the segments do not have yet is kept in memory by the worker, in runs
+What is old lies in segments (see time_slices.py), which are mapped; what the segments do not have yet is kept in memory by the worker, in
+runs
 that are merged when they are of like size. So a probe meets few runs, and a worker holds few rows, however long the window is.
 """
 

@@ -1,6 +1,7 @@
-"""The only calls through which the engine changes and reads files of checkpoints, stores and sinks.
+"""The only calls through which the engine changes and reads files of checkpoints and sinks.
 
 Callers use the module (``disk.rename(…)``), so fault injection can replace one call and reach every file (``tests/faults``).
+A static store is written into a new folder that one rename publishes (:mod:`cqels_opt.lod.atomic_publish`); locks are not content.
 
 A file is durable once :func:`flush` or :func:`sync` returned for it, and its name once :func:`sync` returned for its folder.
 :func:`sync_file_system` makes everything durable that was written to a file system before: one call for the files of a batch costs less
