@@ -22,12 +22,13 @@ OLDEST  := 4.0.0
 BENCH   ?= evaluation --quick --html evaluation.html --json evaluation.json
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java demo test test-wheel test-oldest test-services mosquitto lint docs bench micro clean
+.PHONY: help setup java demo test test-all test-wheel test-oldest test-services mosquitto lint docs bench micro clean
 
 help:
 	@echo "make setup    .venv with everything, and a check that Java >= 17 is there"
 	@echo "make demo     continuous queries over real departures and weather  (DEMO='--all': the whole year)"
-	@echo "make test     every test that needs no service beside Spark         (TESTS=tests/plans: a part)"
+	@echo "make test     a sample of the tests, every room among them          (TESTS=tests/plans: a part)"
+	@echo "make test-all every test that needs no service beside Spark"
 	@echo "make test-wheel      tests of the wheel in an empty environment, with the newest PySpark   (PYSPARK=4.1.0: that one; EXAMPLES=: without examples)"
 	@echo "make test-oldest     the same with PySpark $(OLDEST), the oldest that is supported"
 	@echo "make test-services   tests against an S3 server that it builds (with Go), and in a browser that it installs"
@@ -70,8 +71,14 @@ $(CLASSES): $(STAMP) | java
 
 # Bytecode is kept, for the processes that tests start and for the next run, whatever the shell asks for. Three processes for two cores:
 # two of them have the tests that start JVMs, and wait for these much of the time (tests/conftest.py).
+PYTEST = env -u PYTHONDONTWRITEBYTECODE $(PY) -m pytest -n 3 --dist loadgroup --ignore=tests/services --ignore=tests/installed
+
 test: setup $(CLASSES)
-	@env -u PYTHONDONTWRITEBYTECODE $(PY) -m pytest -n 3 --dist loadgroup --ignore=tests/services --ignore=tests/installed $(TESTS)
+	@$(PYTEST) $(TESTS)
+
+# Every seed of the property tests, clusters, faults and benchmarks: what CI runs.
+test-all: setup $(CLASSES)
+	@CQELS_OPT_FAULTS=200 CQELS_OPT_FAULTS_ON_SPARK=12 CQELS_OPT_KILLS=12 CQELS_OPT_FUZZ=300 $(PYTEST) --all $(TESTS)
 
 # What pip makes of the package, outside of this folder: tests/installed/environment.py.
 test-wheel: setup

@@ -46,15 +46,37 @@ if (ARCHIVE := Path(sys.prefix) / "spark-classes.jsa").exists():
     SHORT_LIVED += f" -Xlog:disable -XX:SharedArchiveFile={ARCHIVE}"
 os.environ["SPARK_SUBMIT_OPTS"] = f"{os.environ.get('SPARK_SUBMIT_OPTS', '')} {SHORT_LIVED}".strip()
 
+# ``make test`` takes a sample of the property tests, and leaves out what is marked long; ``make test-all`` has everything.
+SEEDS = 4
+"""Cases of a property test (a test with the parameter ``seed``) in the sample."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """``--all`` runs long tests and every seed."""
+    parser.addoption("--all", action="store_true", help="long tests, and every seed of the property tests")
+
+
+def in_the_sample(item: pytest.Item) -> bool:
+    """Whether a test is short, and one of the first seeds of a property."""
+    if item.get_closest_marker("long"):
+        return False
+    seed = getattr(getattr(item, "callspec", None), "params", {}).get("seed")
+    return not isinstance(seed, int) or seed < SEEDS
+
+
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 
 
 @pytest.hookimpl(wrapper=True)  # so that it is done before xdist looks for groups
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None]:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Generator[None]:
     """One process takes the tests of the one Spark session, and one those that start Spark in processes of their own.
 
     And the one skip there is: tests of the real data sets, where those are absent.
     """
+    if not config.getoption("--all"):
+        left_out = [item for item in items if not in_the_sample(item)]
+        items[:] = [item for item in items if in_the_sample(item)]
+        config.hook.pytest_deselected(items=left_out)
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.xdist_group("spark"))

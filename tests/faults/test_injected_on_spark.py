@@ -1,4 +1,4 @@
-"""Faults of the driver's disk while a run on Spark goes through its batches: one sentence, exit code 2, and exact answers after the next start.
+"""Faults of the driver's disk during a run on Spark: one sentence, exit code 2, and exact answers after the next start.
 
 ``CQELS_OPT_FAULTS_ON_SPARK=12 make test TESTS=tests/faults`` runs more. Kills on Spark are real ones (``test_killed_processes.py``).
 """
