@@ -63,6 +63,7 @@ def report(scenario: Path) -> dict[str, Any]:
     return compare(read(scenario))
 
 
+@pytest.mark.long
 def test_all_contenders_agree_on_the_reports_queries(report: dict[str, Any]) -> None:
     assert report["failed"] == []
     found = [(r["contender"], r["parameters"]["query"]) for r in report["results"]]

@@ -90,6 +90,7 @@ def test_a_row_that_csparql_loses_at_one_closing_comes_at_the_next(folder: Path)
     assert mine[29_000] - theirs[28_000] == theirs[32_000] - mine[33_000] != Counter()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("language", ["rspql", "csparql"])
 def test_answers_at_every_t0_are_the_independent_evaluations(folder: Path, language: Language) -> None:
     found = list(runs(elements(folder), (language,)))

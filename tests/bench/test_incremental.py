@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from cqels_opt.bench import incremental
 
 
+@pytest.mark.long
 def test_rows_read_follow_the_batch() -> None:
     found = incremental.study(quick=True)
     rate = found["elements a batch"]

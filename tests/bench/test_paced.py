@@ -7,10 +7,13 @@ from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+@pytest.mark.long
 def test_all_contenders_finish_a_paced_stream(spark: SparkSession, tmp_path: Path) -> None:
     from cqels_opt.bench import paced
     from cqels_opt.bench.report import REPORT

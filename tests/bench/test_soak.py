@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from cqels_opt.bench import soak
 
 BATCHES, SAMPLES = 480, 12
 
 
+@pytest.mark.long
 def test_many_small_batches_leave_nothing_behind(tmp_path: Path) -> None:
     samples = soak.alone(tmp_path, BATCHES, SAMPLES)
     assert [sample["batch"] for sample in samples] == [40 * i for i in range(1, 13)]

@@ -51,6 +51,7 @@ def test_all_contenders_answer_the_same(tmp_path: Path) -> None:
     )  # whose windows have closed
 
 
+@pytest.mark.long
 @pytest.mark.needs_shared_data
 def test_the_ehealth_query_raises_the_alert_of_its_story(tmp_path: Path) -> None:
     """Her heart is fast and her breath slow all along; her partner has left after forty seconds. First and last are checked."""

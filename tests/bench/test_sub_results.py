@@ -7,6 +7,7 @@ import pytest
 from cqels_opt.bench import sub_results
 
 
+@pytest.mark.long
 def test_a_crowd_brings_a_sub_result_about() -> None:
     found = sub_results.study(quick=True)
     (change,) = found["changes"]

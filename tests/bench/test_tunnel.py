@@ -45,6 +45,7 @@ def at_or_below(runs: list[Measured], each: float, slack: float = 1.02, others: 
     assert done["cost"] <= slack * best, {run.contender: (run.evaluations, run.joined) for run in runs}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "threshold"),
     [("Q1a", 0.1), ("Q1b", 0.9), ("Q2b", 0.5), ("Q3a", 0.1), ("Q3a", 0.9), ("Q3b", 0.1), ("Q3b", 0.9)],
@@ -98,6 +99,7 @@ def filter_comes_last(record: TraceRecord) -> bool:
     return busiest.operators[-1].op == "filter"
 
 
+@pytest.mark.long
 def test_lazy_variables_and_the_cache_save_evaluations(tmp_path: Path) -> None:
     world = World(tmp_path, *Tunnel(sectors=4, seconds=16).write(tmp_path))
     found = {(row["query"]): row["evaluations"] for row in tunnel.lazy_and_cache(world, world)}

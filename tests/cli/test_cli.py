@@ -34,7 +34,7 @@ from cqels_opt.trace.page import trace_page
 from cqels_opt.trace.records import read_trace
 from cqels_opt.windows.instants import Policy
 
-TRACE = Path(__file__).parent / "trace" / "q2.jsonl"
+TRACE = Path(__file__).parents[1] / "trace" / "q2.jsonl"
 COMMANDS = ("run", "explain", "verify", "load", "store", "trace", "calibrate", "bench", "demo")
 
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 AFTERWARDS = date(2013, 2, 9)  # the airports are closed until noon, 282 departures in bad weather follow
 
 
+@pytest.mark.long
 def test_the_demo_on_the_day_after_the_blizzard(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     files = lift(tmp_path / "data", days=1, start=AFTERWARDS)

@@ -12,6 +12,7 @@ pytestmark = pytest.mark.cluster
 CLUSTER = "local-cluster[2,1,1024]"
 
 
+@pytest.mark.long
 def test_both_executors_probe(expected: list[str], world: Path, tmp_path: Path) -> None:
     """Each at least 30 % of the rows; and of all the answers none passes through the driver."""
     there = run(tmp_path / "run", world, CLUSTER)

@@ -37,6 +37,7 @@ def cluster(one_cluster: Standalone) -> Standalone:
     return one_cluster
 
 
+@pytest.mark.long
 def test_whatever_dies_costs_only_time(cluster: Standalone, expected: list[str], world: Path, tmp_path: Path) -> None:
     """Executors, whose tasks others do again; the driver, whose batch the next start does again; a worker with its executor; and tasks that
     are slow have a speculative twin on the other worker. Whoever strikes, files of more than one attempt lie there, and those of one count.
@@ -55,6 +56,7 @@ def test_whatever_dies_costs_only_time(cluster: Standalone, expected: list[str],
     assert there.jobs == [2, 2, 2]
 
 
+@pytest.mark.long
 def test_a_join_of_dataframes(cluster: Standalone, tmp_path: Path) -> None:
     """An AdaptiveJoin whose executor dies within a batch, with what it had broadcast, shuffled and cached: the same answers."""
     doomed = 2
@@ -67,6 +69,7 @@ def test_a_join_of_dataframes(cluster: Standalone, tmp_path: Path) -> None:
     assert [record.elements for record in records] == [len(batch) for batch in batches]
 
 
+@pytest.mark.long
 def test_the_command_line(cluster: Standalone, tmp_path: Path) -> None:
     """``run --master spark://…`` killed in mid-run and started again, then with indexes shared out among the executors."""
     files = write_world(tmp_path / "world", 80)

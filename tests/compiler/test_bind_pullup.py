@@ -278,6 +278,7 @@ def fails(case: Case, seed: int) -> bool:
         return False
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("first", range(0, int(os.environ.get("CQELS_OPT_CASES", "45")), 15))
 def test_random_groups_with_binds_in_the_middle(first: int) -> None:
     late = 0

@@ -46,6 +46,7 @@ def random_body(maker: Maker) -> Braces:
     return Braces(tuple(parts))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("first", range(0, 40, 10))
 def test_random_groups_with_moving_right_sides(first: int, tmp_path: Path) -> None:
     answers = 0

@@ -65,6 +65,7 @@ def test_too_many_joined_patterns_are_refused_with_the_limit(relations: int, tmp
 DEEP = 190
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "body",
     [

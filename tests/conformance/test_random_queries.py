@@ -89,6 +89,7 @@ def fails(case: Case, seed: int, whole: bool) -> bool:
         return False
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("first", range(FIRST, FIRST + CASES, EACH))
 @pytest.mark.parametrize("kind", KINDS)
 def test_random_queries(kind: str, first: int) -> None:

@@ -135,6 +135,7 @@ def conference(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> W
     return world(files.stream, files.static, files.places)
 
 
+@pytest.mark.long
 @pytest.mark.needs_shared_data
 @pytest.mark.parametrize("name", ["q1", "q2", "q3", "q4"])
 def test_the_reports_queries_in_the_real_world(name: str, conference: World, tmp_path: Path) -> None:
@@ -144,6 +145,7 @@ def test_the_reports_queries_in_the_real_world(name: str, conference: World, tmp
     assert query.judged(outcome.answers).equal
 
 
+@pytest.mark.long
 @pytest.mark.needs_shared_data
 def test_a_switch_that_matters_in_the_real_world(shared_data: Path, tmp_path: Path) -> None:
     """At a workshop people stand in twos and threes, and then nearly all of them together: who wrote with whom decides earlier."""

@@ -45,6 +45,7 @@ def judged(found: list[W3CTest]) -> list[Outcome]:
     return done
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("version", ["1.0", "1.1", "1.2"])
 def test_every_test_passes_or_says_why_not(folder: Path, version: str) -> None:
     done = judged(read_tests(folder, version))

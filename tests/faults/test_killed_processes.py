@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
+import pytest
 from spark.command import Command, lines
 from spark.small_world import CROWDS, write_query, write_world
 
@@ -38,6 +39,7 @@ def processes(leader: int) -> Iterator[tuple[int, str]]:
             yield number, "driver" if number == leader else "jvm" if is_jvm else "worker"
 
 
+@pytest.mark.long
 def test_runs_survive_the_death_of_any_process(tmp_path: Path) -> None:
     """A worker's death may be survived within the run; else the next start does the rest. The answers are those of the definition."""
     files = write_world(tmp_path / "world", ELEMENTS)

@@ -9,6 +9,7 @@ import pytest
 from killed_process import died
 
 from cqels_opt.errors import StoreError
+from cqels_opt.lod import open_store as opening
 from cqels_opt.lod.atomic_publish import clear, load_place
 from cqels_opt.lod.build import build_store
 from cqels_opt.lod.check import check
@@ -34,6 +35,7 @@ def triples(target: Path) -> int | None:
     return store.triples
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("first", [False, True], ids=["over a store", "the first"])
 def test_killed_at_any_point_there_is_the_old_store_or_the_new_one(tmp_path: Path, first: bool) -> None:
     before = None if first else 3
@@ -98,19 +100,18 @@ def test_what_cannot_be_read_is_not_removed_before_there_is_something_better(tmp
 
 def test_a_store_that_is_replaced_while_it_is_opened_is_opened_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     build_store(tmp_path / "s", OLD)
-    opened = Store._opened.__func__  # type: ignore[attr-defined]
+    opened = opening._opened
     headers = []
 
-    def replaced(cls: type[Store], path: Path, header: dict[str, object]) -> Store:
+    def replaced(path: Path, header: dict[str, object]) -> Store:
         headers.append(header)
         if len(headers) == 1:
-            monkeypatch.setattr(Store, "_opened", classmethod(opened))
+            monkeypatch.setattr(opening, "_opened", opened)
             build_store(path, NEW)
-            monkeypatch.setattr(Store, "_opened", classmethod(replaced))
-        store: Store = opened(cls, path, header)
-        return store
+            monkeypatch.setattr(opening, "_opened", replaced)
+        return opened(path, header)
 
-    monkeypatch.setattr(Store, "_opened", classmethod(replaced))
+    monkeypatch.setattr(opening, "_opened", replaced)
     assert open_store(tmp_path / "s").triples == 5
     assert len(headers) == 2
 

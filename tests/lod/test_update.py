@@ -52,6 +52,7 @@ def everything(store: Store) -> set[tuple[str | None, ...]]:
     return found
 
 
+@pytest.mark.long
 @settings(max_examples=25, deadline=None)
 @given(some, st.lists(st.tuples(some, some), min_size=1, max_size=5))
 def test_an_updated_store_is_what_a_load_makes_of_the_same_triples(

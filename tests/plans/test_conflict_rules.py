@@ -114,6 +114,7 @@ def test_operators_on_a_variable_of_the_first_relation_alone_have_every_valid_or
         assert set(orders(tree)) == valid(tree), kinds
 
 
+@pytest.mark.long
 def test_the_share_of_valid_orders_that_the_rules_find() -> None:
     """All found are valid; of well-designed trees of three and four relations nearly all valid ones are found."""
     found = every = 0

@@ -6,6 +6,7 @@ import tempfile
 from collections import Counter
 from pathlib import Path
 
+import pytest
 from by_definition import Dataset, answers
 from hypothesis import HealthCheck, given, settings
 
@@ -37,6 +38,7 @@ def differs(text: str, data: Dataset, way: Way) -> str:
     return "" if got == want else f"{way}: lacks {want - got}, has {got - want}"
 
 
+@pytest.mark.long
 @settings(deadline=None, max_examples=60, suppress_health_check=list(HealthCheck))
 @given(select(whole=True), dataset)
 def test_the_engine_means_what_the_definitions_say(text: str, data: Dataset) -> None:

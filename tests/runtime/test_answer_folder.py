@@ -61,6 +61,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.long
 def test_kill_9_at_random_points(whole: Path, tmp_path: Path) -> None:
     """A reader comes as often as it can while the run is killed and started again; then the folder is that of an undisturbed run."""
     rng, out = random.Random(1), tmp_path / "out"

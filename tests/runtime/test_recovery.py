@@ -153,6 +153,7 @@ def disturbed(query: Registered, how: Cut, folder: Path, rng: random.Random) -> 
     return sink.lines, told(trace.records)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(36))
 def test_a_killed_run_gives_the_answers_of_an_undisturbed_one(seed: int, tmp_path: Path) -> None:
     rng = random.Random(seed)

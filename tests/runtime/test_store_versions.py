@@ -16,6 +16,7 @@ from cqels_opt.rdf.quads import Quad
 MAKERS = {"windows by name": Maker, "merged with static data": MergedMaker}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("maker", MAKERS.values(), ids=MAKERS)
 @pytest.mark.parametrize("seed", range(15))
 def test_answers_are_those_over_the_data_of_each_instant(seed: int, maker: type[Maker], tmp_path: Path) -> None:

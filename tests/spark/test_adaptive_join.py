@@ -102,6 +102,7 @@ def in_milliseconds(rows: Counter[tuple[Any, ...]]) -> Counter[tuple[Any, ...]]:
     return Counter({(*row[:-1], round(row[-1].timestamp() * 1000)): n for row, n in rows.items()})
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", [1, 2])
 def test_windows_and_static_relations_however_rows_are_cut(
     spark: SparkSession, places: DataFrame, knows: DataFrame, tmp_path: Path, seed: int
@@ -123,6 +124,7 @@ def test_windows_and_static_relations_however_rows_are_cut(
     assert "new rows of <b>here</b>" in function._repr_html_()
 
 
+@pytest.mark.long
 def test_it_goes_on_after_a_restart_and_does_a_batch_again(
     spark: SparkSession, places: DataFrame, knows: DataFrame, tmp_path: Path
 ) -> None:
@@ -141,6 +143,7 @@ def test_it_goes_on_after_a_restart_and_does_a_batch_again(
         again(spark.createDataFrame([(1, "a", 99, 0)], STREAM + ", more int"), 3)
 
 
+@pytest.mark.long
 def test_a_batch_that_does_not_follow_on_the_state(
     spark: SparkSession, places: DataFrame, knows: DataFrame, tmp_path: Path
 ) -> None:
@@ -293,6 +296,7 @@ def test_the_example_is_the_plain_job_but_for_five_lines() -> None:
     assert sum(line.startswith("-") for line in changed) <= 5
 
 
+@pytest.mark.long
 def test_the_example_gives_what_the_plain_job_gives(spark: SparkSession, tmp_path: Path) -> None:
     from cqels_opt.bench.adaptive_join import Size, make
 

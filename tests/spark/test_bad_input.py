@@ -142,6 +142,7 @@ def test_skipping_counts_and_keeps_reasons(tmp_path: Path, files: Files, query: 
 
 
 # ------------------------------------------------------------------ a process of its own
+@pytest.mark.long
 def test_one_line_from_a_whole_process(tmp_path: Path, files: Files, query: Path) -> None:
     """Neither Java nor Spark add anything to it."""
     with_bad_row(files.stream, BAD_ROWS[0][0], 25)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from cqels_opt.bench.comparing import compare
 from cqels_opt.bench.declared import read
 
@@ -23,6 +25,7 @@ warm_up = 1
 """
 
 
+@pytest.mark.long
 def test_spark_agrees(tmp_path: Path) -> None:
     path = tmp_path / "spark.toml"
     path.write_text(SCENARIO, encoding="utf-8")

@@ -57,6 +57,7 @@ def test_live_folders(spark: SparkSession, tmp_path: Path) -> None:
     assert found == {number: [f"{name}.ndjson"] for number, name in enumerate(NAMES)}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["a[1]", "i\\j", "k 100%25 #l"])
 def test_the_rows_of_an_adaptive_join(name: str, spark: SparkSession, tmp_path: Path) -> None:
     """They lie in the state folder that was named, those that no window needs any more are deleted, and a restart finds the others."""

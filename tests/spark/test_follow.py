@@ -7,6 +7,8 @@ import os
 from collections import Counter
 from pathlib import Path
 
+import pytest
+
 from cqels_opt.cli.main import main
 from cqels_opt.lod.build import build_store
 from cqels_opt.query.parser import parse
@@ -20,6 +22,7 @@ from .small_world import MAP, MET, STREAM, rows, write_query, write_rows, write_
 ROWS = rows(80, seed=4)
 
 
+@pytest.mark.long
 def test_files_come_while_it_runs(tmp_path: Path) -> None:
     files = write_world(tmp_path, 1)
     folder, out, trace = tmp_path / "live", tmp_path / "out.jsonl", tmp_path / "trace.jsonl"
@@ -64,6 +67,7 @@ def test_files_come_while_it_runs(tmp_path: Path) -> None:
     assert read_answers(out) == Counter({key: count for key, count in found.items() if key[0] < ROWS[-1][3]})
 
 
+@pytest.mark.long
 def test_an_idle_folder_is_let_go(tmp_path: Path) -> None:
     """The second file comes in one folder alone: with --idle-timeout answers go on, and the other folder's end holds nothing back."""
     folders, out, trace = {name: tmp_path / name for name in "ST"}, tmp_path / "out.jsonl", tmp_path / "trace.jsonl"
@@ -98,6 +102,7 @@ def test_an_idle_folder_is_let_go(tmp_path: Path) -> None:
     assert [documents.decode(path.name, path.read_bytes()) for path in decisions] == [[], ["<http://ex.org/T>"]]
 
 
+@pytest.mark.long
 def test_the_store_is_updated_while_it_runs(tmp_path: Path) -> None:
     files = write_world(tmp_path, 1)
     folder, out, trace, store = tmp_path / "live", tmp_path / "out.jsonl", tmp_path / "trace.jsonl", tmp_path / "store"
@@ -141,6 +146,7 @@ def test_the_store_is_updated_while_it_runs(tmp_path: Path) -> None:
     assert found != all_new
 
 
+@pytest.mark.long
 def test_no_file_and_no_element_of_a_live_folder_goes_in_silence(tmp_path: Path) -> None:
     """A file whose time of modification is years before the newest is read; one that grows after it was read is named, once; and one
     element of the year 9999 makes nothing after it late."""

@@ -91,6 +91,7 @@ def people(count: int = 30) -> World:
     return World({LOCSTREAM: [elements]}, sorted(set(static)), {PLACES: places})
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["q1", "q2", "q3", "q4"])
 def test_the_reports_queries(spark: SparkSession, tmp_path: Path, name: str) -> None:
     query = register((QUERIES / f"{name}.rq").read_text(encoding="utf-8"), people(), tmp_path)
@@ -133,6 +134,7 @@ BODIES = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", BODIES)
 def test_what_queries_can_say(spark: SparkSession, tmp_path: Path, name: str) -> None:
     u, z, body = BODIES[name]
@@ -168,6 +170,7 @@ def test_merged_relations(spark: SparkSession, tmp_path: Path, name: str) -> Non
     same(spark, merged(name, tmp_path), Cut("15", plan="random", parts=2, seed=3))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("by_spark", [False, True])
 def test_designs_by_lot(spark: SparkSession, tmp_path: Path, by_spark: bool) -> None:
     """Other sub-results with every batch: executors are sent the block that the batch was planned for."""
@@ -220,6 +223,7 @@ def worthwhile(folder: Path, count: int) -> Iterator[Registered]:
             yield query
 
 
+@pytest.mark.long
 def test_random_queries(spark: SparkSession, tmp_path: Path) -> None:
     for number, query in enumerate(worthwhile(tmp_path, 3)):
         same(spark, query, Cut("20", plan="random", seed=number), Cut("100", parts=2))

@@ -5,11 +5,13 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
+import pytest
 from local_runs import Cut, register
 from mixed_frames import Compared
 from random_cases import make
 
 
+@pytest.mark.long
 def test_segments_and_probes_behind_shuffles(tmp_path: Path) -> None:
     """More of them in tests/conformance/test_random_queries.py."""
     compared = 0

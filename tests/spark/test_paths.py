@@ -119,6 +119,7 @@ def test_an_element_a_batch(plan: str, spark: SparkSession, tmp_path: Path) -> N
     check(spark, small[PLANS.index(plan)][1], tmp_path, "1", plan)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("number", "plan", "joins"), [(24, "adaptive", "spark"), (25, "worst", "spark"), (26, "spark", "auto")])
 def test_spark_joins(number: int, plan: str, joins: str, spark: SparkSession, tmp_path: Path) -> None:
     """More of them in test_joins.py."""

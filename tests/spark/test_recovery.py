@@ -105,6 +105,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory, files: Files, to_the_e
     return runs
 
 
+@pytest.mark.long
 def test_kill_in_mid_run(tmp_path: Path, files: Files, undisturbed: dict[str, Run], to_the_end: Callable[[Run], None]) -> None:
     """Killed after a few batches, and once again later; the next start runs to the end."""
     whole, run = undisturbed["crowds"], prepared(tmp_path / "crowds", CROWDS, files)
@@ -132,6 +133,7 @@ STOPS: dict[str, Callable[[Command], None]] = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("stop", STOPS)
 def test_stopped(stop: str, tmp_path: Path, files: Files, undisturbed: dict[str, Run], to_the_end: Callable[[Run], None]) -> None:
     """The run stops between two batches, says how far it came, and leaves no temporary files; the next start does the rest."""
@@ -146,7 +148,9 @@ def test_stopped(stop: str, tmp_path: Path, files: Files, undisturbed: dict[str,
     summary, where = stopped.err.splitlines()
     batches = lines(run.trace)
     assert 1 <= batches < ELEMENTS / BATCH
-    assert summary.startswith(f"stopped after {batches} batches, {batches * BATCH} elements (0 late, 0 rejected), ")
+    assert summary.startswith(
+        f"stopped after {batches} batch{'es' if batches > 1 else ''}, {batches * BATCH} elements (0 late, 0 rejected), "
+    )
     assert f", {lines(run.out):,} answer" in summary
     assert where == f"trace: {run.trace}"
     assert list(temporary.iterdir()) == []
@@ -155,6 +159,7 @@ def test_stopped(stop: str, tmp_path: Path, files: Files, undisturbed: dict[str,
     assert run.records() == undisturbed["met"].records()
 
 
+@pytest.mark.long
 def test_temporary_files_of_a_jvm_that_is_killed(tmp_path: Path, files: Files) -> None:
     """The process that started it removes them; where that is killed too, the next one does."""
     run, temporary = prepared(tmp_path / "met", MET, files), tmp_path / "t"

@@ -141,6 +141,7 @@ CASES = st.tuples(
 )
 
 
+@pytest.mark.long
 @given(CASES)
 @settings(max_examples=80, deadline=None)
 def test_a_window_by_definition_whatever_was_merged(case: tuple[int, Window, int, bool, int]) -> None:
@@ -229,6 +230,7 @@ def test_which_keys_segments_have() -> None:
 
 
 # ------------------------------------------------------------------ many small slots
+@pytest.mark.long
 def test_many_small_slots_are_few_runs_and_little_memory(tmp_path: Path) -> None:
     """2,000 slots of 100 rows: what is probed stays logarithmic, and what a worker holds in memory does not grow with the window."""
     (tmp_path / "slots").mkdir()
