@@ -215,6 +215,14 @@ class CommitLog:
                 "start it with another checkpoint and another state folder"
             )
 
+    def forget_from(self, batch: int) -> None:
+        """Deletes the records of a batch that runs again, and of those after it, durably."""
+        later = [path for path in self._paths() if int(path.stem) >= batch]
+        for path in reversed(later):
+            disk.delete(path)
+        if later:
+            disk.sync(self.records)
+
     def last(self) -> Commit | None:
         """The last record."""
         return self.before(1 << 62)

@@ -136,14 +136,15 @@ class FaultyDisk:
         return lambda: self._contents.pop(path, None)
 
     def _before_flush(self, file: Any) -> Callable[[], object]:
-        return lambda: self._contents.pop(Path(file.name), None)
+        return lambda: self._synced(Path(file.name))
 
     def _before_sync(self, path: Path) -> Callable[[], object]:
         return lambda: self._synced(path)
 
     def _synced(self, path: Path) -> None:
         if not path.is_dir():
-            self._contents.pop(path, None)
+            for same in [p for p in self._contents if p.exists() and p.samefile(path)]:  # a file may have several names
+                del self._contents[same]
             return
         last = max((i for i, change in enumerate(self._names) if path in change.folders), default=-1)
         del self._names[: last + 1]

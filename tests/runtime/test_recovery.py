@@ -327,3 +327,16 @@ def test_the_record_of_a_long_window_names_few_files(tmp_path: Path) -> None:
         assert all(count <= how.tiers.most(600) + how.tiers.files for count in files.values()), number
     assert number == 199
     assert how.tiers.most(600) + how.tiers.files < 40
+
+
+def test_a_batch_that_runs_again_and_fails_leaves_no_record_beyond_the_answers(tmp_path: Path) -> None:
+    """Found by fault injection: the batch was committed, Spark had not noted it, and its second run was killed after the answers were
+    cut."""
+    query, chunks, state = started(tmp_path)
+    fate = Fate()
+    driver = query.driver(Cut("3"), state, MortalRunner(1, fate), LocalSink())
+    fate.left = 0
+    with pytest.raises(KilledError):
+        driver.batch(2, chunks[2])
+    assert CommitLog(state).newest == 1
+    assert query.driver(Cut("3"), state).state.batch == 1
