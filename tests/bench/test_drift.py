@@ -95,6 +95,7 @@ def test_rows_of_sets_say_what_any_plan_produces(q2: Prepared) -> None:
             assert measured.given({s: str(p) for s, p in plans.items()}, batches) == rows_produced(run.records[batches])
 
 
+@pytest.mark.long
 def test_hindsight_is_no_dearer_than_any_contender(q2: Prepared) -> None:
     found = drift.compared(q2, drift.Drifting(DRIFT, 800, 100))
     assert found["answers"] > 0

@@ -26,6 +26,7 @@ def rows(path: Path) -> list[dict[str, Any]]:
     return [row for batch in read_stream(path) for row in batch.to_pylist()]
 
 
+@pytest.mark.long
 def test_a_departure_is_one_element(lifted: FlightFiles) -> None:
     found = rows(lifted.streams[DEPARTURES])
     elements = pd.DataFrame(found).groupby("element")

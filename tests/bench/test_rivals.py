@@ -88,6 +88,7 @@ def test_the_sql_means_what_the_queries_mean(
         assert ours.answers > 1_000
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("style", "name"), [("as_written", "q2"), ("tuned", "q3"), ("tuned", "q4")])
 def test_the_jobs_answer_as_the_engine_does(
     spark: SparkSession, world: Path, prepared: dict[str, tuple[Prepared, Ran]], tmp_path: Path, style: str, name: str

@@ -40,6 +40,7 @@ STATIC = [(PEOPLE[a], "<http://x/knows>", PEOPLE[b]) for a, b in ((0, 1), (0, 2)
 ELEMENTS = st.lists(st.tuples(st.integers(0, 800), st.sampled_from(PEOPLE), st.sampled_from(PLACES)), min_size=1, max_size=14)
 
 
+@pytest.mark.long
 @settings(max_examples=25, deadline=None)
 @given(steps=ELEMENTS, query=st.sampled_from(QUERIES), batch=st.integers(1, 6))
 def test_it_answers_by_the_definitions(

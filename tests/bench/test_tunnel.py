@@ -110,6 +110,7 @@ def test_lazy_variables_and_the_cache_save_evaluations(tmp_path: Path) -> None:
     assert found["Q4a"]["lazy"] < found["Q4a"]["eager"]
 
 
+@pytest.mark.long
 def test_the_answers_are_those_of_the_independent_evaluation(tmp_path: Path) -> None:
     rows = tunnel.checked(tmp_path, sectors=6)
     assert set(rows) == set(queries(0.5))

@@ -63,6 +63,7 @@ def units(query: Registered) -> list[Static]:
     return [s for block in query.program.blocks for s in block.statics if s.kind != "inner"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("first", range(0, 40, 10))
 def test_any_plan_gives_the_answers_of_the_independent_evaluation(first: int, tmp_path: Path) -> None:
     seen = answers = 0

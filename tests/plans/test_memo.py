@@ -46,6 +46,7 @@ def sizes_of(memo: Memo, source: str) -> brute_force.Sizes:
     return sizes
 
 
+@pytest.mark.long
 @settings(max_examples=250, deadline=None)
 @given(st.randoms(use_true_random=False), st.sampled_from(["default", "paper"]))
 def test_the_memo_finds_the_optimum_of_all_trees(rng: random.Random, model: str) -> None:

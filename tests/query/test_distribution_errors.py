@@ -134,6 +134,7 @@ def test_any_sum_is_that_of_large_samples(one: str, other: str, seed: int) -> No
 
 
 # ------------------------------------------------------------------ properties of sums
+@pytest.mark.long
 @given(any_kind, any_kind)
 @settings(max_examples=40, deadline=None)
 def test_sums_do_not_hang_on_the_order(one: str, other: str) -> None:

@@ -90,6 +90,7 @@ def random_pattern(rng: random.Random, depth: int = 3) -> str:
     return inner + random_pattern(rng, depth - 1)
 
 
+@pytest.mark.long
 def test_the_engines_agree() -> None:
     """On matches and their groups, with and without RE2, over random patterns and texts."""
     rng, seen = random.Random(17), 0

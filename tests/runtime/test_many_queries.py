@@ -43,6 +43,7 @@ def test_instances_have_the_answers_that_they_have_alone(
         assert run.lines_of(name) == run.alone(name), name
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("maker", MAKERS.values(), ids=MAKERS)
 @pytest.mark.parametrize("seed", range(6))
 def test_queries_come_and_go(seed: int, maker: type[Maker], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -161,6 +161,7 @@ def test_a_batch_that_does_not_follow_on_the_state(
     run(join.batch(sink, state=tmp_path / "state"), spark, [rows[:0]], first=4)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("way", ["broadcast", "shuffle hash", "sort merge"])
 def test_whatever_joins_the_rows(
     spark: SparkSession, places: DataFrame, knows: DataFrame, monkeypatch: pytest.MonkeyPatch, way: str
@@ -202,6 +203,7 @@ def test_a_join_that_cannot_be_broadcast_is_done_otherwise(
     assert str(function.last.fallback).startswith("done again without broadcasts: Cannot broadcast the table")
 
 
+@pytest.mark.long
 def test_a_micro_batch_alone_with_versions_of_a_relation(spark: SparkSession, places: DataFrame) -> None:
     """Structs of the columns of each relation, as in Spark; a function says which version a batch sees."""
     closed = spark.createDataFrame([("a", "closed")], "loc string, name string")
@@ -262,6 +264,7 @@ def test_mistakes_are_said_in_one_sentence(spark: SparkSession, places: DataFram
         )
 
 
+@pytest.mark.long
 def test_joins_without_a_shuffle_are_not_cut_into_stages(spark: SparkSession, places: DataFrame) -> None:
     """Adaptive execution would make a job of each; the session has it as it was afterwards."""
     join = cq.AdaptiveJoin(spark).relation("seen").relation("places", places).on("seen.loc = places.loc")

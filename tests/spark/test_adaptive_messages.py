@@ -67,6 +67,7 @@ def answers(text: str, streams: dict[str, list[Element]], upto: int) -> Answers:
     return Counter({key: count for key, count in found.items() if key[0] <= upto})
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("payload", ["jsonld", "nq", "trig"])
 def test_messages_poison_and_a_restart(spark: SparkSession, tmp_path: Path, payload: str) -> None:
     """What the job's checkpoint brings again is not doubled; a message that is none is kept with its reason, and the job goes on."""

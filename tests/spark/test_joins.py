@@ -164,6 +164,7 @@ def merged(name: str, folder: Path) -> Registered:
     return register(text, replace(world, default=[*world.default, *static]), folder, Settings(duplicates=duplicates))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", MERGED)
 def test_merged_relations(spark: SparkSession, tmp_path: Path, name: str) -> None:
     """Windows and static data as one relation, also as Spark's frames."""

@@ -105,6 +105,7 @@ def check(spark: SparkSession, case: Case, folder: Path, batch: str, plan: str, 
     assert joins == "spark" or plan == "spark" or max(jobs, default=0) <= 3
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("number", range(24))
 def test_a_random_query(number: int, spark: SparkSession, tmp_path: Path) -> None:
     """Every cut with every plan, twice."""

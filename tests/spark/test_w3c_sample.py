@@ -52,6 +52,7 @@ def rewritten(text: str, way: Way) -> str:
     return f"{text[:before]} FROM NAMED <{TICKS}> [ALL] AS ?tick WHERE {body} {text[end:]}"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("way", WAYS)
 def test_a_sample_passes_through_spark(sample: list[W3CTest], way: Way, tmp_path: Path, spark: SparkSession) -> None:
     assert len(sample) >= 8
