@@ -90,14 +90,14 @@ def test_a_killed_load_leaves_the_old_store(tmp_path: Path, s3: S3) -> None:
     script = """
 import os, signal, sys
 from pathlib import Path
-from cqels_opt.lod import remote
+from cqels_opt.lod import object_store_cache
 from cqels_opt.lod.build import build_store
 store = build_store(Path(sys.argv[1]), [("<http://a>", "<http://p>", f'"{i}"', None) for i in range(int(sys.argv[3]))])
 names = [file.relative_to(store.data).as_posix() for file in store.data.rglob("*") if file.is_file()]
-remote.upload(store.data, names[:-1] if len(sys.argv) > 4 else names, sys.argv[2], store.fingerprint)
+object_store_cache.upload(store.data, names[:-1] if len(sys.argv) > 4 else names, sys.argv[2], store.fingerprint)
 if len(sys.argv) > 4:
     os.kill(os.getpid(), signal.SIGKILL)
-remote.publish(store.path / "store.json", sys.argv[2], store.fingerprint)
+object_store_cache.publish(store.path / "store.json", sys.argv[2], store.fingerprint)
 """
     subprocess.run([sys.executable, "-c", script, tmp_path / "a", place, "3"], check=True)
     killed = subprocess.run([sys.executable, "-c", script, tmp_path / "b", place, "5", "die"], check=False)
