@@ -28,6 +28,7 @@ from cqels_opt.state import result_store, window_state, worker_cache
 from cqels_opt.storage import checksum
 from cqels_opt.trace.writer import TraceFile
 
+pytestmark = pytest.mark.xdist_group("faults")  # one process has the whole table
 CASES = int(os.environ.get("CQELS_OPT_FAULTS", "16"))
 WORLDS = (7_000, 7_004, 7_009, 7_021, 7_037, 7_042, 7_058)
 """Random cases with ten answers or more over eight batches or more."""
