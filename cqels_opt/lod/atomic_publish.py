@@ -9,7 +9,6 @@ one target at the same time have folders of their own, and the last one to finis
 from __future__ import annotations
 
 import fcntl
-import os
 import re
 import shutil
 from collections.abc import Collection, Iterable, Iterator
@@ -21,13 +20,14 @@ from uuid import uuid4
 
 from cqels_opt.errors import StoreError
 from cqels_opt.lod.dictionary import DICTIONARY, PartEntry
-from cqels_opt.lod.files import FORMAT, HEADER, VERSION, read_header, sync, text_checksum, write_header
+from cqels_opt.lod.files import FORMAT, HEADER, VERSION, read_header, text_checksum, write_header
 from cqels_opt.lod.open_store import open_store
 from cqels_opt.lod.snapshots import LOCK, READERS, UPDATES, exclusive_lock, reader_lease
 from cqels_opt.lod.store import DEFAULT_GRAPH, GRAPHS, PartitionEntry, Store
 from cqels_opt.lod.triple_terms import TERMS_GRAPH
 from cqels_opt.rdf.ids import PUBLIC, IdScheme, encode_one
 from cqels_opt.rdf.static import StaticSource, graph_term
+from cqels_opt.storage import disk
 
 _OURS: Final = re.compile(r"(?:loading-|data-)([0-9a-f]{32})|([0-9a-f]{32})\.lock")
 _OF_READERS: Final = (READERS, LOCK, UPDATES)
@@ -230,10 +230,10 @@ def finish(
     write_header(place.folder / HEADER, {**content, "data": place.data.name, "before": "" if origin is None else origin.data})
     if durable:
         # one call for all files: a vertical partition has eight, and an fsync each would take longer than the load
-        os.sync()
+        disk.sync_file_system(place.target)
     check_target(place.target)
     (place.folder / HEADER).replace(place.target / HEADER)
     if durable:
-        sync(place.target)
+        disk.sync(place.target)
     clear(place.target)
     return open_store(place.target)

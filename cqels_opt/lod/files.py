@@ -31,15 +31,6 @@ def write_array(folder: Path, name: str, array: NDArray[Any]) -> dict[str, FileE
     return {name: file_entry(folder / name)}
 
 
-def sync(path: Path) -> None:
-    """Waits until a file, or the names in a folder, are on the disk."""
-    number = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(number)
-    finally:
-        os.close(number)
-
-
 def file_entry(path: Path) -> FileEntry:
     """The size and checksum of a file that was written; of a large one the hashes of its blocks are put beside it."""
     return checksum.entry(path, checksum.blocks_file(path))

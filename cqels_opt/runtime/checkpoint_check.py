@@ -19,13 +19,9 @@ from cqels_opt.runtime.quotas import NOTES
 from cqels_opt.runtime.store_versions import FOLDER as STATIC
 from cqels_opt.runtime.store_versions import START
 from cqels_opt.state.checkpoint_lock import lock_checkpoint
-from cqels_opt.state.commit_log import NAME, Commit, CommitLog
+from cqels_opt.state.commit_log import COMMITS, NAME, SPARK, Commit, CommitLog
 from cqels_opt.storage import checksum, disk, documents
 from cqels_opt.windows.replay_plan import RECORD, read_plan
-
-COMMITS = "commits"
-SPARK = "spark"
-"""Spark's own folder: its files have no checksums of ours."""
 
 
 def check(folder: Path, out: Path | None = None, trace: Path | None = None) -> list[str]:

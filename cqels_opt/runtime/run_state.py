@@ -112,7 +112,7 @@ class RunState:
         self.state = Commit(-1)
         self.set_programs(programs)
         self.planners: dict[str, QueryPlanner] = {}
-        self.arrivals = IngestState(folder, self.all_streams, options.tiers)
+        self.arrivals: IngestState  # of what the state holds: whatever restores the state makes it
 
     # -------------------------------------------------------------- state
     def _claim_outputs(self) -> None:

@@ -26,6 +26,7 @@ from cqels_opt.windows.binding_slots import SlotFile
 
 VERSION = 3
 NAME = "cqels-opt.json"
+COMMITS = "commits"  # the records
 SPARK = "spark"  # the log of the Spark job of a run, beside the records
 KEEP = 3  # records (and the files that only they name) that stay for a replayed batch
 
@@ -90,7 +91,7 @@ class CommitLog:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.records = folder / "commits"
+        self.records = folder / COMMITS
         disk.make_folder(self.records)
         self._run = ""
         self._other: dict[str, Any] | None = None

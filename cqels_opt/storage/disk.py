@@ -19,10 +19,9 @@ import uuid
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
-from io import IOBase
 from itertools import takewhile
 from pathlib import Path
-from typing import BinaryIO, Final, cast
+from typing import BinaryIO, Final
 
 import pyarrow as pa
 
@@ -77,11 +76,6 @@ def copy(source: BinaryIO, target: BinaryIO, start: int, size: int) -> int:
     target.write(piece)
     target.flush()
     return len(piece)
-
-
-def arrow(file: BinaryIO) -> pa.PythonFile:
-    """An open file, as Arrow writes to it."""
-    return pa.PythonFile(cast(IOBase, file), "w")
 
 
 def flush(file: BinaryIO) -> None:
@@ -187,14 +181,10 @@ def mapped(path: Path) -> pa.Buffer:
         return file.read_buffer()
 
 
-def write_atomically(path: Path, content: bytes, durable: bool = True) -> None:
-    """Writes a small file so that after a crash it is there whole, or as it was before.
-
-    Where it is not to be ``durable`` yet, that holds for a crash of the process alone, until something else makes the file durable.
-    """
-    _replace(path, content, flush if durable else None)
-    if durable:
-        sync(path.parent)
+def write_atomically(path: Path, content: bytes) -> None:
+    """Writes a small file so that after a crash it is there whole, or as it was before."""
+    _replace(path, content, flush)
+    sync(path.parent)
 
 
 def publish(path: Path, content: bytes) -> None:
@@ -206,14 +196,13 @@ def publish(path: Path, content: bytes) -> None:
     sync(path.parent)
 
 
-def _replace(path: Path, content: bytes, settle: Callable[[BinaryIO], None] | None) -> None:
+def _replace(path: Path, content: bytes, settle: Callable[[BinaryIO], None]) -> None:
     temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         with naming(path), create(temporary) as file:
             file.write(content)
             file.flush()
-            if settle is not None:
-                settle(file)
+            settle(file)
         rename(temporary, path)
     except BaseException:
         delete(temporary)

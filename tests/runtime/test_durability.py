@@ -72,7 +72,8 @@ def test_what_a_task_elsewhere_writes(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(disk, "sync_file_system", synced.append)
     for known in (disk.machine(), "another machine", None):
         for name in ("one", "two"):
-            disk.write_atomically(tmp_path / name, b"", durable=False)
+            with disk.create(tmp_path / name) as file:
+                file.write(b"")
         disk.sync_written(known)
         disk.sync_written(known)  # there is nothing new
     assert synced == [tmp_path, tmp_path]
