@@ -29,7 +29,7 @@ from cqels_opt.runtime.query_catalog import QueryCatalog
 from cqels_opt.runtime.quotas import Quotas, ResourceUsage
 from cqels_opt.runtime.reconfiguration import Reconfiguration
 from cqels_opt.runtime.rejected_elements import SAMPLE
-from cqels_opt.runtime.run_state import DEFAULTS, DriverOptions, RunState
+from cqels_opt.runtime.run_state import DEFAULTS, FOLDERS, DriverOptions, RunState
 from cqels_opt.runtime.trace_builder import trace_record
 from cqels_opt.state.commit_log import ANONYMOUS, Commit, Identity
 from cqels_opt.state.pending_counts import LostKnowledgeError
@@ -43,7 +43,6 @@ from cqels_opt.windows.instants import drained, instants
 from cqels_opt.windows.intervals import BEFORE_TIME
 
 MOST_NOTICES = 20  # a batch
-LARGE = 50_000  # delta rows a task; more are shared between tasks
 
 
 class Driver(RunState):
@@ -76,7 +75,7 @@ class Driver(RunState):
                 f"{folder}: queries came or went while the run went on: start it with those that it was first started with; "
                 "run.add and run.remove change them"
             )
-        self.log.sweep(("slots", "results", "answers", "knowledge"))
+        self.log.sweep(FOLDERS)
 
     def restore(self, batch: int | None) -> None:
         """Takes up the state before a batch (None: the last one): also what a killed process left half done is cut back."""

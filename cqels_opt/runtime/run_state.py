@@ -39,7 +39,7 @@ from cqels_opt.windows.binding_slots import SlotFile, rank_elements
 from cqels_opt.windows.frontier import Frontier
 from cqels_opt.windows.intervals import BEFORE_TIME
 
-MOST_NOTICES = 20  # a batch
+FOLDERS = ("slots", "results", "answers", "knowledge")  # of a checkpoint, whose files commit records name
 LARGE = 50_000  # delta rows a task; more are shared between tasks
 
 
@@ -90,7 +90,7 @@ class RunState:
         """``merging`` says when and where small files are merged: at once, within the batch, or in a thread. With a ``population``
         ``programs`` are those that the run began with; those of now are the population's."""
         self.folder, self.runner, self.sink, self.options, self.population = folder, runner, sink, options, population
-        for part in ("slots", "results", "answers", "knowledge"):
+        for part in FOLDERS:
             disk.make_folder(folder / part)
         self.workshop = workshop or BackgroundJobs(folder / "subresults")
         self._merging_start = merging
