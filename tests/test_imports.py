@@ -16,7 +16,7 @@ PACKAGE = Path(__file__).resolve().parents[1] / "cqels_opt"
 # An entry with a dot is a module that lies above the rest of its room.
 STOREYS: list[set[str]] = [
     {"errors"},
-    {"storage"},
+    {"storage", "plugins"},
     {"rdf", "plans", "stats"},
     {"lod", "windows", "query", "trace", "gateway"},
     {"verify", "operators", "state"},
