@@ -147,7 +147,7 @@ def _replay(
     driver = make_driver(population, folder, runner, _sink(spark, options, population), frontier, driver_options, options.trace)
     with batches_progress(len(plan.chunks), driver.state.batch + 1) as advance:
         handle = StreamRun(driver, runner, watching(advance, watch))
-        handle.chunk = plan.path
+        handle.chunks = [plan.path(number) for number in range(len(plan.chunks))]
         if driver.streams:
             stopped = wait(handle.start(chunk_stream(spark, plan.chunk_folder), folder / "spark", to_the_end=True))
         else:

@@ -1,7 +1,7 @@
 """Replays: Spark's file source says that a batch is there, and the first stage reads the batch's chunk, each task some row groups.
 
-The source gives a chunk a batch, in their order, so that batch k is chunk k. Read by Spark, its rows would go from Parquet through
-rows of the JVM into Arrow before a worker has them.
+Batch k is chunk k, whatever the source names (:meth:`cqels_opt.spark.stream.StreamRun.remaining`). Spark's own reader would copy the rows
+from Parquet through rows of the JVM to Arrow before a worker has them.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -134,7 +134,7 @@ class StreamRun:
         self.messages: Callable[[int], MessageReading] | None = None  # of a batch's number, where streams are of messages
         self.ordered = False  # a column orders the elements, also within a batch
         self.keeps: object = None  # what has files that the run reads, and deletes them when it goes
-        self.chunk: Callable[[int], Path] | None = None  # of a replay: the file of a batch, see :func:`chunk_stream`
+        self.chunks: Sequence[Path] = ()  # of a replay: the file of each batch, see :func:`chunk_stream`
 
     def start(self, frame: DataFrame, checkpoint: Path, *, to_the_end: bool = False, trigger: str | None = None) -> StreamRun:
         """Begins. ``to_the_end``: what is there now is done, then the run ends; else it follows its sources."""
@@ -156,13 +156,29 @@ class StreamRun:
         self._done = True
         return self
 
+    def remaining(self) -> Iterator[int]:
+        """The batches of a replay that Spark has not run, each for :meth:`replay`.
+
+        A kill between a write to the log of Spark's file source and one to its log of offsets makes Spark's next batch name two chunks.
+        A batch reads one chunk all the same, so that fewer batches than chunks have run when Spark's query ends.
+        """
+        while (number := self.driver.state.batch + 1) < len(self.chunks):
+            yield number
+
+    def replay(self, number: int) -> None:
+        """Runs one batch of a replay outside of Spark's query."""
+        self._run(self.runner.spark, number, self.chunks[number])
+
     def batch(self, frame: DataFrame, number: int) -> None:
-        """What ``foreachBatch`` calls."""
+        """The function that ``foreachBatch`` calls."""
+        self._run(frame.sparkSession, number, partial(self._rows, frame, number))
+
+    def _run(self, spark: SparkSession, number: int, rows: object) -> None:
         with self._lock:
             try:
-                self.runner.spark = frame.sparkSession
-                with settings(frame.sparkSession, IN_A_BATCH), at_most(self._most(), self.runner.cancel):
-                    records = self.driver.batch(number, partial(self._rows, frame, number))
+                self.runner.spark = spark
+                with settings(spark, IN_A_BATCH), at_most(self._most(), self.runner.cancel):
+                    records = self.driver.batch(number, rows)
                 self.last = records
             except BaseException as failure:
                 self._failure = failure
@@ -177,8 +193,8 @@ class StreamRun:
 
     def _rows(self, frame: DataFrame, number: int) -> DataFrame | Path | FileBatch | OrderedBatch | NumberedBatch | MessageBatch:
         """A batch as the runner takes it."""
-        if self.chunk:
-            return self.chunk(number)
+        if self.chunks:
+            return self.chunks[number]
         if self.reading:
             return FileBatch(frame.coalesce(1), self.reading())
         if self.messages:

@@ -23,6 +23,10 @@ def wait(handle: StreamRun) -> bool:
                     handle.stop()
                     handle.settle()
                     return True
+            for number in handle.remaining():
+                if interrupted.is_set():
+                    return True
+                handle.replay(number)
         except RunError:
             if not interrupted.is_set():  # else workers have been interrupted too, and the batch in hand is rolled back
                 raise

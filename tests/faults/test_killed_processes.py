@@ -9,12 +9,11 @@ import os
 import random
 import signal
 import time
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from spark.command import Command, lines
+from spark.command import Command, lines, processes
 from spark.small_world import CROWDS, write_query, write_world
 
 from cqels_opt.query.parser import parse
@@ -22,21 +21,6 @@ from cqels_opt.verify import Options, judge, read_answers
 
 ROUNDS = int(os.environ.get("CQELS_OPT_KILLS", "4"))
 ELEMENTS, BATCH = 1_200, 20
-
-
-def processes(leader: int) -> Iterator[tuple[int, str]]:
-    """The processes of a session that live, and what each is: ``driver``, ``jvm`` or ``worker``."""
-    for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit():
-            continue
-        with suppress(OSError):
-            fields = (entry / "stat").read_text().rpartition(")")[2].split()
-            if fields[0] == "Z" or int(fields[3]) != leader:
-                continue
-            words = (entry / "cmdline").read_bytes().split(b"\0")
-            number = int(entry.name)
-            is_jvm = words[0].endswith(b"java")
-            yield number, "driver" if number == leader else "jvm" if is_jvm else "worker"
 
 
 @pytest.mark.long
@@ -58,7 +42,8 @@ def test_runs_survive_the_death_of_any_process(tmp_path: Path) -> None:
             left = min(4, max(1, ROUNDS - rounds))
         trace = run / "trace.jsonl"
         command = Command(words)
-        if left:
+        killing = left > 0
+        if killing:
             target = lines(trace) + rng.randint(0, 8)
             command.until(lambda: lines(trace) >= target)  # noqa: B023
             time.sleep(rng.random() * 0.3)  # a random moment of the batch, and not its end
@@ -72,10 +57,12 @@ def test_runs_survive_the_death_of_any_process(tmp_path: Path) -> None:
                 victims[what] = victims.get(what, 0) + 1
             rounds, left = rounds + 1, left - 1
         finished = command.finish()
+        assert killing or finished.code == 0, finished.err
         assert finished.code in (0, 3, -signal.SIGKILL) and len(finished.err.splitlines()) <= 4, finished.err
         if finished.code == 0:
             verdict = judge(parse(CROWDS), files.inputs(), Options(), read_answers(run / "out.jsonl"))
             assert verdict.equal, verdict.text()
+            print(rounds, victims, flush=True)
             run, left = None, 0
         else:
             with suppress(ProcessLookupError):

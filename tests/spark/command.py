@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -95,3 +95,18 @@ def call(words: Sequence[str], environment: Mapping[str, str] | None = None) -> 
 def lines(path: Path) -> int:
     """The whole lines that a file has now."""
     return path.read_bytes().count(b"\n") if path.exists() else 0
+
+
+def processes(leader: int) -> Iterator[tuple[int, str]]:
+    """The processes of a session that live, and what each is: ``driver``, ``jvm`` or ``worker``."""
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        with suppress(OSError):
+            fields = (entry / "stat").read_text().rpartition(")")[2].split()
+            if fields[0] == "Z" or int(fields[3]) != leader:
+                continue
+            words = (entry / "cmdline").read_bytes().split(b"\0")
+            number = int(entry.name)
+            is_jvm = words[0].endswith(b"java")
+            yield number, "driver" if number == leader else "jvm" if is_jvm else "worker"

@@ -119,6 +119,30 @@ def test_kill_in_mid_run(tmp_path: Path, files: Files, undisturbed: dict[str, Ru
     assert run.records() == whole.records()
 
 
+def test_a_kill_between_two_logs_of_spark(
+    tmp_path: Path, files: Files, undisturbed: dict[str, Run], to_the_end: Callable[[Run], None]
+) -> None:
+    """Spark has noted a chunk as read, and not yet the batch that reads it: its next batch names two chunks. Found by random kills."""
+    whole, run = undisturbed["met"], prepared(tmp_path / "met", MET, files)
+    to_the_end(run)
+    spark = run.folder / "checkpoint" / "spark"
+    last = ELEMENTS // BATCH - 2
+    for log, length in (("offsets", last), ("commits", last), ("sources/0", last + 1)):
+        for path in (spark / log).iterdir():
+            number = path.name.strip(".").partition(".")[0]
+            if number.isdecimal() and int(number) >= length:
+                path.unlink()
+    to_the_end(run)
+    assert (
+        (spark / "offsets" / str(last)).read_text().endswith(f'{{"logOffset":{last + 1}}}')
+    )  # two chunks in one of Spark's batches
+    assert not (spark / "offsets" / str(last + 1)).exists()
+    assert run.answers() == whole.answers()
+    assert run.records() == whole.records()
+    to_the_end(run)
+    assert run.answers() == whole.answers()
+
+
 def test_a_second_run_over_a_finished_checkpoint(undisturbed: dict[str, Run], to_the_end: Callable[[Run], None]) -> None:
     run = undisturbed["met"]
     before = run.out.read_bytes(), run.trace.read_bytes()
