@@ -33,6 +33,7 @@ from cqels_opt.lod.store import PartitionEntry, Store, array_bytes
 from cqels_opt.rdf.ids import CollisionError, IdScheme, chosen
 from cqels_opt.rdf.static import Failures, StaticSource, graph_term, pieces, read
 from cqels_opt.storage.checksum import BLOCKS
+from cqels_opt.storage.compaction_policy import runs_to_merge
 
 Key = tuple[int, int]
 Rows = tuple[Ids, Ids]
@@ -249,11 +250,13 @@ def _dictionary(old: Store, folder: Path, number: int, ids: Ids, texts: pa.Strin
     for part in old.dictionary.parts:
         layers.setdefault(part.entry.layer, []).append(part.entry)
     above = len(layers)
-    while len(ids) and above > 1 and sum(entry.terms for entry in layers[above - 1]) < 2 * len(ids):
-        above -= 1
-        for part in Dictionary(old.data / DICTIONARY, layers.pop(above)).parts:
-            ids = np.concatenate([ids, part.ids])
-            texts = pa.concat_arrays([texts, cast("pa.StringArray", part.texts.cast(pa.string()))])
+    updates = [sum(entry.terms for entry in layers[layer]) for layer in range(1, above)]  # layer 0 is that of the load
+    if len(ids) and (some := runs_to_merge(updates, arriving=len(ids))) is not None:
+        above = 1 + some.start
+        taken = [entry for layer in range(above, len(layers)) for entry in layers.pop(layer)]
+        parts = Dictionary(old.data / DICTIONARY, taken).parts
+        ids = np.concatenate([ids, *(part.ids for part in parts)])
+        texts = pa.concat_arrays([texts, *(cast("pa.StringArray", part.texts.cast(pa.string())) for part in parts)])
     kept = [entry for some in layers.values() for entry in some]
     for name in (name for entry in kept for file in entry.files for name in (file, file + BLOCKS)):
         if (old.data / DICTIONARY / name).exists():

@@ -10,11 +10,10 @@ import numpy as np
 
 from cqels_opt.operators.rows import Ints
 from cqels_opt.runtime.ingest import COUNT_PARTS, IngestReport
-from cqels_opt.state.compaction import MERGED
-from cqels_opt.state.compaction_policy import CompactionPolicy
 from cqels_opt.state.pending_counts import Pending, is_waiting, read_pending, write_pending
 from cqels_opt.stats import SlotCounts
 from cqels_opt.storage.columns import read_columns, write_columns
+from cqels_opt.storage.compaction_policy import MERGED, CompactionPolicy
 from cqels_opt.windows.binding_slots import SlotFile
 from cqels_opt.windows.timeline import Timeline
 

@@ -13,7 +13,7 @@ from local_runs import Cut, Registered, register
 from random_cases import make
 
 from cqels_opt.runtime.local_runner import LocalSink
-from cqels_opt.state.compaction_policy import CompactionPolicy
+from cqels_opt.storage.compaction_policy import CompactionPolicy
 from cqels_opt.trace.records import TraceRecord
 
 
