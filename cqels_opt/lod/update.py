@@ -7,8 +7,6 @@ New terms are a layer of the dictionary; terms stay even where their last triple
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -28,10 +26,11 @@ from cqels_opt.lod.open_store import open_store
 from cqels_opt.lod.order import Ids, run_starts, sorted_order
 from cqels_opt.lod.partition import MERGED, PartitionWriter
 from cqels_opt.lod.relation import Relation
-from cqels_opt.lod.snapshots import UPDATES, exclusive_lock, number_of, version_at
+from cqels_opt.lod.snapshots import UPDATES, exclusive_lock, version_at
 from cqels_opt.lod.store import PartitionEntry, Store, array_bytes
 from cqels_opt.rdf.ids import CollisionError, IdScheme, chosen
 from cqels_opt.rdf.static import Failures, StaticSource, graph_term, pieces, read
+from cqels_opt.storage import disk
 from cqels_opt.storage.checksum import BLOCKS
 from cqels_opt.storage.compaction_policy import runs_to_merge
 
@@ -107,11 +106,8 @@ def update(
 def _origin(target: Path) -> tuple[Origin, Store]:
     """The version to begin with."""
     version = version_at(target)
-    if version.place == target:
-        raise StoreError(f"{target} was written by an earlier cqels-opt: load it again, then it can be updated")
     header = read_header(Path(version.place) / HEADER, FORMAT, VERSION)
-    files = int(header.get("files", len(header["sources"])))
-    return Origin(number_of(header), version.lineage, Path(version.place).name, files), open_store(version.place)
+    return Origin(version.number, version.lineage, Path(version.place).name, int(header["files"])), open_store(version.place)
 
 
 def _read(
@@ -271,10 +267,7 @@ def link(source: Path, target: Path) -> None:
     if source.is_dir():
         target.mkdir(parents=True)
         for file in source.iterdir():
-            link(file, target / file.name)
+            disk.link(file, target / file.name)
         return
     target.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        os.link(source, target)
-    except OSError:
-        shutil.copyfile(source, target)
+    disk.link(source, target)

@@ -8,23 +8,27 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
+
+import pyarrow as pa
 
 from cqels_opt.errors import CheckpointError
 from cqels_opt.relational.planner import JoinPlanner
 from cqels_opt.relational.spec import JoinSpec
 from cqels_opt.state.commit_log import Commit, CommitLog, Identity
-from cqels_opt.storage import checksum, disk
+from cqels_opt.storage import disk, sealed_files
 from cqels_opt.storage.compaction_policy import MERGED, runs_to_merge
 from cqels_opt.windows.binding_slots import SlotFile
 
 ROWS = "rows"
 KNOWLEDGE = "knowledge"
 NEW_CHUNKS = 16
-"""So many chunks of rows are merged, with older ones of like size. A merged chunk has at most this share of all rows: it expires as one."""
+"""So many new chunks of rows are merged, with older ones of like size."""
+
+SHARE = 8
+"""A merged chunk has at most 1/SHARE of all rows, because it expires as one."""
 
 
 def identity_of(spec: JoinSpec, lateness: int) -> Identity:
@@ -88,7 +92,7 @@ class RetainedRows:
         older = sorted((chunk for chunk in chunks if chunk.shape), key=lambda chunk: chunk.least)
         if len(new) < NEW_CHUNKS:
             return []
-        arriving, cap = sum(chunk.rows for chunk in new), sum(chunk.rows for chunk in chunks) // NEW_CHUNKS
+        arriving, cap = sum(chunk.rows for chunk in new), sum(chunk.rows for chunk in chunks) // SHARE
         some = runs_to_merge([chunk.rows for chunk in older], cap, arriving) or slice(0)
         return [*older[some], *new]
 
@@ -106,7 +110,7 @@ class RetainedRows:
         """The batch is done."""
         knowledge = f"{KNOWLEDGE}/{number:012d}.zip"
         learnt, statistics = planner.state()
-        with checksum.sealing(self.folder / knowledge) as file, ZipFile(file, "w") as archive:
+        with sealed_files.sealing(self.folder / knowledge) as file, ZipFile(file, "w") as archive:
             archive.writestr("planner.json", json.dumps(learnt))
             archive.writestr("statistics", statistics)
         state = Commit(
@@ -128,7 +132,7 @@ class RetainedRows:
             return None
         path = self.folder / self.state.knowledge
         try:
-            with ZipFile(BytesIO(checksum.unsealed(path))) as archive:
+            with ZipFile(pa.BufferReader(sealed_files.opened_whole(path))) as archive:
                 learnt: Any = json.loads(archive.read("planner.json"))
                 planner.resume(learnt, archive.read("statistics"))
         except Exception as error:  # noqa: BLE001  # whatever a damaged archive, or another version's, makes of the readers

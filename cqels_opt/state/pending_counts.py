@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from io import BytesIO
 from pathlib import Path
 from typing import TypeAlias
 from zipfile import ZipFile
 
+import pyarrow as pa
+
 from cqels_opt.stats import SlotCounts, load_slot, save_slot
-from cqels_opt.storage import checksum
+from cqels_opt.storage import sealed_files
 from cqels_opt.windows.binding_slots import SlotFile
 
 Pending: TypeAlias = "dict[str, list[SlotCounts]]"
@@ -38,7 +39,7 @@ def write_pending(folder: Path, number: int, waiting: Sequence[tuple[str, SlotCo
     if not waiting:
         return []
     path = f"slots/{KIND}-{number:08d}.zip"
-    with checksum.sealing(folder / path) as file, ZipFile(file, "w") as archive:
+    with sealed_files.sealing(folder / path) as file, ZipFile(file, "w") as archive:
         archive.writestr(_INDEX, json.dumps([key for key, _ in waiting]))
         for place, (_, counts) in enumerate(waiting):
             archive.writestr(str(place), save_slot(counts))
@@ -51,7 +52,7 @@ def read_pending(folder: Path, files: Iterable[SlotFile], upto: int) -> Pending:
     pending: Pending = {}
     for file in sorted((f for f in files if f.kind == KIND), key=lambda f: f.path):
         try:
-            with ZipFile(BytesIO(checksum.unsealed(folder / file.path))) as archive:
+            with ZipFile(pa.BufferReader(sealed_files.opened_whole(folder / file.path))) as archive:
                 for place, key in enumerate(json.loads(archive.read(_INDEX))):
                     if is_waiting(counts := load_slot(archive.read(str(place))), upto):
                         pending.setdefault(key, []).append(counts)

@@ -13,7 +13,7 @@ from cqels_opt.plans.spark_cost import SparkCost
 from cqels_opt.relational.counting import Counted
 from cqels_opt.relational.fanouts import KeyCounts
 from cqels_opt.relational.planner import Counts, JoinPlanner, ObservedJoin, frontier_of
-from cqels_opt.relational.retained_rows import NEW_CHUNKS, RetainedRows, identity_of, merged
+from cqels_opt.relational.retained_rows import NEW_CHUNKS, SHARE, RetainedRows, identity_of, merged
 from cqels_opt.relational.spec import JoinInput, JoinSpec
 from cqels_opt.stats import slot_counts, tally
 from cqels_opt.windows.binding_slots import SlotFile
@@ -250,9 +250,9 @@ def test_of_kept_rows_few_chunks_are_left_and_each_row_is_written_a_few_times(tm
         if some := kept.due(chunks):
             chunks = [merged(kept.path(n, "merged"), some), *(chunk for chunk in chunks if chunk not in some)]
             written += chunks[0].rows
-        assert len(chunks) <= 2 * NEW_CHUNKS + 10 + NEW_CHUNKS
-        assert sum(chunk.rows for chunk in chunks) <= 10 * (1_000 + 2 * 1_000 // NEW_CHUNKS + NEW_CHUNKS)
-    assert written <= 5 * 10 * 2_000
+        assert len(chunks) <= NEW_CHUNKS + 2 * SHARE + 12  # as CompactionPolicy.most
+        assert sum(chunk.rows for chunk in chunks) <= 10 * 1_000 * (1 + 2 / SHARE)
+    assert written <= 3 * 10 * 2_000
 
 
 def test_damaged_knowledge_is_no_reason_to_stop(tmp_path: Path) -> None:
