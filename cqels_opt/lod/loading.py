@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
-from typing import Final, NamedTuple, TypeAlias, cast
+from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 import numpy as np
 import pyarrow as pa
@@ -153,7 +153,7 @@ def spill_pieces(pieces: Sequence[Piece], folder: Path, scheme: IdScheme, skip: 
     ids = np.concatenate([found.graph_ids, *(q.term_ids for q in found.quads)])
     distinct, texts = distinct_terms(ids, pa.concat_arrays([found.graph_texts, *(q.term_texts for q in found.quads)]))
     table = pa.table({"id": pa.array(distinct), "text": texts})
-    with disk.create(folder / f"{name}.terms.arrow") as file, pa.ipc.new_file(pa.PythonFile(file), table.schema) as writer:
+    with disk.create(folder / f"{name}.terms.arrow") as file, pa.ipc.new_file(cast("Any", file), table.schema) as writer:
         writer.write_table(table)
     return Outcome(
         read=found.read,
