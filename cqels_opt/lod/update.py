@@ -246,10 +246,10 @@ def _dictionary(old: Store, folder: Path, number: int, ids: Ids, texts: pa.Strin
     for part in old.dictionary.parts:
         layers.setdefault(part.entry.layer, []).append(part.entry)
     above = len(layers)
-    updates = [sum(entry.terms for entry in layers[layer]) for layer in range(1, above)]  # layer 0 is that of the load
-    if len(ids) and (some := runs_to_merge(updates, arriving=len(ids))) is not None:
-        above = 1 + some.start
-        taken = [entry for layer in range(above, len(layers)) for entry in layers.pop(layer)]
+    sizes = [sum(entry.terms for entry in layers[layer]) for layer in range(1, above)]
+    if above and (some := runs_to_merge(sizes, arriving=len(ids))) is not None:
+        above = 1 + some.start  # layer 0 is that of the load, which stays
+        taken = [entry for layer in sorted(layers) if layer >= above for entry in layers.pop(layer)]
         parts = Dictionary(old.data / DICTIONARY, taken).parts
         ids = np.concatenate([ids, *(part.ids for part in parts)])
         texts = pa.concat_arrays([texts, *(cast("pa.StringArray", part.texts.cast(pa.string())) for part in parts)])
