@@ -31,6 +31,7 @@ from cqels_opt.spark.runner import SparkRunner
 from cqels_opt.spark.session import on_one_machine, shuffle_partitions
 from cqels_opt.spark.sinks import BatchFunction
 from cqels_opt.spark.stream import DataFrame, SparkSession
+from cqels_opt.storage.compaction_policy import MERGED
 from cqels_opt.trace import display
 from cqels_opt.trace.records import Milliseconds, TraceRecord
 from cqels_opt.trace.writer import TraceFile
@@ -305,14 +306,13 @@ class JoinRun(DropIn):
         rows = max(slot.total for slot in counted.slots.values())
         chunks = [
             *chunks,
-            SlotFile(ROWS, self.kept.path(number), shape="0", rows=rows, least=counted.times[0], greatest=counted.times[1]),
+            SlotFile(ROWS, self.kept.path(number), rows=rows, least=counted.times[0], greatest=counted.times[1]),
         ]
-        while (due := self.kept.due(chunks)) is not None:
-            tier, some = due
-            path = self.kept.path(number, tier)
+        if some := self.kept.due(chunks):
+            path = self.kept.path(number, MERGED)
             frame = read_rows(new.sparkSession, new.schema, [self.kept.folder / chunk.path for chunk in some])
             write_rows(frame, self.kept.folder / path, sum(chunk.rows for chunk in some))
-            chunks = [merged(tier, path, some), *(chunk for chunk in chunks if chunk not in some)]
+            chunks = [merged(path, some), *(chunk for chunk in chunks if chunk not in some)]
         return chunks
 
     def _record(

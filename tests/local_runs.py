@@ -37,7 +37,7 @@ from cqels_opt.runtime.ingest import ROW_SCHEMA
 from cqels_opt.runtime.local_runner import LocalRunner, LocalSink
 from cqels_opt.runtime.run_state import DriverOptions
 from cqels_opt.state.commit_log import ANONYMOUS, Identity
-from cqels_opt.state.compaction_policy import CompactionPolicy
+from cqels_opt.storage.compaction_policy import CompactionPolicy
 from cqels_opt.trace.records import TraceRecord
 from cqels_opt.verify import Answers, Element, Inputs, Options, Verdict, drop_late, judge, read_answers
 from cqels_opt.windows.binding_slots import SlotFile

@@ -1,30 +1,36 @@
-"""What the commands say on standard error of what they passed over, a line each."""
+"""Warnings of the commands: a line each on standard error."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 
 from rich.console import Console
 
+from cqels_opt.errors import EngineWarning
 from cqels_opt.trace.records import TraceRecord
 
 MOST = 20
-"""So many notices of a run are said; the trace has all of them."""
+"""So many notices of a run are printed; the trace has all of them."""
 
 
 def warn(message: str) -> None:
-    """One warning."""
+    """Prints one warning."""
     Console(stderr=True, soft_wrap=True, highlight=False, markup=False).print(f"warning: {message}")
 
 
 class Notices:
-    """Says what the batches of a run notice about the input, each sentence once."""
+    """Prints the notices of the batches of a run, each sentence once.
+
+    An :class:`EngineWarning` is among the notices of a batch, so Python does not print it as well.
+    """
 
     def __init__(self) -> None:
         self._said: set[str] = set()
+        warnings.simplefilter("ignore", EngineWarning)
 
     def __call__(self, records: Sequence[TraceRecord]) -> None:
-        """What a batch noticed, which is the same in the record of each query."""
+        """Prints the notices of a batch, which are the same in the record of each query."""
         for sentence in records[0].notices if records else ():
             if sentence not in self._said and len(self._said) < MOST:
                 self._said.add(sentence)

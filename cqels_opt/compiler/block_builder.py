@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -48,6 +47,7 @@ from cqels_opt.query.scope import seeded
 from cqels_opt.query.scope import variables as read_by
 from cqels_opt.rdf.ids import CollisionError
 from cqels_opt.state import worker_cache
+from cqels_opt.storage.checksum import Hasher
 from cqels_opt.windows.binding_slots import ANYTHING, Inside, Shape
 from cqels_opt.windows.instants import Report
 
@@ -354,11 +354,12 @@ class BlockBuilder:
     def _of_all(self, relation: Relation, shared: Path) -> str:
         """Where a relation lies that queries have in common: by its content."""
         columns = [*relation.columns.values(), *([] if relation.n is None else [relation.n])]
-        digest = hashlib.sha256(repr((relation.rows, relation.n is None, relation.variables)).encode())
+        digest = Hasher()
+        digest.update(repr((relation.rows, relation.n is None, relation.variables)).encode())
         for column in columns:
             digest.update(np.ascontiguousarray(column).tobytes())
         indexes = [(v,) for v in relation.variables]
-        found, _ = find_or_compute(shared, self.store.fingerprint, digest.hexdigest(), indexes, lambda: relation)
+        found, _ = find_or_compute(shared, self.store.fingerprint, digest.text, indexes, lambda: relation)
         return str(found.folder / RELATION)
 
     # -------------------------------------------------------------- evaluated once

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -25,7 +24,7 @@ from cqels_opt.operators.term_table import Page
 from cqels_opt.query.algebra import StreamOperator
 from cqels_opt.query.texts import Reader
 from cqels_opt.state import worker_cache
-from cqels_opt.storage import checksum, disk
+from cqels_opt.storage import checksum, disk, sealed_files
 from cqels_opt.windows.binding_slots import SlotFile
 from cqels_opt.windows.instants import Policy
 from cqels_opt.windows.intervals import FOREVER
@@ -127,13 +126,13 @@ class Programs:
             return None
         disk.make_folder(state)
         path = f"terms-{key}-{self.mark}.arrow"
-        checksum.copy(self.folder / key / PAGE, state / path)  # whoever has the one before mapped keeps it
+        sealed_files.copy(self.folder / key / PAGE, state / path)  # whoever has the one before mapped keeps it
         return SlotFile("terms", path, greatest=int(FOREVER))
 
     @property
     def mark(self) -> str:
         """Tells what is made over this version from what is made over others."""
-        return hashlib.sha256(Path(self.store).name.encode()).hexdigest()[:8]
+        return checksum.text_digest(Path(self.store).name)[:8]
 
     def _compiled(self, unit: SharedProgram, folder: Path) -> CompiledProgram:
         disk.make_folder(folder)
@@ -176,4 +175,4 @@ class Programs:
 def _key(unit: SharedProgram) -> str:
     """The name of a unit's folder, by what it is compiled from."""
     told: list[Any] = [unit.since, [[number, member.record] for number, member in unit.members]]
-    return f"{unit.id}-{hashlib.sha256(json.dumps(told).encode()).hexdigest()[:12]}"
+    return f"{unit.id}-{checksum.text_digest(json.dumps(told))[:12]}"

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import fcntl
 import re
-import shutil
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
@@ -19,15 +18,16 @@ from typing import IO, Any, Final
 from uuid import uuid4
 
 from cqels_opt.errors import StoreError
-from cqels_opt.lod.dictionary import DICTIONARY, PartEntry
-from cqels_opt.lod.files import FORMAT, HEADER, VERSION, read_header, text_checksum, write_header
+from cqels_opt.lod.dictionary import PartEntry
+from cqels_opt.lod.files import FORMAT, HEADER, VERSION, read_header, write_header
 from cqels_opt.lod.open_store import open_store
 from cqels_opt.lod.snapshots import LOCK, READERS, UPDATES, exclusive_lock, reader_lease
-from cqels_opt.lod.store import DEFAULT_GRAPH, GRAPHS, PartitionEntry, Store
+from cqels_opt.lod.store import DEFAULT_GRAPH, PartitionEntry, Store
 from cqels_opt.lod.triple_terms import TERMS_GRAPH
 from cqels_opt.rdf.ids import PUBLIC, IdScheme, encode_one
 from cqels_opt.rdf.static import StaticSource, graph_term
 from cqels_opt.storage import disk
+from cqels_opt.storage.checksum import text_digest
 
 _OURS: Final = re.compile(r"(?:loading-|data-)([0-9a-f]{32})|([0-9a-f]{32})\.lock")
 _OF_READERS: Final = (READERS, LOCK, UPDATES)
@@ -116,10 +116,6 @@ def _clear(target: Path, read: set[str]) -> None:
         with _lock_file(place).open("ab") as lock:
             if taken_lock(lock):
                 _remove(place, read)
-    if _named(target) not in (set(), {_UNKNOWN}):
-        # what is left of a store of version 1, whose data lay beside its header
-        for name in (GRAPHS, DICTIONARY):
-            shutil.rmtree(target / name, ignore_errors=True)
 
 
 def _claim(target: Path) -> tuple[LoadPlace, IO[bytes]]:
@@ -145,11 +141,11 @@ def taken_lock(lock: IO[Any]) -> bool:
 
 def _remove(place: LoadPlace, read: Collection[str]) -> None:
     """Remove what is at a place whose lock is held, but not the data that the header names or somebody reads."""
-    shutil.rmtree(place.folder, ignore_errors=True)
+    disk.delete_folder(place.folder)
     named = _named(place.target)
     if _UNKNOWN not in named and place.data.name not in named and place.data.name not in read:
-        shutil.rmtree(place.data, ignore_errors=True)
-    _lock_file(place).unlink(missing_ok=True)
+        disk.delete_folder(place.data)
+    disk.delete(_lock_file(place))
 
 
 def _lock_file(place: LoadPlace) -> Path:
@@ -218,7 +214,7 @@ def finish(
         "dictionary": [asdict(part) for part in sorted(parts, key=lambda part: (part.layer, part.first))],
     }
     # what the content is, whatever files it came from
-    content["fingerprint"] = text_checksum(repr(content))
+    content["fingerprint"] = text_digest(repr(content))
     content["number"] = 1 if origin is None else origin.number + 1
     # two loads of the same files are two lineages: what updates add to one of them the other does not know
     content["lineage"] = f"{content['fingerprint']}.{place.identity}" if origin is None else origin.lineage
@@ -226,13 +222,13 @@ def finish(
     content["files"] = len(read) + (0 if origin is None else origin.files)
     folder.mkdir(exist_ok=True)
     write_header(folder / HEADER, content)  # each version can be opened by itself
-    folder.rename(place.data)
+    disk.rename(folder, place.data)
     write_header(place.folder / HEADER, {**content, "data": place.data.name, "before": "" if origin is None else origin.data})
     if durable:
         # one call for all files: a vertical partition has eight, and an fsync each would take longer than the load
         disk.sync_file_system(place.target)
     check_target(place.target)
-    (place.folder / HEADER).replace(place.target / HEADER)
+    disk.rename(place.folder / HEADER, place.target / HEADER)
     if durable:
         disk.sync(place.target)
     clear(place.target)

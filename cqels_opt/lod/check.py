@@ -20,7 +20,6 @@ from cqels_opt.lod.relation import FORMAT as RELATION_FORMAT
 from cqels_opt.lod.relation import HEADER as RELATION_HEADER
 from cqels_opt.lod.relation import VERSION as RELATION_VERSION
 from cqels_opt.lod.relation import Relation
-from cqels_opt.lod.snapshots import number_of
 from cqels_opt.lod.store import DEFAULT_GRAPH, GRAPHS, Store
 from cqels_opt.rdf.ids import encode
 
@@ -67,7 +66,7 @@ def info(path: Path | str) -> StoreInfo:
     return StoreInfo(
         path=path,
         version=header["version"],
-        number=number_of(header),
+        number=header["number"],
         fingerprint=store.fingerprint,
         triples=store.triples,
         terms=store.terms,

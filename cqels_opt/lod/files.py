@@ -1,8 +1,10 @@
-"""Arrays and headers on disk: written with their checksums, verified when they are mapped, and damage told apart from absence."""
+"""Arrays and headers of a store on disk: written with their checksums and verified when they are mapped.
+
+A missing file and a damaged one are different errors.
+"""
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from collections.abc import Mapping
@@ -14,31 +16,28 @@ from numpy.typing import NDArray
 
 from cqels_opt.errors import StoreError
 from cqels_opt.storage import checksum, disk
+from cqels_opt.storage.file_errors import naming
 from cqels_opt.storage.verified_array import array_of
 
 #: The header of a store.
 FORMAT: Final = "cqels-opt store"
-VERSION: Final = 4
+VERSION: Final = 5
 HEADER: Final = "store.json"
 
-#: Size in bytes and checksum of a file, as headers record them.
+#: Size in bytes and digest of a file, as headers record them.
 FileEntry: TypeAlias = "tuple[int, str]"
 
 
 def write_array(folder: Path, name: str, array: NDArray[Any]) -> dict[str, FileEntry]:
     """Write one array; returns its entry for the header."""
-    np.save(folder / name, array, allow_pickle=False)
+    with naming(folder / name), disk.create(folder / name) as file:
+        np.save(file, array, allow_pickle=False)
     return {name: file_entry(folder / name)}
 
 
 def file_entry(path: Path) -> FileEntry:
-    """The size and checksum of a file that was written; of a large one the hashes of its blocks are put beside it."""
+    """The size and digest of a file that was written; the hashes of the blocks of a large file are written beside it."""
     return checksum.entry(path, checksum.blocks_file(path))
-
-
-def text_checksum(text: str) -> str:
-    """The checksum of a text."""
-    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
 def file_sizes(folder: Path) -> dict[str, int]:
@@ -60,12 +59,9 @@ def check_size(path: Path, files: Mapping[str, FileEntry]) -> None:
 
 
 def map_array(path: Path, files: Mapping[str, FileEntry]) -> NDArray[Any]:
-    """Memory-map an array whose size and checksum its header knows: verified, or if it is large verified as it is read.
-
-    Of stores of earlier formats, whose checksums are others, only the sizes are compared here; ``store check`` compares the checksums.
-    """
+    """Memory-map an array, verified by the entry in its header. A large array is verified as it is read."""
     check_size(path, files)
-    blocks = checksum.verified(path, files[path.name]) if checksum.has_checksum(files[path.name]) else None
+    blocks = checksum.verified(path, files[path.name])
     if blocks is not None:
         blocks.verify_span(0, 1)
     try:
@@ -76,23 +72,22 @@ def map_array(path: Path, files: Mapping[str, FileEntry]) -> NDArray[Any]:
 
 
 def same_content(path: Path, recorded: FileEntry, blocks: Path | None = None) -> bool:
-    """Whether all of a file is as a header records it, in this format or an earlier one. The hashes of its blocks may go to a file."""
-    if checksum.has_checksum(recorded):
-        return list(checksum.entry(path, blocks)) == list(recorded)
-    return [path.stat().st_size, hashlib.blake2b(disk.read(path), digest_size=16).hexdigest()] == list(recorded)
+    """Whether all of a file is as a header records it. The hashes of the blocks of a large file are written to ``blocks``."""
+    return list(checksum.entry(path, blocks)) == list(recorded)
 
 
 def write_header(path: Path, header: Mapping[str, Any]) -> str:
-    """Write a JSON header with its own checksum inside, and return that checksum."""
-    checksum = text_checksum(json.dumps(header, sort_keys=True))
-    path.write_text(json.dumps({**header, "checksum": checksum}, indent=1), encoding="utf-8")
-    return checksum
+    """Write a JSON header that contains its own digest, and return that digest."""
+    digest = checksum.text_digest(json.dumps(header, sort_keys=True))
+    with naming(path), disk.create(path) as file:
+        file.write(json.dumps({**header, "checksum": digest}, indent=1).encode())
+    return digest
 
 
 def read_header(path: Path, file_format: str, version: int) -> dict[str, Any]:
-    """Read a JSON header of this format, of this version or an older one; StoreError says what is wrong."""
+    """Read a JSON header of this format and version; StoreError says what is wrong."""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = disk.read(path).decode()
     except (FileNotFoundError, NotADirectoryError) as error:
         raise StoreError(f"{path.parent} has no {path.name}: not a {file_format}") from error
     except (OSError, ValueError) as error:
@@ -101,18 +96,17 @@ def read_header(path: Path, file_format: str, version: int) -> dict[str, Any]:
 
 
 def parse_header(path: Path | str, text: str, file_format: str, version: int) -> dict[str, Any]:
-    """The header that a text holds; ``path`` is for what StoreError says is wrong."""
+    """The header in a text; ``path`` is for the message of a StoreError."""
     try:
         header = json.loads(text)
     except ValueError as error:
         raise StoreError(f"{path} is damaged: {error}") from error
     if not isinstance(header, dict) or header.get("format") != file_format or not isinstance(header.get("version"), int):
         raise StoreError(f"{path} is not the header of a {file_format}")
-    if header["version"] > version:
-        raise StoreError(
-            f"{path} has format version {header['version']}, this cqels-opt reads up to {version}: use a newer cqels-opt"
-        )
+    if header["version"] != version:
+        otherwise = "use a newer cqels-opt" if header["version"] > version else "load the data again"
+        raise StoreError(f"{path} has format version {header['version']}, this cqels-opt reads version {version}: {otherwise}")
     content = {key: value for key, value in header.items() if key != "checksum"}
-    if header.get("checksum") != text_checksum(json.dumps(content, sort_keys=True)):
+    if header.get("checksum") != checksum.text_digest(json.dumps(content, sort_keys=True)):
         raise StoreError(f"{path} is damaged: its checksum does not fit its content")
     return header

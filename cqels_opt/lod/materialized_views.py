@@ -8,7 +8,6 @@ second time, or another query with the same sub-pattern, opens what is there; ov
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -16,11 +15,13 @@ from pathlib import Path
 from typing import Final
 
 from cqels_opt.errors import StoreError
-from cqels_opt.lod.files import read_header, text_checksum, write_header
+from cqels_opt.lod.files import read_header, write_header
 from cqels_opt.lod.relation import Relation
+from cqels_opt.storage import disk
+from cqels_opt.storage.checksum import text_digest
 
 FORMAT: Final = "cqels-opt sub-result"
-VERSION: Final = 1
+VERSION: Final = 2
 HEADER: Final = "subresult.json"
 RELATION: Final = "relation"
 
@@ -40,13 +41,13 @@ class SubResult:
 def subresult_folder(root: Path, fingerprint: str, description: str, indexes: Iterable[On] = ()) -> Path:
     """Where a sub-result lies under ``root``, whether or not it is there yet."""
     on = sorted(set(indexes))
-    return root / text_checksum(repr((VERSION, fingerprint, description, on)))
+    return root / text_digest(repr((VERSION, fingerprint, description, on)))
 
 
 def save(root: Path, fingerprint: str, description: str, relation: Relation, indexes: Sequence[On]) -> SubResult:
     """Write a sub-result, whole or not at all, and map it. If another process was faster, its files are taken."""
     folder = subresult_folder(root, fingerprint, description, indexes)
-    root.mkdir(parents=True, exist_ok=True)
+    disk.make_folder(root)
     temporary = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=root))
     try:
         checksum = relation.save(temporary / RELATION, sorted(set(indexes)))
@@ -60,14 +61,13 @@ def save(root: Path, fingerprint: str, description: str, relation: Relation, ind
         }
         write_header(temporary / HEADER, header)
         try:
-            temporary.rename(folder)
+            disk.rename(temporary, folder)
         except OSError:
             if find(root, fingerprint, description, indexes) is None:
-                # what lies there is damaged
-                shutil.rmtree(folder)
-                temporary.rename(folder)
+                disk.delete_folder(folder)  # it is damaged
+                disk.rename(temporary, folder)
     finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+        disk.delete_folder(temporary)
     return open_subresult(folder)
 
 

@@ -26,6 +26,7 @@ from pyarrow import fs
 from cqels_opt.errors import StoreError
 from cqels_opt.lod.files import FORMAT, HEADER, VERSION, FileEntry, parse_header, same_content
 from cqels_opt.lod.locations import cache_folder, is_uri, shown
+from cqels_opt.storage import disk
 from cqels_opt.storage.checksum import blocks_file
 
 DATA: Final = "data-"
@@ -121,9 +122,7 @@ class RemoteStore:
         if fingerprint and fingerprint != found.fingerprint:
             raise StoreError(f"{shown(uri)}: the store was replaced by another one while it was in use: start again")
         with found._locked(HEADER):
-            part = found.folder / f"{HEADER}.part"
-            part.write_bytes(content)
-            part.replace(found.header_file())
+            disk.write_atomically(found.header_file(), content)
         return found
 
     @property
@@ -180,12 +179,12 @@ class RemoteStore:
             with (
                 _explained(self.uri, name),
                 system.open_input_stream(f"{path}/{DATA}{self.fingerprint}/{name}") as source,
-                part.open("wb") as target,
+                disk.create(part) as target,
             ):
                 while block := source.read(_BLOCK):
                     target.write(block)
             check(part)
-            part.replace(place)
+            disk.rename(part, place)
 
     @contextmanager
     def _locked(self, name: str) -> Iterator[None]:
@@ -226,7 +225,7 @@ def upload(folder: Path, names: Sequence[str], uri: str, fingerprint: str) -> No
         with _explained(uri):
             place = f"{path}/{DATA}{fingerprint}/{name}"
             _make_folder(system, place)
-            with (folder / name).open("rb") as source, system.open_output_stream(place) as target:
+            with disk.opened(folder / name) as source, system.open_output_stream(place) as target:
                 while block := source.read(_BLOCK):
                     target.write(block)
 
@@ -241,7 +240,7 @@ def publish(header: Path, uri: str, fingerprint: str) -> None:
         before = _current(uri)
         _make_folder(system, f"{path}/{HEADER}")
         with system.open_output_stream(f"{path}/{HEADER}") as file:
-            file.write(header.read_bytes())
+            file.write(disk.read(header))
         for folder in system.get_file_info(fs.FileSelector(path)):
             named = folder.base_name.removeprefix(DATA)
             if folder.base_name == named or named == fingerprint or folder.type != fs.FileType.Directory:

@@ -6,7 +6,6 @@ is another one, is made by an external merge sort: each piece leaves a run of (o
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, Final
@@ -19,6 +18,7 @@ from cqels_opt.lod.files import FileEntry, file_entry
 from cqels_opt.lod.index import fan_out
 from cqels_opt.lod.order import Ids, is_sorted, run_starts, stable_order
 from cqels_opt.lod.relation import described_index, save_header
+from cqels_opt.storage import disk
 
 #: Rows that are sorted at a time.
 MERGED: Final = 1 << 20
@@ -31,7 +31,7 @@ class GrowingArray:
 
     def __init__(self, path: Path, dtype: type[np.generic] | np.dtype[Any]) -> None:
         self.path, self.dtype, self.length = path, np.dtype(dtype), 0
-        self._file: BinaryIO = path.open("wb")
+        self._file: BinaryIO = disk.create(path)
         self._write_header()
 
     def append(self, values: NDArray[Any]) -> None:
@@ -89,7 +89,8 @@ class PartitionWriter:
         self._in_order &= is_sorted(o) and (self._last_object is None or bool(o[0] >= self._last_object))
         self._last, self._last_object = int(s[-1]), int(o[-1])
         order = stable_order(o)
-        np.save(self.folder / _RUNS / f"{self._runs}.npy", np.stack([o[order], before + order]))
+        with disk.create(self.folder / _RUNS / f"{self._runs}.npy") as file:
+            np.save(file, np.stack([o[order], before + order]))
         self._runs += 1
 
     def close(self) -> str:
@@ -103,7 +104,7 @@ class PartitionWriter:
             "i0.starts.npy": self._starts.close(),
             **self._objects(),
         }
-        shutil.rmtree(self.folder / _RUNS)
+        disk.delete_folder(self.folder / _RUNS)
         described = [
             described_index(("s",), 0, True, fan_out(_mapped(self.folder / "i0.starts.npy"))),
             described_index(("o",), 0, self._in_order, fan_out(_mapped(self.folder / "i1.starts.npy"))),

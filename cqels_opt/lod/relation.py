@@ -20,7 +20,7 @@ from cqels_opt.lod.multiplicities import product, summed, total
 from cqels_opt.lod.order import Ids, run_starts, sorted_order
 
 FORMAT: Final = "cqels-opt relation"
-VERSION: Final = 1
+VERSION: Final = 2
 HEADER: Final = "relation.json"
 
 

@@ -16,14 +16,15 @@ import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from hashlib import blake2b
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from cqels_opt.errors import StoreError
 from cqels_opt.lod.files import FORMAT, HEADER, VERSION, read_header
 from cqels_opt.lod.locations import is_uri
 from cqels_opt.rdf.ids import IdScheme
+from cqels_opt.storage import disk
+from cqels_opt.storage.checksum import text_digest
 
 READERS: Final = "readers"
 LOCK: Final = "readers.lock"
@@ -51,22 +52,8 @@ def version_at(place: Path | str) -> StoreVersion:
         return StoreVersion(place, 1, str(place), "", "")
     path = Path(place)
     header = read_header(path / HEADER, FORMAT, VERSION)
-    own = path / str(header.get("data", ""))
-    # stores of earlier formats have no header beside the data: they are opened as a whole, and have one version
-    found = own if (own / HEADER).is_file() else path
-    return StoreVersion(
-        found, number_of(header), lineage_of(header), IdScheme.from_header(header).key, str(header["fingerprint"])
-    )
-
-
-def number_of(header: dict[str, Any]) -> int:
-    """The number of a version, from its header."""
-    return int(header.get("number", 1))
-
-
-def lineage_of(header: dict[str, Any]) -> str:
-    """What a version and those that updates made of it have in common."""
-    return str(header.get("lineage", header["fingerprint"]))
+    key, lineage = IdScheme.from_header(header).key, str(header["lineage"])
+    return StoreVersion(path / header.get("data", ""), int(header["number"]), lineage, key, str(header["fingerprint"]))
 
 
 def content_of(lineage: str) -> str:
@@ -94,13 +81,11 @@ def hold(reader: Path, places: Iterable[Path | str]) -> None:
         with exclusive_lock(store):
             if gone := [name for name in mine if not (store / name / HEADER).is_file()]:
                 raise StoreError(f"{store / gone[0]}: this version of the store is gone; start again with another checkpoint")
-            note = store / READERS / f"{blake2b(str(reader).encode(), digest_size=8).hexdigest()}.json"
+            note = store / READERS / f"{text_digest(str(reader))[:16]}.json"
             text = json.dumps({"reader": str(reader), "versions": mine})
             if not note.exists() or note.read_text(encoding="utf-8") != text:
                 note.parent.mkdir(exist_ok=True)
-                draft = note.with_suffix(".draft")
-                draft.write_text(text, encoding="utf-8")
-                draft.replace(note)
+                disk.write_atomically(note, text.encode())
 
 
 def reader_lease(store: Path) -> set[str]:
@@ -115,7 +100,7 @@ def reader_lease(store: Path) -> set[str]:
         if reader.exists():
             found |= set(versions)
         else:
-            note.unlink(missing_ok=True)
+            disk.delete(note)
     return found
 
 

@@ -7,8 +7,6 @@ New terms are a layer of the dictionary; terms stay even where their last triple
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -28,11 +26,13 @@ from cqels_opt.lod.open_store import open_store
 from cqels_opt.lod.order import Ids, run_starts, sorted_order
 from cqels_opt.lod.partition import MERGED, PartitionWriter
 from cqels_opt.lod.relation import Relation
-from cqels_opt.lod.snapshots import UPDATES, exclusive_lock, number_of, version_at
+from cqels_opt.lod.snapshots import UPDATES, exclusive_lock, version_at
 from cqels_opt.lod.store import PartitionEntry, Store, array_bytes
 from cqels_opt.rdf.ids import CollisionError, IdScheme, chosen
 from cqels_opt.rdf.static import Failures, StaticSource, graph_term, pieces, read
+from cqels_opt.storage import disk
 from cqels_opt.storage.checksum import BLOCKS
+from cqels_opt.storage.compaction_policy import runs_to_merge
 
 Key = tuple[int, int]
 Rows = tuple[Ids, Ids]
@@ -106,11 +106,8 @@ def update(
 def _origin(target: Path) -> tuple[Origin, Store]:
     """The version to begin with."""
     version = version_at(target)
-    if version.place == target:
-        raise StoreError(f"{target} was written by an earlier cqels-opt: load it again, then it can be updated")
     header = read_header(Path(version.place) / HEADER, FORMAT, VERSION)
-    files = int(header.get("files", len(header["sources"])))
-    return Origin(number_of(header), version.lineage, Path(version.place).name, files), open_store(version.place)
+    return Origin(version.number, version.lineage, Path(version.place).name, int(header["files"])), open_store(version.place)
 
 
 def _read(
@@ -249,11 +246,13 @@ def _dictionary(old: Store, folder: Path, number: int, ids: Ids, texts: pa.Strin
     for part in old.dictionary.parts:
         layers.setdefault(part.entry.layer, []).append(part.entry)
     above = len(layers)
-    while len(ids) and above > 1 and sum(entry.terms for entry in layers[above - 1]) < 2 * len(ids):
-        above -= 1
-        for part in Dictionary(old.data / DICTIONARY, layers.pop(above)).parts:
-            ids = np.concatenate([ids, part.ids])
-            texts = pa.concat_arrays([texts, cast("pa.StringArray", part.texts.cast(pa.string()))])
+    sizes = [sum(entry.terms for entry in layers[layer]) for layer in range(1, above)]
+    if above and (some := runs_to_merge(sizes, arriving=len(ids))) is not None:
+        above = 1 + some.start  # layer 0 is that of the load, which stays
+        taken = [entry for layer in sorted(layers) if layer >= above for entry in layers.pop(layer)]
+        parts = Dictionary(old.data / DICTIONARY, taken).parts
+        ids = np.concatenate([ids, *(part.ids for part in parts)])
+        texts = pa.concat_arrays([texts, *(cast("pa.StringArray", part.texts.cast(pa.string())) for part in parts)])
     kept = [entry for some in layers.values() for entry in some]
     for name in (name for entry in kept for file in entry.files for name in (file, file + BLOCKS)):
         if (old.data / DICTIONARY / name).exists():
@@ -268,10 +267,7 @@ def link(source: Path, target: Path) -> None:
     if source.is_dir():
         target.mkdir(parents=True)
         for file in source.iterdir():
-            link(file, target / file.name)
+            disk.link(file, target / file.name)
         return
     target.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        os.link(source, target)
-    except OSError:
-        shutil.copyfile(source, target)
+    disk.link(source, target)

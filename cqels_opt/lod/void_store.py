@@ -16,13 +16,14 @@ from typing import Any, Final
 import numpy as np
 
 from cqels_opt.errors import first_of
-from cqels_opt.lod.files import FORMAT, HEADER, VERSION, text_checksum, write_header
+from cqels_opt.lod.files import FORMAT, HEADER, VERSION, write_header
 from cqels_opt.lod.order import Ids
 from cqels_opt.lod.relation import Relation
 from cqels_opt.lod.store import DEFAULT_GRAPH, StaticPattern, Store
 from cqels_opt.rdf.ids import IdScheme, encode, encode_one
 from cqels_opt.rdf.terms import RDF_TYPE
 from cqels_opt.rdf.void import PREDICATES, VOID, Counts, Description, GraphCounts, described
+from cqels_opt.storage.checksum import text_digest
 
 SHARE: Final = 0.1
 """Distinct values a triple, where a description does not say: as the optimizer assumes elsewhere (``plans/base_estimates.py``)."""
@@ -111,7 +112,9 @@ def describe(folder: Path, description: Description, scheme: IdScheme | None = N
         "graphs": [DEFAULT_GRAPH, *encode(list(description.named), scheme).tolist()],
         "partitions": [],
         "dictionary": [],
-        "fingerprint": text_checksum(repr(content)),
+        "fingerprint": (fingerprint := text_digest(repr(content))),
+        "number": 1,
+        "lineage": fingerprint,
         "sources": [],
         "described": content,
     }

@@ -17,7 +17,7 @@ from cqels_opt.operators.query_forms import TRUTH
 from cqels_opt.operators.rows import Ints
 from cqels_opt.operators.stream_output import PIECE, Answers, column_names, columns_of, pieces
 from cqels_opt.operators.term_table import TermTable
-from cqels_opt.storage import checksum, disk
+from cqels_opt.storage import checksum, disk, sealed_files
 from cqels_opt.storage.columns import read_table, write_table
 
 
@@ -27,7 +27,7 @@ def write_arrow(path: Path, found: Answers, terms: TermTable, queries: Any = Non
     fields = ["op", *named, *(f"v{i}" for i in range(len(found.columns)))]
     texts: dict[str, pa.DataType] = dict.fromkeys(fields, pa.string())
     schema = pa.schema({"time": pa.int64(), **texts})
-    with checksum.sealing(path) as sink, pa.ipc.new_file(sink, schema) as writer:
+    with sealed_files.sealing(path) as sink, pa.ipc.new_file(sink, schema) as writer:
         for (time, terms_of), which in zip(columns_of(found, terms), pieces(found, PIECE)):
             queried = [] if queries is None else [queries.take(pa.array(which))]
             arrays: list[Any] = [time, [found.op] * len(time), *queried, *terms_of.values()]

@@ -17,6 +17,7 @@ from cqels_opt.operators.compiled_query import ClosureNode, Tree
 from cqels_opt.operators.interval_join import Indexed, covered, disjoint
 from cqels_opt.operators.rows import Ints, Rows, concat, empty
 from cqels_opt.operators.semijoin_filter import EVERY, KeyFilter
+from cqels_opt.storage.compaction_policy import runs_to_merge
 
 SEED, NODE = "seed", "node"
 
@@ -81,11 +82,10 @@ class _Known:
         if not len(rows):
             return
         self.size += len(rows)
-        while self.parts and len(self.parts[-1]) < 2 * len(rows):
-            rows = concat([self.parts.pop(), rows])
-            self.indexed.pop()
-        self.parts.append(rows)
-        self.indexed.append(None)
+        some = runs_to_merge([len(part) for part in self.parts], arriving=len(rows))
+        assert some is not None  # rows arrive
+        self.parts[some] = [concat([*self.parts[some], rows])]
+        self.indexed[some] = [None]
 
     def news(self, rows: Rows) -> Rows:
         """Of rows the parts of their intervals in which they are not known."""

@@ -86,14 +86,12 @@ class IdScheme:
 
     @classmethod
     def of_seed(cls, seed: int) -> IdScheme:
-        """The key of a store up to format 3, which recorded a seed instead."""
+        """The key made of a number, for ids that need no secret."""
         return cls(f"{seed:016x}".encode().hex())
 
     @classmethod
     def from_header(cls, header: Mapping[str, Any]) -> IdScheme:
-        """The scheme of a store or checkpoint, from what :meth:`as_header` put there; stores up to format 3 have a seed."""
-        if "key" not in header:
-            return cls.of_seed(int(header["seed"]))
+        """The scheme of a store or checkpoint, from what :meth:`as_header` put there."""
         return cls(str(header["key"]), tuple((str(text), int(term_id)) for text, term_id in header["displaced"]))
 
     def as_header(self) -> dict[str, Any]:

@@ -8,23 +8,27 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
+
+import pyarrow as pa
 
 from cqels_opt.errors import CheckpointError
 from cqels_opt.relational.planner import JoinPlanner
 from cqels_opt.relational.spec import JoinSpec
 from cqels_opt.state.commit_log import Commit, CommitLog, Identity
-from cqels_opt.storage import checksum, disk
+from cqels_opt.storage import disk, sealed_files
+from cqels_opt.storage.compaction_policy import MERGED, runs_to_merge
 from cqels_opt.windows.binding_slots import SlotFile
 
 ROWS = "rows"
 KNOWLEDGE = "knowledge"
-MERGED = 16
-"""So many folders of rows of like size become one."""
+NEW_CHUNKS = 16
+"""So many new chunks of rows are merged, with older ones of like size."""
+
+SHARE = 8
+"""A merged chunk has at most 1/SHARE of all rows, because it expires as one."""
 
 
 def identity_of(spec: JoinSpec, lateness: int) -> Identity:
@@ -74,21 +78,23 @@ class RetainedRows:
                 f"{self.folder}: the columns of the stream, {schema}, differ from those of its kept rows, {before}; use another folder"
             )
 
-    def path(self, number: int, tier: int = 0) -> str:
-        """Where the rows of a batch are written, or those of several that are merged by it."""
-        return f"{ROWS}/{number:012d}" + (f"-{tier}" if tier else "")
+    def path(self, number: int, shape: str = "") -> str:
+        """Where the rows of a batch are written, or those of several that it merges."""
+        return f"{ROWS}/{number:012d}" + (f"-{shape}" if shape else "")
 
     def live(self, frontier: int, widest: int) -> list[SlotFile]:
         """The rows that may still meet what comes."""
         return [chunk for chunk in self.state.files if chunk.rows and chunk.greatest + widest > frontier]
 
-    def due(self, chunks: Sequence[SlotFile]) -> tuple[int, list[SlotFile]] | None:
-        """Chunks that are to become one, and of which tier it is; the smallest first."""
-        for tier in sorted({int(chunk.shape) for chunk in chunks}):
-            like = [chunk for chunk in chunks if int(chunk.shape) == tier]
-            if len(like) >= MERGED:
-                return tier + 1, like[:MERGED]
-        return None
+    def due(self, chunks: Sequence[SlotFile]) -> list[SlotFile]:
+        """The chunks that are merged now, if any."""
+        new = [chunk for chunk in chunks if not chunk.shape]
+        older = sorted((chunk for chunk in chunks if chunk.shape), key=lambda chunk: chunk.least)
+        if len(new) < NEW_CHUNKS:
+            return []
+        arriving, cap = sum(chunk.rows for chunk in new), sum(chunk.rows for chunk in chunks) // SHARE
+        some = runs_to_merge([chunk.rows for chunk in older], cap, arriving) or slice(0)
+        return [*older[some], *new]
 
     def commit(
         self,
@@ -104,7 +110,7 @@ class RetainedRows:
         """The batch is done."""
         knowledge = f"{KNOWLEDGE}/{number:012d}.zip"
         learnt, statistics = planner.state()
-        with checksum.sealing(self.folder / knowledge) as file, ZipFile(file, "w") as archive:
+        with sealed_files.sealing(self.folder / knowledge) as file, ZipFile(file, "w") as archive:
             archive.writestr("planner.json", json.dumps(learnt))
             archive.writestr("statistics", statistics)
         state = Commit(
@@ -126,7 +132,7 @@ class RetainedRows:
             return None
         path = self.folder / self.state.knowledge
         try:
-            with ZipFile(BytesIO(checksum.unsealed(path))) as archive:
+            with ZipFile(pa.BufferReader(sealed_files.opened_whole(path))) as archive:
                 learnt: Any = json.loads(archive.read("planner.json"))
                 planner.resume(learnt, archive.read("statistics"))
         except Exception as error:  # noqa: BLE001  # whatever a damaged archive, or another version's, makes of the readers
@@ -147,12 +153,7 @@ class RetainedRows:
                 disk.delete_folder(path)
 
 
-def merged(tier: int, path: str, chunks: Sequence[SlotFile]) -> SlotFile:
+def merged(path: str, chunks: Sequence[SlotFile]) -> SlotFile:
     """Several chunks as one."""
-    whole = SlotFile(ROWS, path, shape=str(tier))
-    return replace(
-        whole,
-        rows=sum(chunk.rows for chunk in chunks),
-        least=min(chunk.least for chunk in chunks),
-        greatest=max(chunk.greatest for chunk in chunks),
-    )
+    rows, least, greatest = sum(c.rows for c in chunks), min(c.least for c in chunks), max(c.greatest for c in chunks)
+    return SlotFile(ROWS, path, shape=MERGED, rows=rows, least=least, greatest=greatest)

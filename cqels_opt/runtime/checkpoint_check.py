@@ -21,6 +21,7 @@ from cqels_opt.runtime.store_versions import START
 from cqels_opt.state.checkpoint_lock import lock_checkpoint
 from cqels_opt.state.commit_log import COMMITS, NAME, SPARK, Commit, CommitLog
 from cqels_opt.storage import checksum, disk, documents
+from cqels_opt.storage.sealed_files import opened_whole
 from cqels_opt.windows.replay_plan import RECORD, read_plan
 
 
@@ -76,19 +77,13 @@ def _of_file(path: Path) -> Iterator[str]:
 def _verifier(path: Path) -> Callable[[Path], object] | None:
     """How a file of the state is verified; None for what has no checksum."""
     if path.suffix in (".arrow", ".zip"):
-        return _whole
+        return opened_whole
     if checksum.digest_in_name(path):
         return checksum.verify_name
     if path.name == RECORD:
         return lambda record: read_plan(record.parent)
     numbered = path.parent.name in (COMMITS, QUERIES, IDLE, STATIC) and (path.stem.isdecimal() or path.name == START)
     return _json if path.suffix == ".json" and (numbered or path.name in (NOTES, NAME)) else None
-
-
-def _whole(path: Path) -> None:
-    _, blocks = checksum.opened(path)
-    if blocks is not None:
-        blocks.verify_all()
 
 
 def _json(path: Path) -> None:
@@ -116,8 +111,6 @@ def _of_sinks(last: Commit, out: Path | None, trace: Path | None) -> Iterator[st
             checksum.committed(path, last.lengths.get(name, 0), last.digests.get(name, ""))
         except CheckpointError as error:
             yield str(error)
-        except OSError as error:
-            yield f"{path}: {error.strerror}: bring the file back"
     if out is not None and out.is_dir():
         batches = last.lengths.get("batches", 0)
         if f"{FolderSink(out).digest_before(batches):032x}" != last.digests.get("batches", f"{0:032x}"):

@@ -26,18 +26,15 @@ class DeadLetters:
 
     @property
     def _name(self) -> str:
-        """Of the file among the committed lengths: which one it is hangs on whether a run has a trace."""
-        return f"rejects {self.path.absolute()}" if self.path is not None else "rejects"
+        """The name of the file among the committed lengths: a run with a trace uses another file than one without."""
+        return f"rejects {self.path.absolute() if self.path is not None else ''}"
 
     def restore(self, lengths: Mapping[str, int]) -> None:
         """Back to the committed length. A file that has become shorter stays as it is: nothing is made of it."""
-        length = lengths.get(self._name, lengths.get("rejects", 0))  # as records had it before there were several files
+        length = lengths.get(self._name, 0)
         first = self.refused is not None and self.refused.exists()
         if self.path is not None and (self.path.exists() or length or first):
-            with naming(self.path), disk.append(self.path) as file:
-                found = file.tell()
-            if found > length:
-                disk.truncate(self.path, length)
+            disk.cut_back(self.path, length)
             if not length and self.refused is not None and first:
                 with naming(self.path), disk.append(self.path) as file:
                     file.write(disk.read(self.refused))

@@ -97,7 +97,7 @@ class Driver(RunState):
         if self.population is not None:
             self.population.know(self.state.displaced, self.term_pages(self.state.files))
         self.set_programs([*self.compiled.values()] if self.population is None else self.population.before(self.state.batch + 1))
-        self.arrivals = IngestState(self.folder, self.all_streams, self.options.tiers, self.state.files)
+        self.arrivals = IngestState(self.folder, self.all_streams, self.options.tiers, self.state.files, self.note)
         self.planners = {program.id: QueryPlanner(program, self.options.plan, self.workshop) for program in self.programs}
         self._changed = self.state.batch >= 0 and self.state.query != self.query
         if self.state.knowledge:

@@ -34,12 +34,8 @@ class FilesRead:
         self._sizes, self._unwritten = {}, []
         if not self.path.exists() and not length:
             return
-        with naming(self.path), disk.append(self.path) as file:
-            found = file.tell()
-        if found < length:
+        if (found := disk.cut_back(self.path, length)) < length:
             raise CheckpointError(f"{self.path}: the checkpoint is damaged: {found} of {length} bytes; use another folder")
-        if found > length:
-            disk.truncate(self.path, length)
         try:
             for number, name, size in map(json.loads, disk.read(self.path).splitlines()):
                 self._sizes[number, name] = size

@@ -1,8 +1,8 @@
-"""What has come so far: the times of every stream's elements, and the counts that wait until the frontier has passed them."""
+"""The elements ingested so far: their times by stream, and the counts that wait until the frontier has passed them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,11 +10,18 @@ import numpy as np
 
 from cqels_opt.operators.rows import Ints
 from cqels_opt.runtime.ingest import COUNT_PARTS, IngestReport
-from cqels_opt.state.compaction import MERGED
-from cqels_opt.state.compaction_policy import CompactionPolicy
-from cqels_opt.state.pending_counts import Pending, is_waiting, read_pending, write_pending
+from cqels_opt.state.pending_counts import (
+    HELD,
+    LostKnowledgeError,
+    Pending,
+    WaitingCounts,
+    read_counts,
+    read_pending,
+    write_pending,
+)
 from cqels_opt.stats import SlotCounts
 from cqels_opt.storage.columns import read_columns, write_columns
+from cqels_opt.storage.compaction_policy import MERGED, CompactionPolicy
 from cqels_opt.windows.binding_slots import SlotFile
 from cqels_opt.windows.timeline import Timeline
 
@@ -22,15 +29,21 @@ from cqels_opt.windows.timeline import Timeline
 class IngestState:
     """The elements of all streams of a run, as far as instants and statistics need them.
 
-    ``times`` are theirs, by stream; ``pending`` the counts that wait, by stream and shape, and ``unwritten`` those of them that are in
-    no file; ``counted`` is the last number that was given to counts.
+    ``times`` are the elements' times by stream, ``pending`` the counts that wait, by stream and shape, and ``counted`` is the last number
+    that was given to counts. ``note`` reports statistics that are lost.
     """
 
-    def __init__(self, folder: Path, streams: Sequence[str], tiers: CompactionPolicy, files: Sequence[SlotFile] = ()) -> None:
-        self.folder, self.tiers = folder, tiers
+    def __init__(
+        self,
+        folder: Path,
+        streams: Sequence[str],
+        tiers: CompactionPolicy,
+        files: Sequence[SlotFile] = (),
+        note: Callable[[str], None] = lambda text: None,
+    ) -> None:
+        self.folder, self.tiers, self._note = folder, tiers, note
         self.times = {stream: Timeline() for stream in streams}
         self.pending: Pending = {}
-        self.unwritten: list[tuple[str, SlotCounts]] = []
         self.counted = 0
         for file in sorted((f for f in files if f.kind == "times"), key=lambda f: f.least):
             self.times[file.stream].add(read_columns(folder / file.path)["t"])
@@ -41,7 +54,7 @@ class IngestState:
 
     # -------------------------------------------------------------- times
     def add(self, reports: Iterable[IngestReport], number: int, mark: str = "") -> list[SlotFile]:
-        """What a batch brought; returns the files of its times. ``mark`` tells apart the stages of a batch."""
+        """Adds the elements of a batch; returns the files of their times. ``mark`` distinguishes the stages of a batch."""
         found: dict[str, Timeline] = {}
         for report in reports:
             for stream, seen in report.streams.items():
@@ -54,7 +67,7 @@ class IngestState:
         return files
 
     def merged(self, number: int, files: list[SlotFile]) -> list[SlotFile]:
-        """The files with those of times merged, where there are many small ones."""
+        """The files, with those of times merged if there are many small ones."""
         for i, (stream, line) in enumerate(self.times.items()):
             mine = sorted((f for f in files if f.kind == "times" and f.stream == stream), key=lambda f: f.least)
             small, merged = [f for f in mine if not f.shape], [f for f in mine if f.shape]
@@ -75,38 +88,48 @@ class IngestState:
 
     # -------------------------------------------------------------- counts
     def resume(self, files: Sequence[SlotFile], upto: int) -> None:
-        """Takes up the counts that waited at a frontier. LostKnowledgeError where a file of them is damaged."""
+        """Restores the counts that waited at a frontier. LostKnowledgeError if one of their files is damaged."""
         self.pending = read_pending(self.folder, files, upto)
 
     def forget_counts(self) -> None:
-        """Counts and their numbers begin again: the files of those before are lost."""
-        self.pending, self.unwritten, self.counted = {}, [], 0
+        """Drops all counts, whose files are lost, and starts their numbers again."""
+        self.pending, self.counted = {}, 0
 
     def numbered(self, parts: Iterable[SlotCounts]) -> list[SlotCounts]:
-        """Counts under numbers of their own: the statistics take what they are told twice for the same."""
+        """Counts with numbers of their own: the statistics take counts with equal numbers for the same."""
         self.counted += 1
         return [replace(part, slot=self.counted * COUNT_PARTS * 2 + i) for i, part in enumerate(parts)]
 
     def released(self, reports: Iterable[IngestReport], upto: int) -> Mapping[str, list[SlotCounts]]:
-        """The counts of what the frontier has passed; the rest waits."""
+        """The counts of the elements that the frontier has passed; the others wait."""
         for report in reports:
             for stream, seen in report.streams.items():
                 for shape, parts in seen.counts.items():
                     self.wait(stream + shape, self.numbered(parts))
         new = {}
         for key, waiting in self.pending.items():
-            ready = [c for c in waiting if len(c.times) and c.times[-1] <= upto]
-            if ready:
-                new[key] = ready
-            self.pending[key] = [c for c in waiting if is_waiting(c, upto)]
+            if ready := [one for one in waiting if one.last <= upto]:
+                new[key] = self._read(ready)
+                self.pending[key] = [one for one in waiting if one.last > upto]
         return new
 
-    def wait(self, key: str, counts: Sequence[SlotCounts]) -> None:
-        """Counts of a stream and shape wait for the frontier, and are in no file yet."""
-        self.pending.setdefault(key, []).extend(counts)
-        self.unwritten += [(key, c) for c in counts]
+    def _read(self, ready: Iterable[WaitingCounts]) -> list[SlotCounts]:
+        found = []
+        for one in ready:
+            try:
+                found.append(read_counts(self.folder, one))
+            except LostKnowledgeError as error:
+                self._note(f"statistics of the optimizer are incomplete until the windows have moved on: {error}")
+        return found
+
+    def wait(self, key: str, counts: Iterable[SlotCounts]) -> None:
+        """Counts of a stream and shape wait for the frontier; no file has them yet."""
+        self.pending.setdefault(key, []).extend(WaitingCounts(int(c.times[-1]), c) for c in counts if len(c.times))
 
     def write_waiting(self, number: int, upto: int) -> list[SlotFile]:
-        """The file of the counts that wait since this batch."""
-        waiting, self.unwritten = [(key, c) for key, c in self.unwritten if is_waiting(c, upto)], []
-        return write_pending(self.folder, number, waiting)
+        """Writes the file of the counts that wait since this batch. Counts of much earlier batches leave memory."""
+        waiting = [(key, one) for key, some in self.pending.items() for one in some if one.last > upto]
+        for _, one in waiting:
+            if one.path and one.batch <= number - HELD:
+                one.counts = None
+        return write_pending(self.folder, number, [(key, one) for key, one in waiting if not one.path])

@@ -11,14 +11,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from io import BytesIO
 from pathlib import Path
 from zipfile import ZipFile
+
+import pyarrow as pa
 
 from cqels_opt.planner.query_planner import QueryPlanner
 from cqels_opt.state.pending_counts import LostKnowledgeError
 from cqels_opt.stats import load, save
-from cqels_opt.storage import checksum
+from cqels_opt.storage import sealed_files
 
 _INDEX = "index.json"
 
@@ -31,7 +32,7 @@ def write_knowledge(path: Path, planners: Mapping[str, QueryPlanner], counted: i
     }
     designs = {program: {name: block.state() for name, block in planner.blocks.items()} for program, planner in planners.items()}
     index = {"counted": counted, "plans": plans, "designs": designs}
-    with checksum.sealing(path) as file, ZipFile(file, "w") as archive:
+    with sealed_files.sealing(path) as file, ZipFile(file, "w") as archive:
         archive.writestr(_INDEX, json.dumps(index))
         for program, planner in planners.items():
             for name, block in planner.blocks.items():
@@ -44,7 +45,7 @@ def read_knowledge(path: Path, planners: Mapping[str, QueryPlanner]) -> int:
     LostKnowledgeError where it cannot: the planners are of no use then.
     """
     try:
-        with ZipFile(BytesIO(checksum.unsealed(path))) as archive:
+        with ZipFile(pa.BufferReader(sealed_files.opened_whole(path))) as archive:
             index = json.loads(archive.read(_INDEX))
             for program, planner in planners.items():
                 for name, block in planner.blocks.items():

@@ -7,7 +7,6 @@ were there. What is asked for during a batch waits for the next one.
 
 from __future__ import annotations
 
-import hashlib
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
@@ -20,6 +19,7 @@ from cqels_opt.errors import CheckpointError, InputError
 from cqels_opt.operators.compiled_query import CompiledProgram
 from cqels_opt.runtime.store_versions import StoreChange, VersionedStore
 from cqels_opt.storage import disk, documents
+from cqels_opt.storage.checksum import text_digest
 from cqels_opt.windows.binding_slots import SlotFile
 
 FOLDER = "queries"
@@ -37,7 +37,7 @@ class QueryCatalog:
     def __init__(self, started: Sequence[Member], state: Path, compiled: Programs) -> None:
         self.state, self._first = state, compiled
         self.living = VersionedStore(compiled.store, state)
-        self._owner = hashlib.sha256(str(state.absolute()).encode()).hexdigest()[:12]
+        self._owner = text_digest(str(state.absolute()))[:12]
         self._compiled = compiled.over(self.living.current.place, self._owner)
         self.folder = state / FOLDER
         self._lock = threading.Lock()

@@ -19,7 +19,7 @@ from cqels_opt.runtime.ingest import COUNT_PARTS
 from cqels_opt.state.sorted_runs import SortedRun
 from cqels_opt.state.time_slices import read_time_slice, sealed
 from cqels_opt.stats import SlotCounts, slot_parts
-from cqels_opt.storage import checksum
+from cqels_opt.storage import sealed_files
 from cqels_opt.storage.columns import Columns, read_columns, write_columns
 from cqels_opt.windows.binding_slots import Shape, SlotFile, read_span
 from cqels_opt.windows.intervals import BEFORE_TIME
@@ -119,6 +119,6 @@ def taken_over(folder: Path, kept: Iterable[SlotFile]) -> list[SlotFile]:
     for file in kept:
         path = Path(file.path)
         taken = path.with_name(TAKEN + path.name)
-        checksum.move(folder / path, folder / taken)
+        sealed_files.move(folder / path, folder / taken)
         moved.append(replace(file, path=str(taken)))
     return moved

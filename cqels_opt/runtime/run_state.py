@@ -33,8 +33,8 @@ from cqels_opt.runtime.query_network import network
 from cqels_opt.state import worker_cache
 from cqels_opt.state.commit_log import Commit, CommitLog, Identity
 from cqels_opt.state.compaction import Compaction
-from cqels_opt.state.compaction_policy import CompactionPolicy
 from cqels_opt.storage import disk
+from cqels_opt.storage.compaction_policy import CompactionPolicy
 from cqels_opt.windows.binding_slots import SlotFile, rank_elements
 from cqels_opt.windows.frontier import Frontier
 from cqels_opt.windows.intervals import BEFORE_TIME

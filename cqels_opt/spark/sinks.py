@@ -23,10 +23,9 @@ from cqels_opt.operators.stream_output import column_names
 from cqels_opt.runtime.evaluate import FinishReport, Format
 from cqels_opt.runtime.output_owner import Owner, claim_file
 from cqels_opt.storage import checksum, disk
-from cqels_opt.storage.checksum import Hasher
+from cqels_opt.storage.checksum import Hasher, cut_back
 from cqels_opt.storage.columns import read_table
 from cqels_opt.storage.file_errors import naming
-from cqels_opt.trace.writer import cut_back
 
 BatchFunction = Callable[[DataFrame, int], object]
 

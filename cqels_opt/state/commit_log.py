@@ -11,7 +11,6 @@ and so are records that do not fit the log of a Spark job in the same folder.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from collections.abc import Mapping, Sequence
@@ -21,10 +20,10 @@ from typing import Any
 
 from cqels_opt.errors import CheckpointError
 from cqels_opt.state.checkpoint_lock import CheckpointLock, lock_checkpoint
-from cqels_opt.storage import disk, documents
+from cqels_opt.storage import checksum, disk, documents
 from cqels_opt.windows.binding_slots import SlotFile
 
-VERSION = 3
+VERSION = 4
 NAME = "cqels-opt.json"
 COMMITS = "commits"  # the records
 SPARK = "spark"  # the log of the Spark job of a run, beside the records
@@ -71,7 +70,7 @@ class Identity:
     @property
     def digest(self) -> str:
         """Tells one query from another in commit records."""
-        return hashlib.sha256(json.dumps(self.query).encode()).hexdigest()[:16]
+        return checksum.text_digest(json.dumps(self.query))[:16]
 
 
 ANONYMOUS = Identity()
@@ -161,7 +160,7 @@ class CommitLog:
         for path in reversed(paths[len(earlier) :]):
             if int(path.stem) > commit.batch:
                 disk.delete(path)
-        before = documents.digest(disk.read(earlier[-1])) if earlier else ""
+        before = checksum.digest(disk.read(earlier[-1])) if earlier else ""
         chained = {"run": self._run, "before": before, "state": record}
         path = self._path(commit.batch)
         disk.publish(path, documents.encode(path.name, chained))
@@ -256,7 +255,7 @@ class CommitLog:
                     raise ValueError("the record before it is missing, or another one")
             except (ValueError, KeyError, TypeError) as error:
                 raise CheckpointError(f"{path}: the checkpoint is damaged ({error}); use another folder") from error
-            before = documents.digest(content)
+            before = checksum.digest(content)
 
     def _check_spark(self) -> None:
         """CheckpointError where the Spark job in the same folder has committed batches that have no record."""

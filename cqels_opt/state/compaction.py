@@ -23,8 +23,8 @@ from cqels_opt.errors import RunError
 from cqels_opt.operators.compiled_query import CompiledProgram
 from cqels_opt.operators.term_table import Page, write_page
 from cqels_opt.rdf.ids import once
-from cqels_opt.state.compaction_policy import CompactionPolicy
 from cqels_opt.state.time_slices import Layout, TimeSliceMergeTask, layouts, merge_time_slices
+from cqels_opt.storage.compaction_policy import MERGED, CompactionPolicy
 from cqels_opt.windows.binding_slots import SlotFile
 
 
@@ -41,9 +41,6 @@ MergeTask: TypeAlias = "TimeSliceMergeTask | PagesTask"
 
 REST = 64
 """Batches, at most, between two attempts at merges that fail."""
-
-MERGED = "merged"
-"""Stands for the shape of a page that was merged."""
 
 
 def merge(task: MergeTask) -> SlotFile:

@@ -21,6 +21,7 @@ from cqels_opt.operators.rows import Ints, Rows, concat, empty
 from cqels_opt.operators.semijoin_filter import KeyFilter
 from cqels_opt.state.worker_cache import Stamp, cached, stamp_in_state
 from cqels_opt.storage.columns import read_arrays, write_arrays
+from cqels_opt.storage.compaction_policy import runs_to_merge
 from cqels_opt.windows.binding_slots import SlotFile
 
 On = tuple[str, ...]
@@ -138,24 +139,13 @@ class ResultFiles:
         replaced: list[str] = []
         for waiting in (False, True):
             files = [file for file in self.files(step) if (file.least > previous) == waiting and file.rows < MERGED]
-            some = alike(sorted(files, key=lambda file: -file.rows))
-            if len(some) > 1:
-                paths = {file.path for file in some}
+            files.sort(key=lambda file: -file.rows)
+            if (some := runs_to_merge([file.rows for file in files], MERGED)) is not None:
+                paths = {file.path for file in files[some]}
                 rows = concat([segment.after(previous) for file, segment in self.segments(step) if file.path in paths])
                 written += self.write(step, fold(rows), f"merged{int(waiting)}-{name}")
                 replaced += sorted(paths)
         return written, replaced
-
-
-def alike(files: Sequence[SlotFile]) -> list[SlotFile]:
-    """Those of files in falling order of size that are merged: the smallest ones, until the next has twice the rows of all of them."""
-    some, rows = list(files[-1:]), sum(file.rows for file in files[-1:])
-    for file in reversed(files[:-1]):
-        if file.rows >= 2 * rows or file.rows + rows > MERGED:
-            break
-        some.append(file)
-        rows += file.rows
-    return some
 
 
 _HELD: LRUCache[tuple[str, str], dict[str, tuple[Stamp, ResultSegment]]] = LRUCache(256)

@@ -18,6 +18,7 @@ from cqels_opt.operators.compiled_query import PatternOccurrence
 from cqels_opt.operators.evaluation_step import EvaluationStep
 from cqels_opt.operators.interval_join import Indexed, as_rows, covered, disjoint
 from cqels_opt.operators.rows import Ints, Rows, concat, empty
+from cqels_opt.storage.compaction_policy import runs_to_merge
 from cqels_opt.windows.intervals import BEFORE_TIME
 
 OWNER = "#owner"
@@ -83,9 +84,8 @@ class UnionWindowState:
                 old = concat([part.rows(False) for part in self.parts]).only(self.occurrence.variables)
                 self._held = [_Piece(self._beside_static(disjoint(old)))]
         self._held = [piece for piece in self._held if len(piece.rows) and piece.ends > step.ended]
-        while len(self._held) > 1 and len(self._held[-2].rows) < 2 * len(self._held[-1].rows):
-            last, before = self._held.pop().rows, self._held.pop().rows
-            self._held.append(_Piece(concat([before.take(before.end > step.ended), last])))
+        while (some := runs_to_merge([len(piece.rows) for piece in self._held])) is not None:
+            self._held[some] = [_Piece(concat([piece.rows.take(piece.rows.end > step.ended) for piece in self._held[some]]))]
 
     def _uncovered(self, rows: Rows) -> Rows:
         """The parts of rows that no old row covers, in an order that does not hang on how the old ones are cut."""

@@ -21,6 +21,7 @@ from cqels_opt.state.union_window_state import UnionWindowState
 from cqels_opt.state.worker_cache import cached
 from cqels_opt.state.worker_cache import relation as static_relation
 from cqels_opt.storage.columns import Columns
+from cqels_opt.storage.compaction_policy import runs_to_merge
 from cqels_opt.windows.binding_slots import SlotFile, rank_elements, read_span
 from cqels_opt.windows.intervals import BEFORE_TIME, FOREVER
 
@@ -68,9 +69,9 @@ class WindowState:
             self._held.append(run)
 
     def _compact(self) -> None:
-        while len(self._held) > 1 and len(self._held[-2]) < 2 * len(self._held[-1]):
-            last, before = self._held.pop(), self._held.pop()
-            self._append(joined([before, last], before.living(self.occurrence, self._instant)))
+        while (some := runs_to_merge([len(run) for run in self._held])) is not None:
+            oldest = self._held[some.start]
+            self._held[some] = [joined(self._held[some], oldest.living(self.occurrence, self._instant))]
 
     def _map(self, step: EvaluationStep, segments: list[SlotFile]) -> None:
         """The segments with living rows. Of one that is mostly behind the window only its living part is taken, into memory."""

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from cqels_opt.storage import checksum
+from cqels_opt.storage import sealed_files
 from cqels_opt.storage.checksum import Blocks
 from cqels_opt.storage.verified_array import array_of
 
@@ -22,16 +22,13 @@ Columns = dict[str, NDArray[np.int64]]
 
 def write_table(path: Path, table: pa.Table) -> None:
     """Writes a file under a temporary name and renames it, so that a reader never sees a part of it."""
-    with checksum.sealing(path) as sink, pa.ipc.new_file(sink, table.schema) as writer:
+    with sealed_files.sealing(path) as sink, pa.ipc.new_file(sink, table.schema) as writer:
         writer.write_table(table)
 
 
 def read_table(path: Path) -> pa.Table:
     """The table of a file, mapped into memory and verified. One that is gone or damaged is a CheckpointError."""
-    content, blocks = checksum.opened(path)
-    if blocks is not None:
-        blocks.verify_all()
-    return pa.ipc.open_file(content).read_all()
+    return pa.ipc.open_file(sealed_files.opened_whole(path)).read_all()
 
 
 def write_columns(path: Path, columns: Mapping[str, NDArray[np.int64]]) -> None:
@@ -50,7 +47,7 @@ def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]], said: Mapping[s
 
 def read_arrays(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
     """What :func:`write_arrays` wrote: the arrays, which are mapped, and the texts. Those of a large file are verified as they are read."""
-    content, blocks = checksum.opened(path)
+    content, blocks = sealed_files.opened(path)
     if blocks is not None:
         _verify_descriptions(blocks, content)
     table: Any = pa.ipc.open_file(content).read_all()

@@ -170,6 +170,18 @@ def truncate(path: Path, length: int) -> None:
         flush(file)
 
 
+def cut_back(path: Path, length: int) -> int:
+    """Cuts a file back to a length in bytes, and makes it if it is missing; returns the length that it had before."""
+    new = not path.exists()
+    with naming(path), append(path) as file:
+        found = file.tell()
+    if new:
+        sync(path.parent)
+    if found > length:
+        truncate(path, length)
+    return found
+
+
 def read(path: Path) -> bytes:
     """The content of a file."""
     return path.read_bytes()

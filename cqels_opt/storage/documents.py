@@ -6,17 +6,12 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-import xxhash
+from cqels_opt.storage.checksum import digest
 
 _HEAD: Final = b'{"digest": "'
 _MIDDLE: Final = b'", "content": '
 _END: Final = b"}\n"
 _SIZE: Final = 32  # hexadecimal digits of a digest
-
-
-def digest(content: bytes) -> str:
-    """A digest of some bytes."""
-    return str(xxhash.xxh3_128_hexdigest(content))
 
 
 def encode(name: str, value: Any) -> bytes:

@@ -34,7 +34,6 @@ from cqels_opt.windows.replay_plan import (
     ReplayPlan,
     ReplaySource,
     check_same,
-    digest,
     fingerprints,
     read_plan,
     write_plan,
@@ -109,7 +108,10 @@ def cut(
             cutter.add(merged)
             inputs.report(len(merged))
     chunks = cutter.finish()
-    finished = tuple(replace(p, digest=digest(p.path), rejected=inputs.rejected[i]) for i, p in enumerate(cutter.partitions))
+    finished = tuple(
+        replace(p, digest=checksum.file_digest(Path(p.path)), rejected=inputs.rejected[i])
+        for i, p in enumerate(cutter.partitions)
+    )
     plan = ReplayPlan(folder, parameters, names, finished, tuple(chunks))
     disk.sync_file_system(folder)
     write_plan(plan)

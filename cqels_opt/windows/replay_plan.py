@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -11,8 +10,9 @@ from typing import Any
 
 from cqels_opt.errors import CheckpointError, InputError
 from cqels_opt.storage import disk, documents
+from cqels_opt.storage.checksum import file_digest
 
-VERSION = 1
+VERSION = 2
 RECORD = "replay.json"
 REJECTED = "rejected.ndjson"
 CHUNKS = "chunks"
@@ -213,12 +213,6 @@ def fingerprints(sources: Sequence[ReplaySource]) -> tuple[tuple[str, ...], list
     return tuple(streams), partitions
 
 
-def digest(path: str | Path) -> str:
-    """A digest of a file's bytes."""
-    with Path(path).open("rb") as file:
-        return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
-
-
 def check_same(
     plan: ReplayPlan, parameters: dict[str, str | int], streams: tuple[str, ...], partitions: Sequence[ReplayPartition]
 ) -> None:
@@ -236,7 +230,7 @@ def check_same(
         if was_file.stream != file.stream:
             raise CheckpointError(f"{plan.folder}: the streams' files came in another order; {advice}")
         same_time = was_file.modified == file.modified and was_file.size == file.size
-        if not same_time and (was_file.size != file.size or was_file.digest != digest(file.path)):
+        if not same_time and (was_file.size != file.size or was_file.digest != file_digest(Path(file.path))):
             raise CheckpointError(f"{plan.folder}: {file.path} is not the file that it was made from ({was_file.path}); {advice}")
     if len(plan.partitions) != len(partitions):
         raise CheckpointError(f"{plan.folder}: was made from {len(plan.partitions)} files, not {len(partitions)}; {advice}")

@@ -254,7 +254,7 @@ def test_a_store_is_updated(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert main(["store", "info", store]) == 0
     said = capsys.readouterr().out
     assert "4 triples, 6 terms, 1 named graphs" in said
-    assert "version 2, format 4, fingerprint" in said
+    assert "version 2, format 5, fingerprint" in said
 
 
 @pytest.mark.usefixtures("folder")

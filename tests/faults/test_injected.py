@@ -53,7 +53,7 @@ class Attempt:
         """A new process over what the last one left."""
         for held in (window_state._CONTENTS, result_store._HELD, worker_cache._PAGES):
             held.clear()
-        checksum.VERIFIED.forget()
+        checksum.VERIFIED.clear()
         self.merges.clear()
         gc.collect()  # the locks of a process end with it
         sink = FolderSink(self.folder / "out") if self.folder_sink else FileSink(self.folder / "out.jsonl")

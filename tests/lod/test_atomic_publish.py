@@ -13,6 +13,7 @@ from cqels_opt.lod import open_store as opening
 from cqels_opt.lod.atomic_publish import clear, load_place
 from cqels_opt.lod.build import build_store
 from cqels_opt.lod.check import check
+from cqels_opt.lod.files import VERSION
 from cqels_opt.lod.open_store import open_store
 from cqels_opt.lod.store import Store
 
@@ -88,7 +89,7 @@ def test_what_cannot_be_read_is_not_removed_before_there_is_something_better(tmp
     """A header of a newer version: a load that fails must not have cost the data."""
     build_store(tmp_path / "s", OLD)
     header = tmp_path / "s" / "store.json"
-    header.write_text(header.read_text().replace('"version": 3', '"version": 99'))
+    header.write_text(header.read_text().replace(f'"version": {VERSION}', '"version": 99'))
     files = set((tmp_path / "s").rglob("*.npy"))
     with pytest.raises(OSError, match="disk is full"), load_place(tmp_path / "s"):
         raise OSError("disk is full")

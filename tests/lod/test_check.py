@@ -25,7 +25,7 @@ QUADS = [
 def test_info_describes(tmp_path: Path) -> None:
     store = build_store(tmp_path / "s", QUADS)
     described = info(tmp_path / "s")
-    assert (described.version, described.triples, described.terms, described.graphs) == (4, 4, 6, ("<http://g>",))
+    assert (described.version, described.triples, described.terms, described.graphs) == (5, 4, 6, ("<http://g>",))
     assert described.fingerprint == store.fingerprint
     assert described.predicates == (
         PredicateInfo(None, "<http://p>", 3, 2, 2),

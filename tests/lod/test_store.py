@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from cqels_opt.errors import InputError, RunError, StoreError
 from cqels_opt.lod.build import build_store
 from cqels_opt.lod.check import check
-from cqels_opt.lod.files import HEADER, write_header
+from cqels_opt.lod.files import VERSION, write_header
 from cqels_opt.lod.open_store import open_store
 from cqels_opt.lod.relation import Relation
 from cqels_opt.lod.store import StaticPattern, Store
@@ -185,17 +185,6 @@ def test_each_store_has_a_key_of_its_own_which_a_load_in_its_place_keeps(tmp_pat
         build_store(tmp_path / "c", EXAMPLE)
 
 
-def test_a_store_of_format_3_opens_under_its_seed(tmp_path: Path) -> None:
-    made = build_store(tmp_path / "s", EXAMPLE, scheme=IdScheme.of_seed(7))
-    for path in (tmp_path / "s" / HEADER, made.data / HEADER):
-        header = json.loads(path.read_text())
-        rest = {key: value for key, value in header.items() if key not in ("key", "displaced", "checksum")}
-        write_header(path, {**rest, "version": 3, "seed": 7})
-    old = open_store(tmp_path / "s")
-    assert old.scheme == IdScheme.of_seed(7)
-    assert old.decode(encode(["<http://bob>"], old.scheme)) == ["<http://bob>"]
-
-
 # ------------------------------------------------------------------ where a store may be written
 def test_a_store_replaces_a_store_and_nothing_else(tmp_path: Path) -> None:
     target = tmp_path / "deep" / "s"
@@ -268,12 +257,20 @@ def other_header(path: Path) -> None:
 
 
 def empty_header(path: Path) -> None:
-    write_header(path / "store.json", {"format": "cqels-opt store", "version": 2})
+    write_header(path / "store.json", {"format": "cqels-opt store", "version": VERSION})
+
+
+def older(path: Path) -> None:
+    change_version(path, VERSION - 1)
 
 
 def newer(path: Path) -> None:
+    change_version(path, VERSION + 1)
+
+
+def change_version(path: Path, version: int) -> None:
     header = json.loads((path / "store.json").read_text())
-    (path / "store.json").write_text(json.dumps(header | {"version": 5}))
+    (path / "store.json").write_text(json.dumps(header | {"version": version}))
 
 
 @pytest.mark.parametrize(
@@ -289,7 +286,8 @@ def newer(path: Path) -> None:
         (drop_header, r"no store\.json"),
         (other_header, "not the header"),
         (empty_header, "damaged"),
-        (newer, "version 5.*newer cqels-opt"),
+        (older, f"version {VERSION - 1}, this cqels-opt reads version {VERSION}: load the data again"),
+        (newer, f"version {VERSION + 1}.*newer cqels-opt"),
     ],
 )
 def test_opening_a_damaged_store_is_a_clear_error(tmp_path: Path, damage: Callable[[Path], None], message: str) -> None:

@@ -13,7 +13,7 @@ from cqels_opt.plans.spark_cost import SparkCost
 from cqels_opt.relational.counting import Counted
 from cqels_opt.relational.fanouts import KeyCounts
 from cqels_opt.relational.planner import Counts, JoinPlanner, ObservedJoin, frontier_of
-from cqels_opt.relational.retained_rows import MERGED, RetainedRows, identity_of, merged
+from cqels_opt.relational.retained_rows import NEW_CHUNKS, SHARE, RetainedRows, identity_of, merged
 from cqels_opt.relational.spec import JoinInput, JoinSpec
 from cqels_opt.stats import slot_counts, tally
 from cqels_opt.windows.binding_slots import SlotFile
@@ -176,7 +176,7 @@ def test_the_state_goes_on_and_back(tmp_path: Path) -> None:
     kept = RetainedRows(tmp_path, identity)
     for number in range(6):
         step(planner, number, batch(number, 1, 2))
-        commit(kept, number, [SlotFile("rows", kept.path(number), shape="0", rows=1, greatest=number)], planner)
+        commit(kept, number, [SlotFile("rows", kept.path(number), rows=1, greatest=number)], planner)
     assert sorted(path.name for path in (tmp_path / "rows").iterdir()) == [f"{n:012d}" for n in (3, 4, 5)]
     again = RetainedRows(tmp_path, identity)
     assert (again.state.batch, again.greatest, again.state.totals) == (5, 5, {"batches": 6})
@@ -206,7 +206,7 @@ def test_a_state_that_another_object_has_gone_on_with_is_read_anew(tmp_path: Pat
     planner = JoinPlanner(STAR, STATICS, MODEL)
     old, new = (RetainedRows(tmp_path, identity_of(STAR, 0)) for _ in range(2))
     step(planner, 0, batch(0, 1, 2))
-    commit(old, 0, [SlotFile("rows", old.path(0), shape="0", rows=1, greatest=0)], planner)
+    commit(old, 0, [SlotFile("rows", old.path(0), rows=1, greatest=0)], planner)
     assert new.begin(1)
     assert (new.state.batch, [chunk.path for chunk in new.state.files]) == (0, [old.path(0)])
     assert not old.begin(1)
@@ -224,7 +224,7 @@ def test_other_columns_do_not_go_with_rows_that_are_kept(tmp_path: Path) -> None
     kept, planner = RetainedRows(tmp_path, identity_of(PAIRS, 0)), JoinPlanner(PAIRS, {}, MODEL)
     planner.choose()
     kept.check_columns("schema")
-    commit(kept, 0, [SlotFile("rows", kept.path(0), shape="0", rows=1, greatest=5)], planner)
+    commit(kept, 0, [SlotFile("rows", kept.path(0), rows=1, greatest=5)], planner)
     kept.check_columns("schema")
     with pytest.raises(CheckpointError, match="the columns of the stream, another, differ from those of its kept rows, schema"):
         kept.check_columns("another")
@@ -233,14 +233,26 @@ def test_other_columns_do_not_go_with_rows_that_are_kept(tmp_path: Path) -> None
 def test_rows_live_as_long_as_a_window_may_meet_them(tmp_path: Path) -> None:
     kept, planner = RetainedRows(tmp_path, identity_of(PAIRS, 0)), JoinPlanner(PAIRS, {}, MODEL)
     planner.choose()
-    chunks = [SlotFile("rows", kept.path(n), shape="0", rows=1, least=n, greatest=n) for n in range(MERGED)]
-    commit(kept, MERGED, chunks, planner)
-    assert [chunk.greatest for chunk in kept.live(105, 100)] == list(range(6, MERGED))
-    assert kept.due(chunks[1:]) is None
-    tier, some = kept.due(chunks) or (0, [])
-    assert (tier, some) == (1, chunks)
-    whole = merged(tier, kept.path(20, tier), some)
-    assert (whole.rows, whole.least, whole.greatest, whole.shape) == (MERGED, 0, MERGED - 1, "1")
+    chunks = [SlotFile("rows", kept.path(n), rows=1, least=n, greatest=n) for n in range(NEW_CHUNKS)]
+    commit(kept, NEW_CHUNKS, chunks, planner)
+    assert [chunk.greatest for chunk in kept.live(105, 100)] == list(range(6, NEW_CHUNKS))
+    assert kept.due(chunks[1:]) == []
+    assert kept.due(chunks) == chunks
+    whole = merged(kept.path(20, "merged"), chunks)
+    assert (whole.rows, whole.least, whole.greatest, whole.shape) == (NEW_CHUNKS, 0, NEW_CHUNKS - 1, "merged")
+
+
+def test_of_kept_rows_few_chunks_are_left_and_each_row_is_written_a_few_times(tmp_path: Path) -> None:
+    kept, chunks, written = RetainedRows(tmp_path, identity_of(PAIRS, 0)), list[SlotFile](), 0
+    for n in range(2_000):
+        chunks = [chunk for chunk in chunks if chunk.greatest > n - 1_000]
+        chunks.append(SlotFile("rows", kept.path(n), rows=10, least=n, greatest=n))
+        if some := kept.due(chunks):
+            chunks = [merged(kept.path(n, "merged"), some), *(chunk for chunk in chunks if chunk not in some)]
+            written += chunks[0].rows
+        assert len(chunks) <= NEW_CHUNKS + 2 * SHARE + 16  # as CompactionPolicy.most
+        assert sum(chunk.rows for chunk in chunks) <= 10 * 1_000 * (1 + 2 / SHARE)
+    assert written <= 3 * 10 * 2_000
 
 
 def test_damaged_knowledge_is_no_reason_to_stop(tmp_path: Path) -> None:

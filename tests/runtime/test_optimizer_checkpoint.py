@@ -13,7 +13,8 @@ from local_runs import Cut, Registered, register
 from random_cases import make
 
 from cqels_opt.runtime.local_runner import LocalSink
-from cqels_opt.state.compaction_policy import CompactionPolicy
+from cqels_opt.state.pending_counts import read_counts
+from cqels_opt.storage.compaction_policy import CompactionPolicy
 from cqels_opt.trace.records import TraceRecord
 
 
@@ -85,7 +86,9 @@ def test_counts_that_wait_are_counted_again(tmp_path: Path) -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)
             driver = query.driver(how, folder)
-        waiting = {key: sum(c.total for c in parts) for key, parts in driver.arrivals.pending.items()}
+        waiting = {
+            key: sum(read_counts(driver.folder, one).total for one in some) for key, some in driver.arrivals.pending.items()
+        }
         windows.append(({key: total for key, total in waiting.items() if total}, driver.batch(1, chunks[1])[0].windows))
     assert windows[0][0]
     assert windows[0] == windows[1]

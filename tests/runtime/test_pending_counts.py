@@ -9,11 +9,13 @@ import pytest
 from local_runs import World, register
 
 from cqels_opt.errors import EngineWarning
+from cqels_opt.runtime import ingest_state
 from cqels_opt.runtime.driver import Driver
-from cqels_opt.runtime.ingest import ROW_SCHEMA
+from cqels_opt.runtime.ingest import COUNT_PARTS, ROW_SCHEMA
 from cqels_opt.runtime.local_runner import LocalRunner, LocalSink
 from cqels_opt.runtime.run_state import DriverOptions
-from cqels_opt.state.pending_counts import KIND
+from cqels_opt.state.pending_counts import HELD, KIND, read_counts
+from cqels_opt.stats import summary
 from cqels_opt.windows.frontier import Frontier
 
 EX = "http://ex.org/"
@@ -56,7 +58,8 @@ def written(run: Driver, number: int) -> int:
 
 
 def waiting(run: Driver) -> list[tuple[str, int, list[int], list[int]]]:
-    return [(key, c.slot, c.times.tolist(), c.rows.tolist()) for key, counts in run.arrivals.pending.items() for c in counts]
+    found = [(key, read_counts(run.folder, one)) for key, waiting in run.arrivals.pending.items() for one in waiting]
+    return [(key, c.slot, c.times.tolist(), c.rows.tolist()) for key, c in found]
 
 
 def by_time(run: Driver) -> dict[tuple[str, int], int]:
@@ -73,8 +76,40 @@ def test_a_silent_stream_makes_no_batch_write_more(tmp_path: Path) -> None:
         sizes.append(written(run, number))
     assert sum(f.kind == KIND for f in run.state.files) > 100  # all of them wait
     assert max(sizes) < 1.2 * min(sizes), sizes
+    held = [one for some in run.arrivals.pending.values() for one in some if one.counts is not None]
+    assert 0 < len(held) <= (HELD + 1) * (COUNT_PARTS + 1)  # memory does not grow with the counts that wait
     run.batch(121, rows(1, 60_000, 1))  # and wait no longer
     assert [f.least for f in run.state.files if f.kind == KIND] == [61_000, 601_000]  # the last batch of each stream
+
+
+def test_counts_are_read_again_when_the_frontier_passes_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = []
+    for held in (0, 100):
+        monkeypatch.setattr(ingest_state, "HELD", held)
+        run = driver(tmp_path / str(held))
+        for number in range(20):
+            run.batch(number, rows(0, 50 * number, 50))
+        run.batch(20, rows(1, 800, 1))
+        found.append(summary(next(iter(run.planners["q"].blocks.values())).statistics))
+    assert found[0] == found[1]
+
+
+def test_counts_that_are_lost_while_they_wait_cost_no_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ingest_state, "HELD", 0)
+    lines = list[list[str]]()
+    for lost in (False, True):
+        run = driver(tmp_path / str(lost))
+        run.batch(0, rows(0, 0, 50))
+        run.batch(1, rows(0, 50, 50))
+        if lost:
+            (run.folder / "slots/pending-00000000.zip").unlink()
+            with pytest.warns(EngineWarning, match="statistics of the optimizer are incomplete"):
+                run.batch(2, rows(1, 90, 1))
+        else:
+            run.batch(2, rows(1, 90, 1))
+        assert isinstance(run.sink, LocalSink)
+        lines.append(run.sink.lines)
+    assert lines[0] == lines[1]
 
 
 def test_what_waits_is_the_same_after_a_restart(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from cqels_opt.compiler.multi_query_sharing import Member
 from cqels_opt.query.parser import parse
 from cqels_opt.rdf.ids import PUBLIC, encode_one
 from cqels_opt.runtime.local_runner import LocalSink
-from cqels_opt.state.compaction_policy import CompactionPolicy
+from cqels_opt.storage.compaction_policy import CompactionPolicy
 from cqels_opt.verify import Element
 
 A, B = "<http://a.org/zrcn1imlm5dc>", "<http://a.org/hb4mggqwr1rn>"

@@ -140,5 +140,5 @@ def test_any_flipped_bit_is_found(name: str, tmp_path: Path) -> None:
 def test_a_checkpoint_from_before_records_had_digests(tmp_path: Path) -> None:
     written(tmp_path)
     (tmp_path / NAME).write_text('{"version": 2, "run": "0", "identity": {}}')
-    with pytest.raises(CheckpointError, match="the checkpoint is of version 2, this is 3"):
+    with pytest.raises(CheckpointError, match="the checkpoint is of version 2, this is 4"):
         CommitLog(tmp_path).claim(Identity(query={"q": "SELECT"}))

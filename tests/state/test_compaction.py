@@ -12,7 +12,7 @@ from local_runs import Cut, Registered, World, register
 
 from cqels_opt.runtime.local_runner import LocalRunner, LocalSink
 from cqels_opt.state.compaction import MergeTask
-from cqels_opt.state.compaction_policy import CompactionPolicy
+from cqels_opt.storage.compaction_policy import CompactionPolicy
 from cqels_opt.verify import Element
 from cqels_opt.windows.binding_slots import SlotFile
 

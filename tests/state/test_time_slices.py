@@ -21,11 +21,11 @@ from cqels_opt.operators.term_table import Page, write_page
 from cqels_opt.planner.background_jobs import Start, at_once
 from cqels_opt.query.algebra import Window
 from cqels_opt.state.compaction import Compaction, MergeTask, merge
-from cqels_opt.state.compaction_policy import CompactionPolicy
 from cqels_opt.state.sorted_runs import SortedRun, relation_of
 from cqels_opt.state.time_slices import Layout, layouts, read_time_slice, write_time_slice
 from cqels_opt.state.window_state import WindowState
 from cqels_opt.storage.columns import write_columns
+from cqels_opt.storage.compaction_policy import CompactionPolicy
 from cqels_opt.windows.binding_slots import Shape, SlotFile
 from cqels_opt.windows.instants import Policy, Report
 from cqels_opt.windows.intervals import validity

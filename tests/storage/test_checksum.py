@@ -10,7 +10,7 @@ import pytest
 
 from cqels_opt.errors import CheckpointError, StoreError
 from cqels_opt.lod.files import map_array, write_array
-from cqels_opt.storage import checksum, documents
+from cqels_opt.storage import checksum, documents, sealed_files
 from cqels_opt.storage.columns import read_arrays, write_arrays
 from cqels_opt.storage.verified_array import VerifiedArray
 
@@ -20,45 +20,54 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """All files are large."""
     monkeypatch.setattr(checksum, "BLOCK", 64)
     monkeypatch.setattr(checksum, "WHOLE", 100)
-    checksum.VERIFIED.forget()
+    checksum.VERIFIED.clear()
 
 
 def flip(path: Path, at: int) -> None:
     content = bytearray(path.read_bytes())
     content[at] ^= 1
     path.write_bytes(content)
-    checksum.VERIFIED.forget()
+    checksum.VERIFIED.clear()
+
+
+def seal(path: Path, content: bytes) -> None:
+    with sealed_files.sealing(path) as file:
+        file.write(content)
+
+
+def unsealed(path: Path) -> bytes:
+    return sealed_files.opened_whole(path).to_pybytes()
 
 
 def test_a_sealed_file_gives_back_its_content(tmp_path: Path) -> None:
     for content in (b"", b"x", bytes(range(256)) * 20_000):
-        checksum.seal(tmp_path / "file", content)
-        assert checksum.unsealed(tmp_path / "file") == content
+        seal(tmp_path / "file", content)
+        assert unsealed(tmp_path / "file") == content
     assert [found.name for found in tmp_path.iterdir()] == ["file"]
 
 
 def test_each_byte_of_a_sealed_file_counts(tmp_path: Path) -> None:
-    checksum.seal(tmp_path / "file", b"what a batch has left")
+    seal(tmp_path / "file", b"what a batch has left")
     for at in range((tmp_path / "file").stat().st_size):
         flip(tmp_path / "file", at)
         with pytest.raises(CheckpointError, match=r"file: the checkpoint is damaged \(.*\); use another folder"):
-            checksum.unsealed(tmp_path / "file")
+            unsealed(tmp_path / "file")
         flip(tmp_path / "file", at)
-    assert checksum.unsealed(tmp_path / "file") == b"what a batch has left"
+    assert unsealed(tmp_path / "file") == b"what a batch has left"
 
 
 def test_sealed_files_that_were_swapped(tmp_path: Path) -> None:
-    checksum.seal(tmp_path / "a", b"one")
-    checksum.seal(tmp_path / "b", b"two")
+    seal(tmp_path / "a", b"one")
+    seal(tmp_path / "b", b"two")
     (tmp_path / "a").rename(tmp_path / "b")
     with pytest.raises(CheckpointError, match="written under another name"):
-        checksum.unsealed(tmp_path / "b")
+        unsealed(tmp_path / "b")
 
 
 def test_a_sealed_file_that_is_moved_has_its_new_name(tmp_path: Path) -> None:
-    checksum.seal(tmp_path / "a", b"one")
-    checksum.move(tmp_path / "a", tmp_path / "b")
-    assert checksum.unsealed(tmp_path / "b") == b"one"
+    seal(tmp_path / "a", b"one")
+    sealed_files.move(tmp_path / "a", tmp_path / "b")
+    assert unsealed(tmp_path / "b") == b"one"
     assert not (tmp_path / "a").exists()
 
 
@@ -67,9 +76,9 @@ def test_a_file_is_verified_once_by_a_process(tmp_path: Path, monkeypatch: pytes
     real = checksum.digest
     monkeypatch.setattr(checksum, "digest", lambda content: (hashed.append(1), real(content))[1])
     for number in range(3):
-        checksum.seal(tmp_path / f"{number}", b"content" * (number + 1))
+        seal(tmp_path / f"{number}", b"content" * (number + 1))
         for _ in range(4):
-            checksum.unsealed(tmp_path / f"{number}")
+            unsealed(tmp_path / f"{number}")
     assert len(hashed) == 3
 
 
@@ -95,7 +104,7 @@ def test_a_name_holds_the_digest_of_its_content(tmp_path: Path) -> None:
 # ------------------------------------------------------------------ large files
 def large(tmp_path: Path, array: np.ndarray) -> VerifiedArray:
     files = write_array(tmp_path, "a.npy", array)
-    checksum.VERIFIED.forget()
+    checksum.VERIFIED.clear()
     found = map_array(tmp_path / "a.npy", files)
     assert isinstance(found, VerifiedArray)
     return found
@@ -148,13 +157,13 @@ def test_no_damage_misleads_a_search(tmp_path: Path, small_blocks: None, seed: i
     path.write_bytes(content)
     found_it = 0
     for probe in rng.sample(range(2000), 40):
-        checksum.VERIFIED.forget()
+        checksum.VERIFIED.clear()
         try:
             assert np.searchsorted(map_array(path, entry), [probe])[0] == np.searchsorted(array, probe)
         except StoreError as error:
             assert "a.npy does not have its checksum" in str(error)
             found_it += 1
-    checksum.VERIFIED.forget()
+    checksum.VERIFIED.clear()
     with pytest.raises(StoreError, match="does not have its checksum"):
         np.asarray(map_array(path, entry))
 
@@ -178,5 +187,5 @@ def test_arrays_of_the_state(tmp_path: Path, small_blocks: None) -> None:
         except CheckpointError as error:
             assert "segment.arrow: the checkpoint is damaged" in str(error)
         path.write_bytes(whole)
-        checksum.VERIFIED.forget()
+        checksum.VERIFIED.clear()
     assert silent > 100  # what lies in the arrays themselves is found when it is read

@@ -54,7 +54,7 @@ def size(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str
 
 def forget() -> None:
     """As a new process begins."""
-    checksum.VERIFIED.forget()
+    checksum.VERIFIED.clear()
     kept: list[Any] = [
         worker_cache._STORES,
         worker_cache._RELATIONS,

@@ -8,14 +8,13 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cqels_opt.state.compaction_policy import CompactionPolicy, like_sized
+from cqels_opt.storage.compaction_policy import CompactionPolicy, runs_to_merge
 
 
 def settled(sizes: list[int], cap: int) -> list[int]:
     """What is left when nothing is to be merged any more."""
-    while found := like_sized(sizes, cap):
-        first, stop = found
-        sizes = [*sizes[:first], sum(sizes[first:stop]), *sizes[stop:]]
+    while found := runs_to_merge(sizes, cap):
+        sizes[found] = [sum(sizes[found])]
     return sizes
 
 
@@ -40,11 +39,10 @@ def test_a_sliding_window_of_small_slots() -> None:
             runs.pop(0)
         total = sum(map(sum, runs)) + sum(slots)
         arriving = sum(slots) if tiers.due(len(slots), sum(slots)) else 0
-        found = like_sized([sum(run) for run in runs], tiers.cap(total), arriving)
+        found = runs_to_merge([sum(run) for run in runs], tiers.cap(total), arriving)
         if found:
-            first, stop = found
-            made = [n for run in runs[first:stop] for n in run] + (slots if arriving else [])
-            runs[first:stop] = [made]
+            made = [n for run in runs[found] for n in run] + (slots if arriving else [])
+            runs[found] = [made]
             written += sum(made)
             slots = [] if arriving else slots
         assert total <= window * (1 + 2 / tiers.share) + tiers.rows
@@ -54,6 +52,6 @@ def test_a_sliding_window_of_small_slots() -> None:
 
 
 def test_what_arrives_is_merged_if_only_by_itself() -> None:
-    assert like_sized([], 10, arriving=3) == (0, 0)
-    assert like_sized([8], 10, arriving=3) == (1, 1)
-    assert like_sized([], 10) is None
+    assert runs_to_merge([], 10, arriving=3) == slice(0, 0)
+    assert runs_to_merge([8], 10, arriving=3) == slice(1, 1)
+    assert runs_to_merge([], 10) is None

@@ -1,0 +1,146 @@
+"""Sealed files, the state of a checkpoint: a header of 64 bytes with the digest of the content and of the file's own name.
+
+The name makes two files that were swapped detectable. A large file ends with the hashes of its blocks.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO, Final
+
+import numpy as np
+import pyarrow as pa
+
+from cqels_opt.storage import checksum, disk
+from cqels_opt.storage.checksum import VERIFIED, Blocks, Hasher, damaged, hash_of, hashes_of
+
+HEADER: Final = 64
+_MAGIC: Final = b"cqelsopt"
+_FORMAT: Final = 2
+_LAYOUT: Final = struct.Struct("<8sIIQ16s16s8x")
+"""Magic, format, whether the hashes of blocks are at the end (0, 1), bytes of the content, hash of the name, digest of the content."""
+
+
+class _Sealing:
+    """A file whose content is hashed while it is written."""
+
+    closed = False
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file, self.hasher = file, Hasher()
+
+    def write(self, content: Any) -> int:
+        """Writes and hashes."""
+        before = self.hasher.size
+        self._file.write(content)
+        self.hasher.update(content)
+        return self.hasher.size - before
+
+    def tell(self) -> int:
+        """The position in the content."""
+        return self.hasher.size
+
+    def flush(self) -> None:
+        """The file is flushed when it is closed."""
+
+    def writable(self) -> bool:
+        """Always."""
+        return True
+
+    def readable(self) -> bool:
+        """Never."""
+        return False
+
+    def seekable(self) -> bool:
+        """Never."""
+        return False
+
+
+@contextmanager
+def sealing(path: Path) -> Iterator[Any]:
+    """A file object whose content becomes a sealed file, whole or not at all, when the block ends."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with disk.create(temporary) as file:
+            file.write(bytes(HEADER))
+            content = _Sealing(file)
+            yield content
+            hasher = content.hasher
+            if large := hasher.size > checksum.WHOLE:
+                file.write(hasher.blocks)
+            file.seek(0)
+            file.write(_LAYOUT.pack(_MAGIC, _FORMAT, large, hasher.size, hash_of(path.name.encode()), hasher.digest))
+        disk.rename(temporary, path)
+    except BaseException:
+        disk.delete(temporary)
+        raise
+
+
+def opened(path: Path) -> tuple[pa.Buffer, Blocks | None]:
+    """The content of a sealed file, mapped, and the blocks of a large one, which are not verified yet.
+
+    CheckpointError if the file is missing or damaged.
+    """
+    try:
+        key = checksum.identity(path)
+        if not key[3]:
+            raise damaged(path, "it is empty")
+        buffer = disk.mapped(path)
+    except (OSError, pa.ArrowInvalid) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error).splitlines()[0]
+        raise damaged(path, reason) from error
+    if key in VERIFIED:
+        length = int.from_bytes(memoryview(buffer)[16:24], "little")
+        return buffer.slice(HEADER, length), VERIFIED[key]
+    length, expected, hashes = _checked_header(path, buffer)
+    content, blocks = buffer.slice(HEADER, length), None
+    if length > checksum.WHOLE and hashes:
+        blocks = Blocks(np.frombuffer(memoryview(content), np.uint8), hashes, damaged(path))
+    elif checksum.digest(content) != expected.hex():
+        raise damaged(path)
+    VERIFIED[key] = blocks
+    return content, blocks
+
+
+def _checked_header(path: Path, buffer: pa.Buffer) -> tuple[int, bytes, bytes]:
+    """The length and digest of the content, and the hashes of its blocks if the file has them; all but the content is verified."""
+    if buffer.size < HEADER:
+        raise damaged(path, f"it has {buffer.size} bytes")
+    start = bytes(memoryview(buffer)[:HEADER])
+    magic, form, large, length, name, expected = _LAYOUT.unpack(start)
+    if magic != _MAGIC or form != _FORMAT or start[56:] != bytes(8) or large not in (0, 1):
+        raise damaged(path, "its header is not that of a file of the state")
+    if name != hash_of(path.name.encode()):
+        raise damaged(path, "it was written under another name")
+    hashes = bytes(memoryview(buffer)[HEADER + length :])
+    if len(hashes) != large * hashes_of(length) or HEADER + length + len(hashes) != buffer.size:
+        raise damaged(path, f"it has {buffer.size} bytes")
+    if large and checksum.digest_of_blocks(hashes, length) != expected:
+        raise damaged(path)
+    return length, expected, hashes
+
+
+def opened_whole(path: Path) -> pa.Buffer:
+    """The content of a sealed file, mapped and verified; CheckpointError if the file is missing or damaged."""
+    content, blocks = opened(path)
+    if blocks is not None:
+        blocks.verify_all()
+    return content
+
+
+def copy(source: Path, target: Path) -> None:
+    """Copies a sealed file to another name."""
+    content = opened_whole(source)
+    with sealing(target) as file:
+        file.write(content)
+
+
+def move(source: Path, target: Path) -> None:
+    """Gives a sealed file another name."""
+    copy(source, target)
+    disk.delete(source)
