@@ -7,24 +7,23 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import combinations
+from itertools import combinations, count
 from pathlib import Path
 
 import numpy as np
 
 from cqels_opt.compiler.logical_blocks import (
-    Above,
     LogicalBlock,
-    Normal,
+    LogicalOperator,
+    LogicalPlan,
     OuterJoinUnit,
     filled,
-    mentioned,
     pattern_variables,
     quotes,
-    read_by_node,
     windows_of,
     without_units,
 )
+from cqels_opt.compiler.plan_variables import mentioned, read_by_node
 from cqels_opt.compiler.static_subpatterns import StaticPart, choose_parts, join_all, name_of, numbered, restricted
 from cqels_opt.compiler.view_maintenance import ViewMaintenance, write_recipes
 from cqels_opt.errors import InputError
@@ -118,6 +117,7 @@ class BlockBuilder:
         self._made = 0
         self._names: dict[str, int] = {}
         self._quoted = 0
+        self._fresh = count()
         self._taken_apart: dict[tuple[a.TriplePattern, a.Source], StaticPart] = {}
         self._static_relations: dict[StaticPattern, Relation] = {}  # what patterns match: merged sources ask more than once
 
@@ -130,6 +130,10 @@ class BlockBuilder:
             write_page(self.folder / PAGE, codes, [self.terms.made[code] for code in codes.tolist()])
         write_recipes(self.folder, self._recipes)
         return found
+
+    def fresh_number(self) -> int:
+        """A number that no other name of the program has."""
+        return next(self._fresh)
 
     def set_aside(self, pattern: a.TriplePattern, source: a.InWindow | a.Merged) -> None:
         """A pattern in windows that the static data answer, as they are now."""
@@ -175,11 +179,11 @@ class BlockBuilder:
         return [(first, source), *found]
 
     # -------------------------------------------------------------- drafts -> blocks
-    def finished(self, normal: Normal, outside: set[str]) -> p.Tree:
+    def finished(self, normal: LogicalPlan, outside: set[str]) -> p.Tree:
         """The tree with every draft a block or a static relation. ``outside``: the variables that are read above."""
         if isinstance(normal, LogicalBlock):
             return self._finished_draft(normal, outside)
-        if not isinstance(normal, Above):
+        if not isinstance(normal, LogicalOperator):
             return normal
         if self.lazy and isinstance(normal.node, p.ExtendNode) and normal.node.variable not in outside:
             return self.finished(normal.inputs[0], outside)  # a BIND that nobody reads
@@ -385,7 +389,7 @@ class BlockBuilder:
         part = self._materialised(unit.right, wanted)
         return replace(restricted(part, wanted) if self.store.counted else part, name="_".join(names))
 
-    def evaluated(self, normal: Normal, name: str, needed: set[str]) -> Normal:
+    def evaluated(self, normal: LogicalPlan, name: str, needed: set[str]) -> LogicalPlan:
         """What is static: evaluated now, for the variables that are ``needed``; a draft where it binds those on every row."""
         if not self.store.counted:
             raise InputError(
@@ -403,7 +407,7 @@ class BlockBuilder:
         return p.StaticNode(replace(self._static(part, name), partial=True))
 
 
-def _whole_row(node: p.Tree, below: Normal) -> set[str]:
+def _whole_row(node: p.Tree, below: LogicalPlan) -> set[str]:
     """The variables that RAND(), BNODE() and their like hang on, if a BIND calls one: all that a query can write."""
     if not isinstance(node, p.ExtendNode) or not seeded(node.expression):
         return set()

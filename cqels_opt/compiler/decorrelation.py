@@ -57,3 +57,12 @@ def _names(pattern: a.Algebra) -> set[str]:
 
 def _certain(pattern: a.Algebra) -> set[str]:
     return {v.name for v in certain(pattern)}
+
+
+def open_filters(pattern: a.Algebra) -> tuple[a.Algebra, list[a.Expression]]:
+    """A pattern without the filters at its top, and their conditions."""
+    conditions: list[a.Expression] = []
+    while isinstance(pattern, a.Filter):
+        conditions.append(pattern.condition)
+        pattern = pattern.input
+    return pattern, conditions
