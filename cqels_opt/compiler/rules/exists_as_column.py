@@ -23,7 +23,7 @@ def exists_as_column(plan: LogicalOperator, context: Context) -> LogicalPlan | N
     ::
 
         before: (filter (|| (notexists (bgp (?b :q ?c))) (> ?a 1)) (block (window w (?a :p ?b))))
-        after:  (filter (|| (! ?.exists0) (> ?a 1)) (exists ?.exists0 (block (window w (?a :p ?b))) (block (?b :q ?c))))
+        after:  (filter (|| (! ?#exists0) (> ?a 1)) (exists ?#exists0 (block (window w (?a :p ?b))) (block (?b :q ?c))))
     """
     match plan:
         case LogicalOperator(p.FilterNode(_, condition), [below]) if _has_tests(condition):

@@ -12,8 +12,8 @@ def probe_path_from_other_side(plan: LogicalOperator, context: Context) -> Logic
 
     ::
 
-        before: (join (path ?b ?c (block (window w (?x :p ?y)))) (values (?b) (:b)))
-        after:  (join (values (?b) (:b)) (path ?b ?c (block (window w (?x :p ?y)))))
+        before: (join (path ?b ?c (block (window w (?x :p ?y)))) (values (?b) (1)))
+        after:  (join (values (?b) (1)) (path ?b ?c (block (window w (?x :p ?y)))))
     """
     match plan:
         case LogicalOperator(p.JoinNode(), [LogicalOperator(p.ClosureNode()) as path, other]):
