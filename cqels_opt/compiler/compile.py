@@ -14,11 +14,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final, NoReturn
 
-from cqels_opt.compiler.block_builder import NOTHING_KNOWN, BlockBuilder, KnownIds
+from cqels_opt.compiler.block_builder import BlockBuilder
 from cqels_opt.compiler.decorrelation import separable
 from cqels_opt.compiler.logical_blocks import LogicalBlock, LogicalOperator, LogicalPlan
 from cqels_opt.compiler.passes import apply_passes
 from cqels_opt.compiler.passes.context import Context
+from cqels_opt.compiler.query_terms import NOTHING_KNOWN, KnownIds
 from cqels_opt.compiler.rules import CORRELATED_RULES, RULES, apply_rules
 from cqels_opt.compiler.rules.late_binds import strip_binds, with_binds
 from cqels_opt.compiler.static_subpatterns import BYTES_BUDGET

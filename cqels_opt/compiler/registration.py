@@ -13,10 +13,11 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from cqels_opt.compiler.block_builder import NOTHING_KNOWN, PAGE, KnownIds
+from cqels_opt.compiler.block_builder import PAGE
 from cqels_opt.compiler.compile import Compiler
 from cqels_opt.compiler.dialect_profile import query_semantics, with_bounds
 from cqels_opt.compiler.multi_query_sharing import Member, Record, SharedProgram
+from cqels_opt.compiler.query_terms import NOTHING_KNOWN, KnownIds
 from cqels_opt.compiler.static_subpatterns import BYTES_BUDGET
 from cqels_opt.compiler.view_maintenance import ViewMaintenance
 from cqels_opt.operators.compiled_query import CompiledProgram, Instances

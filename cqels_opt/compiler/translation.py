@@ -33,14 +33,16 @@ Translation: TypeAlias = Callable[[Any, Inputs, BlockBuilder], LogicalPlan]
 def _bgp(node: a.Bgp, inputs: Inputs, builder: BlockBuilder) -> LogicalPlan:
     match node:
         case a.Bgp((), a.NamedGraph(name)):
-            return LogicalBlock(statics=[builder.named_graphs(name)])
+            return LogicalBlock(statics=[builder.statics.named_graphs(name)])
         case a.Bgp((), a.InWindow(_, name) as source) if name is not None:
             return _element_graphs(name, source, builder)
         case a.Bgp(patterns, (a.InWindow() | a.Merged()) as source):
             if not builder.distinct:
                 return LogicalBlock([(pattern, source) for pattern in patterns])
             return _matched_as_set(patterns, source, builder)
-    return LogicalBlock([part for pattern in node.patterns for part in builder.taken_apart(pattern, node.source)])
+    return LogicalBlock(
+        [part for pattern in node.patterns for part in builder.statics.without_triple_terms(pattern, node.source)]
+    )
 
 
 def _matched_as_set(patterns: tuple[a.TriplePattern, ...], source: a.InWindow | a.Merged, builder: BlockBuilder) -> LogicalPlan:
@@ -54,7 +56,7 @@ def _matched_as_set(patterns: tuple[a.TriplePattern, ...], source: a.InWindow | 
 
 def _static_if_present(pattern: a.TriplePattern, source: a.InWindow | a.Merged, builder: BlockBuilder) -> a.Source:
     """The source of a pattern. A static triple without variables is always present: in a set the windows add nothing to it."""
-    if isinstance(source, a.Merged) and not pattern_variables(pattern, source) and builder.static_rows(pattern, source.default):
+    if isinstance(source, a.Merged) and not pattern_variables(pattern, source) and builder.statics.rows(pattern, source.default):
         builder.set_aside(pattern, source)
         return source.default
     return source
@@ -79,7 +81,7 @@ def _closure(node: a.Closure, inputs: Inputs, builder: BlockBuilder) -> LogicalP
 def _values(node: a.Values, inputs: Inputs, builder: BlockBuilder) -> LogicalPlan:
     names = _names(node.variables)
     if node.variables[:1] == (INSTANCE,):
-        return LogicalBlock(statics=[builder.inline("instances", names, node.rows)])
+        return LogicalBlock(statics=[builder.statics.inline("instances", names, node.rows)])
     ids = builder.terms.ids([term for row in node.rows for term in row]).reshape(len(node.rows), len(names))
     return p.ValuesNode(names, tuple(map(tuple, ids.tolist())))
 
