@@ -127,7 +127,7 @@ class Sharing:
                 self._found(some)
 
     def _found(self, some: Sequence[Member]) -> None:
-        """Adds a program for queries of one kind. A query of this kind that has a program shows where they differ, and keeps its program."""
+        """Adds a program for queries of one kind. An existing query of this kind keeps its program, but helps to find where they differ."""
         there = next((unit.first for unit in self.units if unit.first.kind == some[0].kind), None)
         outlines = [member.outline for member in (*some, *([there] if there is not None else [])) if member.outline is not None]
         if len(outlines) < 2:
