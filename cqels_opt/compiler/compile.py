@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence, Set
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Final, NoReturn
@@ -18,7 +19,6 @@ from cqels_opt.compiler.block_builder import BlockBuilder
 from cqels_opt.compiler.decorrelation import separable
 from cqels_opt.compiler.logical_blocks import LogicalBlock, LogicalOperator, LogicalPlan
 from cqels_opt.compiler.passes import apply_passes
-from cqels_opt.compiler.passes.context import Context
 from cqels_opt.compiler.query_terms import NOTHING_KNOWN, KnownIds
 from cqels_opt.compiler.rules import CORRELATED_RULES, RULES, apply_rules
 from cqels_opt.compiler.rules.late_binds import strip_binds, with_binds
@@ -78,7 +78,7 @@ class Compiler:
             self.refuse("the query is too large: too many UNIONs, OPTIONALs, BINDs or groups follow or hold one another")
 
     def _compiled(self, identity: str, operator: a.StreamOperator, instances: p.Instances | None) -> p.CompiledProgram:
-        self._body = apply_passes(self.query.body, Context(self.query, operator))
+        self._body = apply_passes(replace(self.query, operator=operator))
         tree = self.builder.finished(self._plan_of_body(), query_forms.read_above(self.query))
         tree = query_forms.above(self.query, tree, lambda term: self.builder.terms.id(term), self._graph_of_triples)
         blocks = self.builder.blocks()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 
 from cqels_opt.query import algebra as a
@@ -69,3 +69,12 @@ def conjunction(conditions: Sequence[a.Expression]) -> a.Expression | None:
     for condition in conditions[1:]:
         whole = a.Call("&&", (whole, condition))
     return whole
+
+
+def substituted(expression: a.Expression, values: Mapping[str, a.Expression]) -> a.Expression:
+    """The expression with others in the place of some of its variables."""
+    if isinstance(expression, a.Variable):
+        return values.get(expression.name, expression)
+    if isinstance(expression, a.Call):
+        return a.Call(expression.function, tuple(substituted(part, values) for part in expression.arguments))
+    return expression

@@ -15,7 +15,6 @@ from cqels_opt.compiler import passes, rules
 from cqels_opt.compiler.compile import Compiler
 from cqels_opt.compiler.logical_blocks import LogicalPlan
 from cqels_opt.compiler.passes import PASSES, Pass
-from cqels_opt.compiler.passes.context import Context
 from cqels_opt.compiler.rules import CORRELATED_RULES, RULES, Rule
 from cqels_opt.lod.build import build_store
 from cqels_opt.query import algebra as a
@@ -50,9 +49,9 @@ def name(rewrite: Callable[..., Any]) -> str:
 def test_the_example_of_a_pass(rewrite: Pass) -> None:
     before, after = example(rewrite)
     query = QUERIES.get(rewrite.__name__, QUERY)
-    got = rewrite(algebra(brackets(before)), Context(query, "istream"))
+    got = rewrite(algebra(brackets(before)), query)
     assert written(algebra_tree(got)) == written(brackets(after))
-    assert rewrite(got, Context(QUERY, "istream")) == got  # nothing is left to rewrite
+    assert rewrite(got, QUERY) == got  # nothing is left to rewrite
 
 
 class OneRule(Compiler):

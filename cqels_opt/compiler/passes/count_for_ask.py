@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from cqels_opt.compiler.passes.context import Context
 from cqels_opt.operators import query_forms
 from cqels_opt.query import algebra as a
 
 
-def count_for_ask(body: a.Algebra, context: Context) -> a.Algebra:
+def count_for_ask(body: a.Algebra, query: a.Query) -> a.Algebra:
     """Compares the number of solutions of an ASK with zero; the body of any other query form stays as it is.
 
     In an ASK query::
@@ -17,4 +16,4 @@ def count_for_ask(body: a.Algebra, context: Context) -> a.Algebra:
         before: (bgp (?a :p ?b))
         after:  (project (?.boolean) (extend ?.boolean (> ?.solutions 0) (group () ((count ?.solutions)) (bgp (?a :p ?b)))))
     """
-    return query_forms.body(replace(context.query, body=body))
+    return query_forms.body(replace(query, body=body))

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from cqels_opt.compiler.passes.context import Context
 from cqels_opt.compiler.passes.traversal import bottom_up
 from cqels_opt.query import algebra as a
 from cqels_opt.query.visible import visible
 
 
-def drop_disjoint_minus(body: a.Algebra, context: Context) -> a.Algebra:
+def drop_disjoint_minus(body: a.Algebra, query: a.Query) -> a.Algebra:
     """Replaces a MINUS by its left side where the sides have no variable in common.
 
     ::

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from cqels_opt.compiler.passes.context import Context
 from cqels_opt.compiler.passes.traversal import map_inputs
 from cqels_opt.query import algebra as a
 
 
-def drop_invisible_order(body: a.Algebra, context: Context) -> a.Algebra:
+def drop_invisible_order(body: a.Algebra, query: a.Query) -> a.Algebra:
     """Removes each ORDER BY unless LIMIT or OFFSET reads its order, or the order is that of an RSTREAM snapshot.
 
     In an ISTREAM query::
@@ -17,7 +16,7 @@ def drop_invisible_order(body: a.Algebra, context: Context) -> a.Algebra:
         before: (join (order (?b) (bgp (?a :p ?b))) (slice 0 5 (project (?b) (order (?c) (bgp (?b :q ?c))))))
         after:  (join (bgp (?a :p ?b)) (slice 0 5 (project (?b) (order (?c) (bgp (?b :q ?c))))))
     """
-    return _dropped(body, context.operator == "rstream" and context.query.form is None)
+    return _dropped(body, query.operator == "rstream" and query.form is None)
 
 
 def _dropped(node: a.Algebra, visible: bool) -> a.Algebra:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from cqels_opt.compiler.passes.context import Context
 from cqels_opt.compiler.passes.traversal import bottom_up
 from cqels_opt.query import algebra as a
 from cqels_opt.query.visible import visible
 
 
-def restrict_named_graphs(body: a.Algebra, context: Context) -> a.Algebra:
+def restrict_named_graphs(body: a.Algebra, query: a.Query) -> a.Algebra:
     """Joins a graph variable with the names in the dataset; a graph outside the dataset matches nothing.
 
     With the dataset ``FROM NAMED :g1 FROM NAMED :g2``::
@@ -16,9 +15,9 @@ def restrict_named_graphs(body: a.Algebra, context: Context) -> a.Algebra:
         before: (join (graph ?g (?a :p ?b)) (graph :g3 (?b :q ?c)))
         after:  (join (join (values (?g) (:g1) (:g2)) (graph ?g (?a :p ?b))) (values (?b ?c)))
     """
-    if context.query.dataset is None:
+    if query.dataset is None:
         return body
-    named = context.query.dataset.named
+    named = query.dataset.named
 
     def restricted(node: a.Algebra) -> a.Algebra:
         match node:

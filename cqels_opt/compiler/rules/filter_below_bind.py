@@ -7,7 +7,7 @@ from typing import Final
 from cqels_opt.compiler.logical_blocks import LogicalOperator, LogicalPlan, filtered
 from cqels_opt.compiler.rules.context import Context
 from cqels_opt.compiler.rules.late_binds import Bind, with_binds
-from cqels_opt.compiler.variable_usage import exists_in, mentions
+from cqels_opt.compiler.variable_usage import exists_in, mentions, substituted
 from cqels_opt.operators import compiled_query as p
 from cqels_opt.query import algebra as a
 from cqels_opt.query.scope import seeded, uses_now
@@ -45,7 +45,7 @@ def _without(condition: a.Expression, bind: Bind) -> a.Expression | None:
     instant_dependent = uses_now(expression) or uses_now(condition)
     if exists_in(condition) or seeded(expression) or instant_dependent or _tests_bound(condition, variable):
         return None
-    found = _replaced(condition, variable, expression)
+    found = substituted(condition, {variable: expression})
     return found if _parts(found) <= LONGEST else None
 
 
@@ -56,14 +56,6 @@ def _tests_bound(condition: a.Expression, variable: str) -> bool:
     if condition.function == "BOUND":
         return condition.arguments[0] == a.Variable(variable)
     return any(_tests_bound(part, variable) for part in condition.arguments)
-
-
-def _replaced(condition: a.Expression, variable: str, expression: a.Expression) -> a.Expression:
-    if isinstance(condition, a.Variable):
-        return expression if condition.name == variable else condition
-    if isinstance(condition, a.Call):
-        return a.Call(condition.function, tuple(_replaced(part, variable, expression) for part in condition.arguments))
-    return condition
 
 
 def _parts(expression: a.Expression) -> int:

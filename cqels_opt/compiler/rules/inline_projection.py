@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from cqels_opt.compiler.logical_blocks import LogicalBlock, LogicalOperator, LogicalPlan, OuterJoinUnit
 from cqels_opt.compiler.rules.context import Context
 from cqels_opt.compiler.rules.late_binds import Bind, strip_binds, with_binds
+from cqels_opt.compiler.static_subpatterns import StaticPart
+from cqels_opt.compiler.variable_usage import substituted
 from cqels_opt.operators import compiled_query as p
 from cqels_opt.query import algebra as a
 from cqels_opt.query.scope import seeded
@@ -38,16 +40,13 @@ def _inlined(block: LogicalBlock, binds: Sequence[Bind], wanted: set[str], suffi
             kept.insert(0, (variable, expression))
     made = block.variables | {v for v, _ in kept}
     read = {v for _, e in kept for v in read_by(e)}
-    hidden = {v: f"{v}{suffix}" for v in sorted((made - wanted) | (read - made))}
-    return with_binds(_renamed(block, hidden), [(hidden.get(v, v), _expression_renamed(e, hidden)) for v, e in kept])
+    hidden = {v: a.Variable(f"{v}{suffix}") for v in sorted((made - wanted) | (read - made))}
+    return with_binds(_renamed(block, hidden), [(_name(v, hidden), substituted(e, hidden)) for v, e in kept])
 
 
-def _renamed(block: LogicalBlock, names: Mapping[str, str]) -> LogicalBlock:
-    if not names:
-        return block
-
+def _renamed(block: LogicalBlock, names: Mapping[str, a.Variable]) -> LogicalBlock:
     def name(n: a.Name) -> a.Name:
-        return a.Variable(names[n.name]) if isinstance(n, a.Variable) and n.name in names else n
+        return names.get(n.name, n) if isinstance(n, a.Variable) else n
 
     def node(n: a.Node) -> a.Node:
         return a.TripleTerm(node(n.s), node(n.p), node(n.o)) if isinstance(n, a.TripleTerm) else name(n)
@@ -57,32 +56,21 @@ def _renamed(block: LogicalBlock, names: Mapping[str, str]) -> LogicalBlock:
             return replace(s, graph=name(s.graph))
         return a.NamedGraph(name(s.name)) if isinstance(s, a.NamedGraph) else s
 
-    def names_of(variables: Collection[str]) -> frozenset[str]:
-        return frozenset(names.get(v, v) for v in variables)
+    def static(part: StaticPart) -> StaticPart:
+        return replace(part, relation=part.relation.rename({v: _name(v, names) for v in part.relation.variables}))
+
+    def unit(u: OuterJoinUnit) -> OuterJoinUnit:
+        on, reads = (frozenset(_name(v, names) for v in variables) for variables in (u.on, u.reads))
+        condition = None if u.condition is None else substituted(u.condition, names)
+        return OuterJoinUnit(u.kind, _renamed(u.right, names), on, reads, condition)
 
     return LogicalBlock(
         [(a.TriplePattern(node(t.s), node(t.p), node(t.o)), source(s)) for t, s in block.patterns],
-        [
-            replace(part, relation=part.relation.rename({v: names.get(v, v) for v in part.relation.variables}))
-            for part in block.statics
-        ],
-        [_expression_renamed(f, names) for f in block.filters],
-        [
-            OuterJoinUnit(
-                unit.kind,
-                _renamed(unit.right, names),
-                names_of(unit.on),
-                names_of(unit.reads),
-                None if unit.condition is None else _expression_renamed(unit.condition, names),
-            )
-            for unit in block.units
-        ],
+        list(map(static, block.statics)),
+        [substituted(condition, names) for condition in block.filters],
+        list(map(unit, block.units)),
     )
 
 
-def _expression_renamed(expression: a.Expression, names: Mapping[str, str]) -> a.Expression:
-    if isinstance(expression, a.Variable):
-        return a.Variable(names.get(expression.name, expression.name))
-    if isinstance(expression, a.Call):
-        return a.Call(expression.function, tuple(_expression_renamed(part, names) for part in expression.arguments))
-    return expression
+def _name(variable: str, names: Mapping[str, a.Variable]) -> str:
+    return names[variable].name if variable in names else variable
