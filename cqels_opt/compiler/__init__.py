@@ -1,1 +1,1 @@
-"""From a query's algebra to a compiled query: blocks of joins, static parts that are evaluated once, operators above them."""
+"""From a query's algebra to a compiled program: passes and rules, blocks of joins, static relations, sharing between queries."""

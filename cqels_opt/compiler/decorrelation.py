@@ -1,8 +1,8 @@
-"""Which patterns of EXISTS can be evaluated by themselves, and joined with the outside only then (SPARQL 1.1 §18.6, substitute).
+"""Which patterns of EXISTS can be evaluated independently of the outside rows, and joined with them at the end (SPARQL 1.1 §18.6).
 
-The outside's values reach every leaf of a pattern. That a pattern joined with them at the end has the same rows holds of joins and
-unions, and of other operators as long as no variable of the outside acts within them but through what their left side, or input, surely
-binds.
+By definition, the values of an outside row are substituted into each leaf of the pattern. For joins and unions, joining the pattern's rows
+with the outside row at the end gives the same result. For other operators it does if they read outside variables only where their left
+side, or input, binds these on every row.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from cqels_opt.query.visible import visible
 
 
 def separable(pattern: a.Algebra, outside: Set[str]) -> bool:
-    """Whether it makes no difference that the variables of the outside are only looked at in the end."""
+    """Whether the pattern can be evaluated before it is joined with rows that bind the variables ``outside``."""
     match pattern:
         case a.Bgp() | a.Closure() | a.Values():
             return True
@@ -47,7 +47,7 @@ def separable(pattern: a.Algebra, outside: Set[str]) -> bool:
 
 
 def _known(expression: a.Expression, inner: a.Algebra, outside: Set[str]) -> bool:
-    """Whether an expression reads of the outside only what its input binds on every row."""
+    """Whether the input binds, on every row, each outside variable that the expression reads."""
     return exists_in(expression) is None and read_by(expression) & outside <= _certain(inner)
 
 
@@ -57,3 +57,12 @@ def _names(pattern: a.Algebra) -> set[str]:
 
 def _certain(pattern: a.Algebra) -> set[str]:
     return {v.name for v in certain(pattern)}
+
+
+def open_filters(pattern: a.Algebra) -> tuple[a.Algebra, list[a.Expression]]:
+    """A pattern without the filters at its top, and their conditions."""
+    conditions: list[a.Expression] = []
+    while isinstance(pattern, a.Filter):
+        conditions.append(pattern.condition)
+        pattern = pattern.input
+    return pattern, conditions

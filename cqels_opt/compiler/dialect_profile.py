@@ -1,4 +1,4 @@
-"""What a query's text leaves open, its profile decides: when it reports, what it puts out, sets or bags (SEMANTICS §3)."""
+"""The defaults for what a query's text does not say: report policy, relation-to-stream operator, sets or bags (SEMANTICS §3)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ PROFILES: Mapping[str, Profile] = {
 
 @dataclass(frozen=True, slots=True)
 class QuerySemantics:
-    """How a query is meant: by its text, its profile and the options that override it."""
+    """The semantics of a query: from its text, its profile, and the options that override these."""
 
     report: Report
     operator: StreamOperator
@@ -49,7 +49,7 @@ def query_semantics(
     duplicates: Literal["set", "bag"] | None = None,
     t0: Mapping[str, int] | None = None,
 ) -> QuerySemantics:
-    """The meaning of a query. ``report`` and ``t0`` are by window name, ``""`` for all; a name of no window is an error."""
+    """The semantics of a query. ``report`` and ``t0`` are by window name, ``""`` for all; an unknown name is an error."""
     defaults = PROFILES[profile or query.dialect]
     names = {w.name for w in query.windows}
     for option, given in (("--report", report or {}), ("--t0", t0 or {})):
@@ -65,7 +65,7 @@ def query_semantics(
 
 
 def with_bounds(query: Query, bounds: Literal["open-closed", "closed-open"] | None) -> Query:
-    """The query with its (α, β, t0) windows open or closed at the ends that ``--bounds`` says."""
+    """The query with the bounds of ``--bounds`` for its (α, β, t0) windows."""
     if bounds is None:
         return query
     kinds = ("open-closed", "closed-open")

@@ -1,8 +1,8 @@
-"""Drafts: blocks of joins in the making, and the operators above them whose inputs may still be drafts."""
+"""Logical plans: blocks of joins, and the operators above them whose inputs are logical plans again."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
@@ -12,7 +12,7 @@ from cqels_opt.operators import compiled_query as p
 from cqels_opt.operators.rows import HIDDEN
 from cqels_opt.plans import JoinKind
 from cqels_opt.query import algebra as a
-from cqels_opt.query.scope import operands, uses_now
+from cqels_opt.query.scope import uses_now
 from cqels_opt.query.scope import variables as read_by
 
 
@@ -20,8 +20,8 @@ from cqels_opt.query.scope import variables as read_by
 class OuterJoinUnit:
     """A static right side of an OPTIONAL, MINUS or EXISTS that is joined within the block.
 
-    ``on`` are the variables that it shares with what it was written after, all bound there on every row; ``condition`` decides which
-    of its rows count, and ``reads`` what that reads of the left side besides.
+    ``on``: the variables that it shares with its left side, which binds them on every row. ``condition`` decides which of its rows match,
+    and ``reads`` names the other variables of the left side in it.
     """
 
     kind: JoinKind
@@ -43,7 +43,7 @@ class OuterJoinUnit:
 
 @dataclass(slots=True)
 class LogicalBlock:
-    """Patterns with their sources, static relations, filters, and units, all to be joined."""
+    """Patterns with their sources, static relations, filters and outer-join units, which plans join in any legal order."""
 
     patterns: list[tuple[a.TriplePattern, a.Source]] = field(default_factory=list)
     statics: list[StaticPart] = field(default_factory=list)
@@ -52,30 +52,54 @@ class LogicalBlock:
 
     @property
     def variables(self) -> set[str]:
-        """What the draft can bind."""
+        """The variables that the block can bind."""
         return self.certain.union(*(unit.adds for unit in self.units))
 
     @property
     def certain(self) -> set[str]:
-        """What the draft binds on every row."""
+        """The variables that the block binds on every row."""
         found = {v for pattern, source in self.patterns for v in pattern_variables(pattern, source)}
         return found | {v for part in self.statics for v in part.relation.variables}
 
     @property
     def moving(self) -> bool:
-        """Whether a window is read."""
+        """Whether the block reads a window."""
         return any(isinstance(source, a.InWindow | a.Merged) for _, source in self.patterns)
 
 
-Normal: TypeAlias = "LogicalBlock | p.Tree | Above"
-
-
 @dataclass(slots=True)
-class Above:
-    """An operator whose inputs may still be drafts; :func:`filled` puts the finished ones into its node."""
+class LogicalOperator:
+    """An operator above the blocks. The inputs of its ``node`` are placeholders, which :func:`filled` replaces."""
 
     node: p.Tree
-    inputs: list[Normal]
+    inputs: list[LogicalPlan]
+
+
+LogicalPlan: TypeAlias = "LogicalBlock | LogicalOperator | p.Tree"
+"""A block, an operator over logical plans, or a leaf that is final already: inline data or an evaluated static relation."""
+
+HOLE = p.ValuesNode((), ())
+"""The placeholder for the input of an operator."""
+
+
+def join(left: LogicalPlan, right: LogicalPlan) -> LogicalOperator:
+    """The join of two plans."""
+    return LogicalOperator(p.JoinNode(HOLE, HOLE), [left, right])
+
+
+def filtered(plan: LogicalPlan, condition: a.Expression) -> LogicalOperator:
+    """A filter over a plan."""
+    return LogicalOperator(p.FilterNode(HOLE, condition), [plan])
+
+
+def union(parts: Iterable[LogicalPlan]) -> LogicalOperator:
+    """The UNION of plans; branches that are UNIONs themselves are flattened."""
+    return LogicalOperator(p.UnionNode(()), [branch for part in parts for branch in branches(part)])
+
+
+def branches(plan: LogicalPlan) -> list[LogicalPlan]:
+    """The branches of a UNION; any other plan is its own only branch."""
+    return plan.inputs if isinstance(plan, LogicalOperator) and isinstance(plan.node, p.UnionNode) else [plan]
 
 
 def pattern_variables(pattern: a.TriplePattern, source: a.Source) -> list[str]:
@@ -89,7 +113,7 @@ def pattern_variables(pattern: a.TriplePattern, source: a.Source) -> list[str]:
 
 
 def quotes(pattern: a.TriplePattern) -> bool:
-    """Whether a triple term with variables stands in a pattern."""
+    """Whether the pattern has a triple term with variables."""
     return isinstance(pattern.s, a.TripleTerm) or isinstance(pattern.o, a.TripleTerm)
 
 
@@ -98,36 +122,13 @@ def windows_of(source: a.InWindow | a.Merged) -> tuple[str, ...]:
     return (source.window,) if isinstance(source, a.InWindow) else source.windows
 
 
-def branches(normal: Normal) -> list[Normal]:
-    """The branches of a UNION; anything else is its own only branch."""
-    return normal.inputs if isinstance(normal, Above) and isinstance(normal.node, p.UnionNode) else [normal]
-
-
-def union(parts: Iterable[Normal]) -> Above:
-    """The UNION of parts, flat."""
-    flat = [branch for part in parts for branch in branches(part)]
-    return Above(p.UnionNode(()), flat)
-
-
-def merged(left: LogicalBlock, right: LogicalBlock) -> LogicalBlock | None:
-    """The join of two drafts; None where one of them binds what the other may leave unbound."""
-    if (left.variables - left.certain) & right.variables or (right.variables - right.certain) & left.variables:
-        return None
-    return LogicalBlock(
-        [*left.patterns, *right.patterns],
-        [*left.statics, *right.statics],
-        [*left.filters, *right.filters],
-        [*left.units, *right.units],
-    )
-
-
 def with_unit(
     left: LogicalBlock, kind: JoinKind, right: LogicalBlock, conditions: Iterable[a.Expression] = ()
 ) -> LogicalBlock | None:
-    """The draft with one unit more; None where it has to stay above.
+    """The block with one more unit; None where the outer join has to stay above the block.
 
-    The right side must be static and bind all its variables on every row, and what both sides share must be bound on every row of the
-    left. What a window brings to a right side changes what old rows of the left side have found: that is not linear, and stays above.
+    The right side must be static and bind all its variables on every row, and the left side must bind the shared variables on every row.
+    A moving right side stays above: its new rows change the matches of old rows of the left side, so its delta rule is not linear.
     """
     on = frozenset(left.variables & right.variables)
     if right.moving or right.units or not on or not on <= left.certain:
@@ -144,117 +145,25 @@ def with_unit(
     return replace(left, units=[*left.units, OuterJoinUnit(kind, static, on, reads, conjunction(across))])
 
 
-def without_units(draft: LogicalBlock) -> Normal:
-    """The draft with its units as operators above it: the filters that read what an OPTIONAL adds stand above them all."""
-    early = [condition for condition in draft.filters if read_by(condition) <= draft.certain]
-    found: Normal = replace(draft, filters=early, units=[])
-    hole = p.ValuesNode((), ())
-    for number, unit in enumerate(draft.units):
+def without_units(block: LogicalBlock) -> LogicalPlan:
+    """The block with its units as operators above it, and above those the filters that read what an OPTIONAL adds."""
+    early = [condition for condition in block.filters if read_by(condition) <= block.certain]
+    found: LogicalPlan = replace(block, filters=early, units=[])
+    for number, unit in enumerate(block.units):
         if unit.kind == "optional":
-            found = Above(p.LeftJoinNode(hole, hole, unit.condition), [found, unit.right])
+            found = LogicalOperator(p.LeftJoinNode(HOLE, HOLE, unit.condition), [found, unit.right])
             continue
         flag = a.Variable(f"{HIDDEN}unit{number}")
-        found = Above(p.ExistsNode(hole, hole, unit.condition, flag.name), [found, unit.right])
-        found = Above(p.FilterNode(hole, a.Call("!", (flag,)) if unit.kind == "anti" else flag), [found])
-    for condition in draft.filters:
+        found = LogicalOperator(p.ExistsNode(HOLE, HOLE, unit.condition, flag.name), [found, unit.right])
+        found = filtered(found, a.Call("!", (flag,)) if unit.kind == "anti" else flag)
+    for condition in block.filters:
         if condition not in early:
-            found = Above(p.FilterNode(hole, condition), [found])
+            found = filtered(found, condition)
     return found
 
 
-def conjuncts(condition: a.Expression | None) -> list[a.Expression]:
-    """The parts of a conjunction, each of which a row must pass."""
-    return [] if condition is None else operands(condition, "&&")
-
-
-def renamed(draft: LogicalBlock, names: Mapping[str, str]) -> LogicalBlock:
-    """The draft with other names for some of its variables."""
-    if not names:
-        return draft
-
-    def name(n: a.Name) -> a.Name:
-        return a.Variable(names[n.name]) if isinstance(n, a.Variable) and n.name in names else n
-
-    def node(n: a.Node) -> a.Node:
-        return a.TripleTerm(node(n.s), node(n.p), node(n.o)) if isinstance(n, a.TripleTerm) else name(n)
-
-    def source(s: a.Source) -> a.Source:
-        if isinstance(s, a.InWindow) and s.graph is not None:
-            return replace(s, graph=name(s.graph))
-        return a.NamedGraph(name(s.name)) if isinstance(s, a.NamedGraph) else s
-
-    return LogicalBlock(
-        [(a.TriplePattern(node(t.s), node(t.p), node(t.o)), source(s)) for t, s in draft.patterns],
-        [
-            replace(part, relation=part.relation.rename({v: names.get(v, v) for v in part.relation.variables}))
-            for part in draft.statics
-        ],
-        [expression_renamed(f, names) for f in draft.filters],
-        [
-            OuterJoinUnit(
-                unit.kind,
-                renamed(unit.right, names),
-                frozenset(names.get(v, v) for v in unit.on),
-                frozenset(names.get(v, v) for v in unit.reads),
-                None if unit.condition is None else expression_renamed(unit.condition, names),
-            )
-            for unit in draft.units
-        ],
-    )
-
-
-def expression_renamed(expression: a.Expression, names: Mapping[str, str]) -> a.Expression:
-    """The expression with other names for some of its variables."""
-    if isinstance(expression, a.Variable):
-        return a.Variable(names.get(expression.name, expression.name))
-    if isinstance(expression, a.Call):
-        return a.Call(expression.function, tuple(expression_renamed(part, names) for part in expression.arguments))
-    return expression
-
-
-def mentioned(normal: Normal) -> set[str]:
-    """All variables that a part names anywhere."""
-    match normal:
-        case LogicalBlock():
-            found = [*normal.filters, *(unit.condition for unit in normal.units if unit.condition is not None)]
-            return normal.variables.union(*map(read_by, found), *(unit.right.variables for unit in normal.units))
-        case Above(node, inputs):
-            return read_by_node(node).union(*map(mentioned, inputs))
-        case p.ValuesNode(variables, _):
-            return set(variables)
-        case p.StaticNode(static):
-            return set(static.variables)
-    return set()
-
-
-def read_by_node(node: p.Tree) -> set[str]:
-    """The variables that an operator itself names."""
-    match node:
-        case p.FilterNode(_, condition):
-            return set(read_by(condition))
-        case p.LeftJoinNode(_, _, condition, tests):
-            named = set(read_by(condition)) if condition is not None else set[str]()
-            return named.union(*(read_by_node(test) for test in tests))
-        case p.StampNode(keys=keys):
-            return set(keys)
-        case p.ExistsNode(_, _, condition, _, reads):
-            return {*(read_by(condition) if condition is not None else ()), *(reads or ())}
-        case p.ExtendNode(_, variable, expression):
-            return {variable, *read_by(expression)}
-        case p.ProjectNode(_, variables) | p.DistinctNode(_, variables):
-            return set(variables)
-        case p.GroupNode(_, keys, aggregates, _, whole):
-            read = (v for _, spec in aggregates if spec.argument is not None for v in read_by(spec.argument))
-            return {*keys, *whole, *(name for name, _ in aggregates), *read}
-        case p.ClosureNode(here=here, there=there) as closure:
-            return {here, there, *closure.variables}
-        case p.OrderNode(_, keys, _, _, ties, each):
-            return {*ties, *each, *(v for expression, _ in keys for v in read_by(expression))}
-    return set()
-
-
 def filled(node: p.Tree, inputs: list[p.Tree]) -> p.Tree:
-    """An operator with its finished inputs."""
+    """An operator with its final inputs."""
     match node:
         case p.UnionNode():
             return p.UnionNode(tuple(inputs))

@@ -1,7 +1,7 @@
-"""Which of a run's queries share a program: those that differ in constants only, and mean the same (DESIGN §9).
+"""Which queries of a run share a program: those that differ only in constants, and have the same semantics (DESIGN §9).
 
-What shares is found again whenever queries come or go, and always alike: a run that starts again over its checkpoint has the same programs
-with the same names, and the same number for each query.
+The grouping is recomputed whenever queries are added or removed, and is deterministic: a run that restarts from its checkpoint has the
+same programs with the same names, and the same number for each query.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from cqels_opt.query.outlines import Outline
 from cqels_opt.query.templates import Template, template_of
 
 Record: TypeAlias = "dict[str, Any]"
-"""What registers a query, as JSON."""
+"""The registration of a query, as JSON."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Member:
-    """A query of a run: its name, what it means, and its outline (None: it is on its own). ``budget`` bounds its sub-results.
+    """A query of a run: its name, semantics and outline (None: it shares no program). ``budget`` limits the bytes of its sub-results.
 
-    ``record`` is what registered it.
+    ``record`` is its registration.
     """
 
     id: str
@@ -35,15 +35,15 @@ class Member:
 
     @property
     def kind(self) -> Hashable:
-        """What queries must have in common to share."""
+        """Queries with equal kinds can share a program."""
         return (self.id,) if self.outline is None else (self.outline.query, repr(self.meaning), self.budget)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SharedProgram:
-    """Queries with one program: one alone, or, under a ``template``, several by their numbers.
+    """Queries with one program: a single one, or the numbered instances of a ``template``.
 
-    ``since`` is the least number of the queries that the last change brought, ``following`` the one that the next query gets.
+    ``since`` is the lowest number that the last change added, ``following`` the number of the next query.
     """
 
     id: str
@@ -54,12 +54,12 @@ class SharedProgram:
 
     @property
     def first(self) -> Member:
-        """One of the queries, which stands for the others."""
+        """The first query: what is common to all can be read from it."""
         return self.members[0][1]
 
     @property
     def query(self) -> Query:
-        """What is compiled."""
+        """The query that is compiled for all of them."""
         if self.template is None:
             return self.first.query
         values = {}
@@ -71,13 +71,13 @@ class SharedProgram:
         return replace(self.template.shared(values), file=self.first.query.file)
 
     def takes(self, member: Member) -> bool:
-        """Whether a query is one of the template's."""
+        """Whether a query is an instance of the template."""
         if self.template is None or member.outline is None or member.kind != self.first.kind:
             return False
         return self.template.values(member.outline) is not None
 
     def having(self, members: Sequence[Member]) -> SharedProgram:
-        """The unit with more queries."""
+        """The program with more queries."""
         numbered = tuple(enumerate(members, self.following))
         return replace(
             self,
@@ -87,19 +87,19 @@ class SharedProgram:
         )
 
     def without(self, names: set[str]) -> SharedProgram:
-        """The unit without some queries."""
+        """The program without some queries."""
         left = tuple((number, member) for number, member in self.members if member.id not in names)
         return replace(self, members=left, since=self.following)
 
 
 def alone(member: Member) -> SharedProgram:
-    """A query with a program of its own."""
+    """The program of a query that shares it with no other."""
     return SharedProgram(member.id, ((1, member),))
 
 
 @dataclass(slots=True)
 class Sharing:
-    """The units of a run, in the order in which they came."""
+    """The programs of a run, in the order in which they were added."""
 
     units: list[SharedProgram] = field(default_factory=list)
 
@@ -109,11 +109,11 @@ class Sharing:
         return [member for unit in self.units for _, member in unit.members]
 
     def copy(self) -> Sharing:
-        """The same units; what happens to one of the two does not happen to the other."""
+        """An independent copy."""
         return Sharing([*self.units])
 
     def add(self, members: Iterable[Member]) -> None:
-        """Takes queries in: into the template that they fit, else into one with others of their kind, else each on its own."""
+        """Adds queries: to a template that they fit, else to a new template with others of their kind, else as single queries."""
         waiting: dict[Hashable, list[Member]] = {}
         for member in members:
             waiting.setdefault(member.kind, []).append(member)
@@ -127,7 +127,7 @@ class Sharing:
                 self._found(some)
 
     def _found(self, some: Sequence[Member]) -> None:
-        """A new unit for queries of one kind. One that is there already says in what they differ, but stays as it is."""
+        """Adds a program for queries of one kind. An existing query of this kind keeps its program, but helps to find where they differ."""
         there = next((unit.first for unit in self.units if unit.first.kind == some[0].kind), None)
         outlines = [member.outline for member in (*some, *([there] if there is not None else [])) if member.outline is not None]
         if len(outlines) < 2:
@@ -141,7 +141,7 @@ class Sharing:
         self.units.append(SharedProgram(name, numbered, template_of(outlines), following=len(some) + 1))
 
     def remove(self, names: Iterable[str]) -> None:
-        """Takes queries out."""
+        """Removes queries."""
         gone = set(names)
         changed = []
         for unit in self.units:

@@ -1,4 +1,4 @@
-"""Queries from the records that register them, and their programs: each query's own, or one of several that differ in constants only."""
+"""The records that register queries, and the compiled programs of queries."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from cqels_opt.compiler.block_builder import NOTHING_KNOWN, PAGE, KnownIds
+from cqels_opt.compiler.block_builder import PAGE
 from cqels_opt.compiler.compile import Compiler
 from cqels_opt.compiler.dialect_profile import query_semantics, with_bounds
 from cqels_opt.compiler.multi_query_sharing import Member, Record, SharedProgram
+from cqels_opt.compiler.query_terms import NOTHING_KNOWN, KnownIds
 from cqels_opt.compiler.static_subpatterns import BYTES_BUDGET
 from cqels_opt.compiler.view_maintenance import ViewMaintenance
 from cqels_opt.operators.compiled_query import CompiledProgram, Instances
@@ -29,10 +30,10 @@ from cqels_opt.windows.binding_slots import SlotFile
 from cqels_opt.windows.instants import Policy
 from cqels_opt.windows.intervals import FOREVER
 
-VERSIONS = 3  # of a template's relations that stay: a batch may run again
+VERSIONS = 3  # of a template's relations that are kept: a batch may be repeated
 
 Do: TypeAlias = Callable[[Callable[[], CompiledProgram]], CompiledProgram]
-"""Has a program compiled: here, or by an executor."""
+"""Runs a compilation: in this process, or on an executor."""
 
 
 _READER = Reader()
@@ -51,7 +52,7 @@ def record_of(
     file: str = "query",
     sub_result_bytes: int = BYTES_BUDGET,
 ) -> Record:
-    """What registers a query, as JSON: it is written to the checkpoint where a query comes while a run goes on."""
+    """The registration of a query, as JSON. A query that is added during a run is written to the checkpoint as its record."""
     return {
         "id": id,
         "text": text,
@@ -79,7 +80,7 @@ def member_of(record: Record) -> Member:
 
 
 class Programs:
-    """The programs of units over one version of a static store, each compiled once. ``folder`` takes what registration makes."""
+    """The programs over one version of a static store, each compiled once. ``folder`` takes the files that compilation writes."""
 
     def __init__(self, store: Path | str, folder: Path, do: Do = lambda work: work()) -> None:
         self.store, self.folder, self._do = store, folder, do
@@ -89,7 +90,7 @@ class Programs:
         self.known = NOTHING_KNOWN
 
     def over(self, place: Path | str, owner: str, earlier: Programs | None = None) -> Programs:
-        """The same units over another version of the store, for one run. ``earlier`` are those over the version before."""
+        """The same programs over another version of the store, for one run. ``earlier``: those over the previous version."""
         if Path(place) == Path(self.store):
             return self
         found = Programs(place, self.folder / "versions" / owner / Path(place).name, self._do)
@@ -97,7 +98,7 @@ class Programs:
         return found
 
     def of(self, unit: SharedProgram) -> CompiledProgram:
-        """The program of a unit."""
+        """The compiled program."""
         key = _key(unit)
         with self._lock:
             if key not in self._made:
@@ -107,31 +108,31 @@ class Programs:
             return self._made[key]
 
     def clashes(self, displaced: Sequence[tuple[str, int]], pages: Sequence[Path]) -> bool:
-        """Whether a constant of a program has another id in a run, or its id is there that of another term."""
+        """Whether a run has another id for a constant of a program, or uses the id of a constant for another term."""
         second, constants = dict(displaced), self.known.constants
         ids, texts = np.array(list(constants), np.int64), pa.array(list(constants.values()), pa.string())
         moved = any(second.get(text, term_id) != term_id for term_id, text in constants.items())
         return moved or any(worker_cache.page(page).others(ids, texts).any() for page in pages)
 
     def apart(self, owner: str, displaced: Sequence[tuple[str, int]], pages: Sequence[Path]) -> Programs:
-        """The same units for one run, whose ids of terms the constants have."""
+        """The same programs for one run, with the term ids of this run."""
         found = Programs(self.store, self.folder / "apart" / owner / self.mark, self._do)
         found.earlier, found.known = self.earlier, KnownIds(tuple(displaced), {}, tuple(map(str, pages)))
         return found
 
     def page(self, unit: SharedProgram, state: Path) -> SlotFile | None:
-        """The page of the terms that compiling a unit made, copied into a state folder: a file that always counts."""
+        """The page of the terms that compilation added, copied to a state folder: a file without expiry."""
         key = _key(unit)
         if not (self.folder / key / PAGE).exists():
             return None
         disk.make_folder(state)
         path = f"terms-{key}-{self.mark}.arrow"
-        sealed_files.copy(self.folder / key / PAGE, state / path)  # whoever has the one before mapped keeps it
+        sealed_files.copy(self.folder / key / PAGE, state / path)  # readers of the previous file keep it mapped
         return SlotFile("terms", path, greatest=int(FOREVER))
 
     @property
     def mark(self) -> str:
-        """Tells what is made over this version from what is made over others."""
+        """Distinguishes the files of this version of the store."""
         return checksum.text_digest(Path(self.store).name)[:8]
 
     def _compiled(self, unit: SharedProgram, folder: Path) -> CompiledProgram:
@@ -160,19 +161,19 @@ class Programs:
         return program
 
     def forget(self, owner: str, needed: Collection[str]) -> None:
-        """Of what was made over other versions for a run, only what is over the needed ones stays."""
+        """Deletes the files of a run over other versions of the store, except the needed versions."""
         for folder in (self.folder / "versions" / owner).glob("*"):
             if folder.name not in needed:
                 disk.delete_folder(folder)
 
     def _forget(self, name: str) -> None:
-        """Of a template whose queries change often, only what its last changes made stays."""
+        """Deletes all but the latest programs of a template whose queries change."""
         for key in [key for key, program in self._made.items() if program.id == name and program.instances][:-VERSIONS]:
             del self._made[key]
             disk.delete_folder(self.folder / key)
 
 
 def _key(unit: SharedProgram) -> str:
-    """The name of a unit's folder, by what it is compiled from."""
-    told: list[Any] = [unit.since, [[number, member.record] for number, member in unit.members]]
-    return f"{unit.id}-{checksum.text_digest(json.dumps(told))[:12]}"
+    """The name of a program's folder, from the records that it is compiled from."""
+    inputs: list[Any] = [unit.since, [[number, member.record] for number, member in unit.members]]
+    return f"{unit.id}-{checksum.text_digest(json.dumps(inputs))[:12]}"

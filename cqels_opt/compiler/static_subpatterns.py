@@ -1,8 +1,8 @@
-"""Which static sub-patterns of a block are pre-computed, and how (CQELS report §4.2; DESIGN §3, §7).
+"""Which static sub-patterns of a block are joined in advance, and how (CQELS report §4.2; DESIGN §3, §7).
 
-Two static relations are joined beforehand where that drops a variable that nobody else reads (``?paper`` of two co-authors: the pairs
-are kept with their multiplicities), or where it leaves no more rows than the smaller of them has. A star that would explode stays
-apart: its relations are probed one after the other.
+Two static relations are joined in advance where the join drops a variable that no other part reads (``?paper`` of two co-authors: the
+pairs are kept with their multiplicities), or where it has no more rows than the smaller relation. A star whose join would be large stays
+separate relations, which are probed one after the other.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from cqels_opt.lod.relation import Relation, join, join_restrict, join_rows, res
 from cqels_opt.lod.store import StaticPattern
 from cqels_opt.query.algebra import Node
 
-ROW_BUDGET = 50_000_000  # joined rows that a sub-result may pass through while it is made
-GROWTH = 16  # a sub-result may have this many times the rows of what it is made from
-BYTES_BUDGET = 4 << 30  # what the sub-results of a block may take
+ROW_BUDGET = 50_000_000  # joined rows that the computation of a sub-result may produce
+GROWTH = 16  # a sub-result may have this many times the rows of its inputs
+BYTES_BUDGET = 4 << 30  # of the sub-results of a block
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StaticPart:
     """A static relation of a block: a matched pattern, or (``pattern`` None) a sub-result of ``patterns`` of them.
 
-    ``of`` has a bit for each of the block's parts that it stands for, see :func:`numbered`. ``recipe`` says what it is made of (empty:
-    nobody knows), and ``change`` what is different since the version of the store before (None: nobody knows).
+    ``of`` has a bit for each base relation of the block that it covers, see :func:`numbered`. ``recipe`` describes how it is computed
+    (empty: unknown), and ``change`` gives its difference to the previous version of the store (None: unknown).
     """
 
     name: str
@@ -50,17 +50,17 @@ def name_of(predicate: Node) -> str:
 
 
 def numbered(parts: list[StaticPart], needed: set[str]) -> list[StaticPart]:
-    """What all designs of a block are made of: its parts without the variables that nobody reads, each with a bit of its own."""
+    """The base relations of a block, without unread variables, each with a bit of its own: all designs are joins of these."""
     return [replace(restricted(part, needed | _elsewhere(parts, (part,))), of=1 << i) for i, part in enumerate(parts)]
 
 
 def choose_parts(
     parts: list[StaticPart], needed: set[str], budget: int = BYTES_BUDGET, upkeep: ViewMaintenance | None = None
 ) -> list[StaticPart]:
-    """The relations to keep for a block: some joined beforehand, in at most ``budget`` bytes.
+    """The static relations of a block, some of them joined in advance; these have at most ``budget`` bytes.
 
-    ``needed``: variables that are read outside the parts. With ``upkeep`` joins are made of those of the version of the store before, where
-    that is less work.
+    ``needed``: variables that are read outside the parts. With ``upkeep`` a join is updated from that of the previous version of the store,
+    where this is less work.
     """
     parts = [restricted(part, needed | _elsewhere(parts, (part,))) for part in parts]
     refused: set[tuple[int, int]] = set()
@@ -82,7 +82,7 @@ def choose_parts(
 
 
 def _joined(a: StaticPart, b: StaticPart, kept: set[str], upkeep: ViewMaintenance | None) -> StaticPart:
-    """Two parts joined, for the variables that are kept."""
+    """The join of two parts, projected to the kept variables."""
     one, other = a.relation, b.relation
     names = dict.fromkeys((*one.variables, *other.variables))
     variables = [v for v in names if v in kept]
@@ -98,20 +98,20 @@ def _joined(a: StaticPart, b: StaticPart, kept: set[str], upkeep: ViewMaintenanc
 
 
 def bytes_of(relation: Relation) -> int:
-    """What a sub-result takes: its columns and multiplicities, and an index on each variable."""
+    """The bytes of a sub-result: its columns and multiplicities, and an index on each variable."""
     indexes = [relation.index((v,)) for v in relation.variables]
     orders = sum(index.rows.nbytes for index in indexes if index.rows is not None)
     return relation.nbytes + sum(index.keys.nbytes + index.starts.nbytes for index in indexes) + orders
 
 
 def join_all(parts: list[StaticPart], needed: set[str]) -> Relation:
-    """All parts joined; only ``needed`` variables stay."""
+    """The join of all parts, projected to the ``needed`` variables."""
     relations = [part.relation for part in parts]
     return joined(relations, [v for v in dict.fromkeys(v for r in relations for v in r.variables) if v in needed])
 
 
 def joined(parts: Sequence[Relation], kept: Sequence[str]) -> Relation:
-    """The parts as one relation of the kept variables: connected ones first, never more rows at once than the answer needs."""
+    """The join of all relations, projected to the kept variables: connected relations first, each variable dropped after its last join."""
     waiting = sorted(parts, key=lambda relation: relation.rows)
     whole = waiting.pop(0)
     while waiting:
@@ -123,7 +123,7 @@ def joined(parts: Sequence[Relation], kept: Sequence[str]) -> Relation:
 
 
 def next_joined(bound: Iterable[str], waiting: list[Relation]) -> Relation:
-    """Takes the smallest relation that is connected, else the smallest, out of those that wait."""
+    """Removes from the waiting relations the smallest connected one, or else the smallest, and returns it."""
     place = next((i for i, relation in enumerate(waiting) if set(relation.variables) & set(bound)), 0)
     return waiting.pop(place)
 
@@ -133,7 +133,7 @@ def _elsewhere(parts: Iterable[StaticPart], but: tuple[StaticPart, ...]) -> set[
 
 
 def restricted(part: StaticPart, needed: set[str]) -> StaticPart:
-    """A pattern without the variables that nobody reads; their multiplicities stay."""
+    """A part projected to the needed variables, with multiplicities."""
     variables = [v for v in part.relation.variables if v in needed]
     if len(variables) == len(part.relation.variables):
         return part
@@ -150,7 +150,7 @@ def restricted(part: StaticPart, needed: set[str]) -> StaticPart:
 
 
 def _worth(a: StaticPart, b: StaticPart, parts: list[StaticPart], needed: set[str]) -> int | None:
-    """The rows of the join where it is worth making beforehand, else None."""
+    """The rows of the join where it pays off to compute it in advance, else None."""
     shared = set(a.relation.variables) & set(b.relation.variables)
     if not shared:
         return None

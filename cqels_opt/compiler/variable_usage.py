@@ -1,9 +1,9 @@
-"""What a part of the algebra names, and whether it can change with time."""
+"""The variables that a part of the algebra names, and whether its rows can change with time."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 
 from cqels_opt.query import algebra as a
@@ -12,24 +12,24 @@ from cqels_opt.query.visible import nameable, visible
 
 
 def written_in(pattern: a.Algebra) -> tuple[str, ...]:
-    """The variables of a pattern that a query can write, in order of their names."""
+    """The visible variables of a pattern that a query can write, sorted."""
     return tuple(sorted(v.name for v in nameable(visible(pattern))))
 
 
 def counts_whole_rows(group: a.Group) -> bool:
-    """Whether COUNT(DISTINCT *) is asked for."""
+    """Whether a group has COUNT(DISTINCT *)."""
     return any(spec.distinct and spec.argument is None for _, spec in group.aggregates)
 
 
 def mentions(node: object) -> Counter[str]:
-    """How often each variable is named in a part of the algebra; what reads all variables of its input names each of them."""
+    """How often a part of the algebra names each variable. An operator that reads whole rows names each variable of its input once."""
     found = Counter[str]()
     _mention(node, found)
     return found
 
 
 def _mention(node: object, found: Counter[str]) -> None:
-    """Counts into one counter: one a level would be copied at every level above it."""
+    """Counts into one counter: merging a counter per level would take quadratic time."""
     if isinstance(node, a.Variable):
         found[node.name] += 1
     elif isinstance(node, tuple):
@@ -43,7 +43,7 @@ def _mention(node: object, found: Counter[str]) -> None:
 
 
 def moves(node: object) -> bool:
-    """Whether a part of the algebra can change with time: a window occurs in it, or NOW() and its like."""
+    """Whether the rows of a part of the algebra can change with time: it reads a window, or calls NOW() or a random function."""
     if isinstance(node, a.InWindow | a.Merged):
         return True
     if isinstance(node, a.Call) and uses_now(node):
@@ -54,7 +54,7 @@ def moves(node: object) -> bool:
 
 
 def exists_in(expression: a.Expression) -> a.Exists | None:
-    """The first EXISTS of an expression, if there is one."""
+    """The first EXISTS of an expression, or None."""
     if isinstance(expression, a.Exists):
         return expression
     inside = expression.arguments if isinstance(expression, a.Call) else ()
@@ -62,10 +62,19 @@ def exists_in(expression: a.Expression) -> a.Exists | None:
 
 
 def conjunction(conditions: Sequence[a.Expression]) -> a.Expression | None:
-    """One condition for several; None for none."""
+    """The conjunction of conditions; None where there are none."""
     if not conditions:
         return None
     whole = conditions[0]
     for condition in conditions[1:]:
         whole = a.Call("&&", (whole, condition))
     return whole
+
+
+def substituted(expression: a.Expression, values: Mapping[str, a.Expression]) -> a.Expression:
+    """The expression with others in the place of some of its variables."""
+    if isinstance(expression, a.Variable):
+        return values.get(expression.name, expression)
+    if isinstance(expression, a.Call):
+        return a.Call(expression.function, tuple(substituted(part, values) for part in expression.arguments))
+    return expression

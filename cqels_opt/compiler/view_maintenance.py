@@ -1,8 +1,8 @@
-"""Sub-results over one version of the store from those over the version before (CQELS report §4.2; DESIGN §7).
+"""Sub-results over one version of the store from those over the previous version (CQELS report §4.2; DESIGN §7).
 
-A sub-result is a join that is projected, with multiplicities. Its change is a join of what changed in one of its sides with the other side,
-so where an update is small beside the data, the old table and its change are less work than the join of all rows. Which is less is known
-exactly: both count the rows that are passed through. The tables are the same.
+A sub-result is a projected join with multiplicities. Its change is the join of the change of one side with the other side. Where an update
+is small compared with the data, applying the change to the previous table is less work than the whole join. Both costs are exact: the
+number of rows that each produces. The resulting tables are equal.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Change = Callable[[], Relation]
 
 @dataclass(slots=True)
 class ViewMaintenance:
-    """The version before: its store, and the folders of its sub-results by their recipes. ``kept`` counts those that were changed."""
+    """The previous version: its store, and the folders of its sub-results by recipe. ``kept`` counts those that were updated."""
 
     before: str
     made: Mapping[str, str]
@@ -36,20 +36,20 @@ class ViewMaintenance:
 
     @classmethod
     def read(cls, store: Path | str, folder: Path) -> ViewMaintenance | None:
-        """What a registration over a version has left in its folder."""
+        """The recipes that a registration over a version wrote to its folder; None where there are none."""
         try:
             return cls(str(store), json.loads(disk.read(folder / RECIPES)))
         except (OSError, ValueError):
-            return None  # everything is made anew
+            return None  # everything is computed again
 
     def of_pattern(self, at: StaticPattern, after: Relation) -> Change | None:
-        """The change of a pattern that has these bindings now."""
+        """The change of a pattern whose current bindings are ``after``."""
         return cache(lambda: difference(open_store(self.before).match(at), after)) if at.variables else None
 
     def joined(
         self, recipe: str, a: Relation, b: Relation, change: Change, changes: Callable[[], tuple[Relation, Relation]]
     ) -> Relation | None:
-        """The join of two relations, projected, where the old table and its change are less work than all of it."""
+        """The projected join of two relations, where updating the previous table is less work than computing it."""
         place = self.made.get(recipe)
         if place is None:
             return None
@@ -58,22 +58,22 @@ class ViewMaintenance:
             if before.rows + rows_of_change(a, b, *changes()) >= join_rows(a, b):
                 return None
             found = applied(before, change())
-        except (StoreError, ValueError):  # it is damaged, or not what it says: it is made anew
+        except (StoreError, ValueError):  # it is damaged, or does not match its description: it is computed again
             return None
         self.kept += 1
         return found
 
 
 def joined_text(a: str, b: str, kept: Sequence[str]) -> str:
-    """What a join is made of, as a text that is the same for every version; empty where that is not known of its sides."""
+    """The recipe of a join, the same text for every version; empty where the recipe of a side is unknown."""
     return projected_text(f"({a} {b})", kept) if a and b else ""
 
 
 def projected_text(of: str, kept: Sequence[str]) -> str:
-    """The same of a projection."""
+    """The recipe of a projection."""
     return f"{of} {list(kept)}" if of else ""
 
 
 def write_recipes(folder: Path, made: Mapping[str, str]) -> None:
-    """Leaves what the next version needs to know."""
+    """Writes the recipes for the next version."""
     disk.write_atomically(folder / RECIPES, json.dumps(made).encode())

@@ -26,12 +26,10 @@ from cqels_opt.query.algebra import (
     Join,
     LeftJoin,
     Minus,
-    NamedGraph,
     OrderBy,
     Project,
     Slice,
     Source,
-    Term,
     Union,
     Values,
     Variable,
@@ -117,20 +115,6 @@ def minus(left: Algebra, right: Algebra, graph: Variable) -> Algebra:
     if not shared:
         return left
     return Minus(left, right, () if shared & certain(left) & certain(right) else (graph,))
-
-
-def within(node: Any, named: tuple[Term, ...]) -> Any:
-    """A part of the algebra that sees these named graphs alone."""
-    match node:
-        case Bgp(_, NamedGraph(Variable() as graph)):
-            return Join(Values((graph,), tuple((name,) for name in named)), node)
-        case Bgp(_, NamedGraph(name)):
-            return node if name in named else Values(visible(node), ())
-    if isinstance(node, tuple):
-        return tuple(within(part, named) for part in node)
-    if is_dataclass(node) and not isinstance(node, type):
-        return replace(node, **{field.name: within(getattr(node, field.name), named) for field in fields(node)})
-    return node
 
 
 def one_group_a_graph(
