@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TypeAlias, TypeGuard
 
-from cqels_opt.compiler.logical_blocks import Above, LogicalBlock, Normal, expression_renamed, mentioned, read_by_node, renamed
+from cqels_opt.compiler.logical_blocks import Above, LogicalBlock, Normal, expression_renamed, mentioned, renamed
 from cqels_opt.compiler.variable_usage import exists_in, mentions
 from cqels_opt.operators import compiled_query as p
 from cqels_opt.query import algebra as a
@@ -79,7 +79,7 @@ def stands_above(normal: Normal, names: Collection[str]) -> TypeGuard[Above]:
     condition = normal.node.condition if isinstance(normal.node, p.LeftJoinNode) else None
     if condition is not None and seeded(condition):
         return False
-    return set(names) & (mentioned(right) | read_by_node(normal.node)) <= certain(left)
+    return set(names) & (mentioned(right) | normal.node.own_variables) <= certain(left)
 
 
 def lifted(normal: Normal, other: Normal) -> tuple[Normal, list[Bind]]:

@@ -17,11 +17,9 @@ from cqels_opt.compiler.logical_blocks import (
     LogicalBlock,
     Normal,
     OuterJoinUnit,
-    filled,
     mentioned,
     pattern_variables,
     quotes,
-    read_by_node,
     windows_of,
     without_units,
 )
@@ -35,12 +33,11 @@ from cqels_opt.lod.relation import Relation, restrict
 from cqels_opt.lod.store import StaticPattern
 from cqels_opt.lod.triple_terms import PARTS, TERMS_GRAPH
 from cqels_opt.operators import compiled_query as p
-from cqels_opt.operators.algebra_operators import Scope, evaluate
-from cqels_opt.operators.correlated_exists import for_each_row
+from cqels_opt.operators.algebra.operator import evaluate
+from cqels_opt.operators.algebra.scope import Scope
 from cqels_opt.operators.evaluation_step import NOWHEN
 from cqels_opt.operators.expressions import truth
 from cqels_opt.operators.interval_join import as_rows
-from cqels_opt.operators.key_pushdown import Schema
 from cqels_opt.operators.rows import HIDDEN, Ints, Rows, is_nameable
 from cqels_opt.operators.term_table import TermTable, write_page
 from cqels_opt.query import algebra as a
@@ -186,8 +183,8 @@ class BlockBuilder:
         inputs = []
         for i, part in enumerate(normal.inputs):
             others = set().union(*(mentioned(x) for j, x in enumerate(normal.inputs) if j != i))
-            inputs.append(self.finished(part, outside | others | read_by_node(normal.node) | _whole_row(normal.node, part)))
-        return filled(normal.node, inputs)
+            inputs.append(self.finished(part, outside | others | normal.node.own_variables | _whole_row(normal.node, part)))
+        return normal.node.with_inputs(inputs)
 
     def _finished_draft(self, draft: LogicalBlock, outside: set[str]) -> p.Tree:
         if not draft.patterns and not draft.statics:
@@ -394,9 +391,7 @@ class BlockBuilder:
             )
         tree = self.finished(normal, needed)
         instants = np.array([NOWHEN, 0], np.int64)
-        rows = evaluate(
-            tree, Scope({}, self.store_folder, self.terms, instants, 1, Schema({}), most=PAIRS, for_each_row=for_each_row)
-        )
+        rows = evaluate(tree, Scope({}, self.store_folder, self.terms, instants, 1, {}, most=PAIRS))
         part = StaticPart(name, _relation(rows, needed), None, 0)
         if all((column != 0).all() for column in part.relation.columns.values()):
             return LogicalBlock(statics=[part])

@@ -72,7 +72,7 @@ Normal: TypeAlias = "LogicalBlock | p.Tree | Above"
 
 @dataclass(slots=True)
 class Above:
-    """An operator whose inputs may still be drafts; :func:`filled` puts the finished ones into its node."""
+    """An operator whose inputs may still be drafts; its node is a hole until they are finished."""
 
     node: p.Tree
     inputs: list[Normal]
@@ -219,54 +219,9 @@ def mentioned(normal: Normal) -> set[str]:
             found = [*normal.filters, *(unit.condition for unit in normal.units if unit.condition is not None)]
             return normal.variables.union(*map(read_by, found), *(unit.right.variables for unit in normal.units))
         case Above(node, inputs):
-            return read_by_node(node).union(*map(mentioned, inputs))
+            return set(node.own_variables).union(*map(mentioned, inputs))
         case p.ValuesNode(variables, _):
             return set(variables)
         case p.StaticNode(static):
             return set(static.variables)
     return set()
-
-
-def read_by_node(node: p.Tree) -> set[str]:
-    """The variables that an operator itself names."""
-    match node:
-        case p.FilterNode(_, condition):
-            return set(read_by(condition))
-        case p.LeftJoinNode(_, _, condition, tests):
-            named = set(read_by(condition)) if condition is not None else set[str]()
-            return named.union(*(read_by_node(test) for test in tests))
-        case p.StampNode(keys=keys):
-            return set(keys)
-        case p.ExistsNode(_, _, condition, _, reads):
-            return {*(read_by(condition) if condition is not None else ()), *(reads or ())}
-        case p.ExtendNode(_, variable, expression):
-            return {variable, *read_by(expression)}
-        case p.ProjectNode(_, variables) | p.DistinctNode(_, variables):
-            return set(variables)
-        case p.GroupNode(_, keys, aggregates, _, whole):
-            read = (v for _, spec in aggregates if spec.argument is not None for v in read_by(spec.argument))
-            return {*keys, *whole, *(name for name, _ in aggregates), *read}
-        case p.ClosureNode(here=here, there=there) as closure:
-            return {here, there, *closure.variables}
-        case p.OrderNode(_, keys, _, _, ties, each):
-            return {*ties, *each, *(v for expression, _ in keys for v in read_by(expression))}
-    return set()
-
-
-def filled(node: p.Tree, inputs: list[p.Tree]) -> p.Tree:
-    """An operator with its finished inputs."""
-    match node:
-        case p.UnionNode():
-            return p.UnionNode(tuple(inputs))
-        case p.LeftJoinNode():
-            tests = tuple(replace(test, pattern=pattern) for test, pattern in zip(node.tests, inputs[2:]))
-            return replace(node, left=inputs[0], right=inputs[1], tests=tests)
-        case p.JoinNode() | p.MinusNode():
-            return replace(node, left=inputs[0], right=inputs[1])
-        case p.ExistsNode():
-            return replace(node, input=inputs[0], pattern=inputs[1])
-        case p.ClosureNode():
-            return replace(node, edges=inputs[0], nodes=inputs[1] if len(inputs) > 1 else None)
-        case p.FilterNode() | p.ExtendNode() | p.ProjectNode() | p.DistinctNode() | p.GroupNode() | p.OrderNode():
-            return replace(node, input=inputs[0])
-    raise AssertionError(node)

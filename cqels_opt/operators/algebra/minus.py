@@ -1,0 +1,62 @@
+"""MINUS."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+
+from cqels_opt.operators.algebra.operator import Operator
+from cqels_opt.operators.algebra.outer_rows import OuterRows
+from cqels_opt.operators.algebra.scope import Names, Schema, Scope
+from cqels_opt.operators.algebra.two_sided import TwoSided, common_intervals
+from cqels_opt.operators.interval_join import compatible_pairs, covered
+from cqels_opt.operators.rows import Rows
+
+
+@dataclass(frozen=True, slots=True)
+class MinusNode(TwoSided):
+    """MINUS. Variables ``apart`` must agree as others do, but do not count as shared."""
+
+    left: Operator
+    right: Operator
+    apart: tuple[str, ...] = ()
+
+    @property
+    def inputs(self) -> tuple[Operator, ...]:
+        """Both sides."""
+        return (self.left, self.right)
+
+    def with_inputs(self, inputs: Sequence[Operator]) -> MinusNode:
+        """The MINUS of other sides."""
+        left, right = inputs
+        return replace(self, left=left, right=right)
+
+    @property
+    def title(self) -> str:
+        """MINUS."""
+        return "MINUS"
+
+    def output(self, schema: Schema) -> Names:
+        """The variables of the left side."""
+        return self.left.output(schema)
+
+    def certain(self, schema: Schema) -> Names:
+        """What the left side binds."""
+        return self.left.certain(schema)
+
+    def below(self, side: int, names: Collection[str], schema: Schema) -> Names:
+        """Those of the left side."""
+        return frozenset() if side else self.left.output(schema).intersection(names)
+
+    def apply(self, left: Rows, right: Rows, scope: Scope) -> Rows:
+        """The left rows while no right row that shares a variable is compatible."""
+        return _removed(left, right, self.apart)
+
+    def for_each(self, outer: OuterRows, scope: Scope) -> Rows:
+        """The same within each outer row."""
+        return _removed(self.left.for_each(outer, scope), self.right.for_each(outer, scope), (outer.mark, *self.apart))
+
+
+def _removed(left: Rows, right: Rows, apart: Collection[str]) -> Rows:
+    a, b = compatible_pairs(left, right, apart)
+    return covered(left, *common_intervals(left, right, a, b))[1]
