@@ -18,6 +18,7 @@ from typing import NoReturn
 from cqels_opt.compiler.bind_pullup import bound, lifted, projected, stands_above, strip_binds, without
 from cqels_opt.compiler.block_builder import NOTHING_KNOWN, BlockBuilder, KnownIds
 from cqels_opt.compiler.decorrelation import separable
+from cqels_opt.compiler.extension_operator import extension_operator
 from cqels_opt.compiler.logical_blocks import (
     Above,
     LogicalBlock,
@@ -221,6 +222,9 @@ class Compiler:
                 return Above(
                     p.OrderNode(_HOLE, (), offset, limit, written_in(inner), tuple(v.name for v in each)), [self.normal(inner)]
                 )
+            case a.Service(inner):
+                names = written_in(inner)
+                return Above(extension_operator(node, _HOLE, names), [Above(p.ProjectNode(_HOLE, names), [self.normal(inner)])])
         self._refuse(f"{type(node).__name__} is not supported yet", 0)
 
     def _closure(self, node: a.Closure) -> Normal:

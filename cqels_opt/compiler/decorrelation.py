@@ -19,7 +19,7 @@ from cqels_opt.query.visible import visible
 def separable(pattern: a.Algebra, outside: Set[str]) -> bool:
     """Whether it makes no difference that the variables of the outside are only looked at in the end."""
     match pattern:
-        case a.Bgp() | a.Closure() | a.Values():
+        case a.Bgp() | a.Closure() | a.Values() | a.Service():
             return True
         case a.Join(left, right) | a.Union(left, right):
             return separable(left, outside) and separable(right, outside)

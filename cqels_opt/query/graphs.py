@@ -29,6 +29,7 @@ from cqels_opt.query.algebra import (
     NamedGraph,
     OrderBy,
     Project,
+    Service,
     Slice,
     Source,
     Term,
@@ -182,3 +183,5 @@ def certain(pattern: Algebra) -> set[Variable]:
             return certain(inner) & set(keys)
         case Values(variables, rows):
             return {variable for at, variable in enumerate(variables) if all(row[at] is not None for row in rows)}
+        case Service():
+            return set()

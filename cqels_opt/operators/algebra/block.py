@@ -17,15 +17,12 @@ class BlockNode(Leaf):
 
     block: str
 
+    row_wise = True
+
     @property
     def blocks(self) -> Names:
         """This one."""
         return frozenset((self.block,))
-
-    @property
-    def row_wise(self) -> bool:
-        """Yes."""
-        return True
 
     def output(self, schema: Schema) -> Names:
         """What the block keeps for the operators above it."""

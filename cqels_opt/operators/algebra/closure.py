@@ -55,9 +55,7 @@ class ClosureNode(Operator):
         """The ends, and the graph."""
         return frozenset(self.variables)
 
-    def certain(self, schema: Schema) -> Names:
-        """All of these."""
-        return frozenset(self.variables)
+    certain = output
 
     def below(self, side: int, names: Collection[str], schema: Schema) -> Names:
         """The graph."""

@@ -26,6 +26,8 @@ class DescribeNode(Operator):
     graph: Operator
     variables: tuple[str, ...]
 
+    title = "DESCRIBE"
+
     @property
     def inputs(self) -> tuple[Operator, ...]:
         """The resources and the graph."""
@@ -36,18 +38,11 @@ class DescribeNode(Operator):
         resources, graph = inputs
         return replace(self, input=resources, graph=graph)
 
-    @property
-    def title(self) -> str:
-        """DESCRIBE."""
-        return "DESCRIBE"
-
     def output(self, schema: Schema) -> Names:
         """The columns of triples."""
         return frozenset(TRIPLE)
 
-    def certain(self, schema: Schema) -> Names:
-        """All of them."""
-        return frozenset(TRIPLE)
+    certain = output
 
     def evaluate(self, scope: Scope, keys: KeyFilter) -> Rows:
         """All triples of all descriptions."""

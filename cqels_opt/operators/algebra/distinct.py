@@ -19,25 +19,17 @@ class DistinctNode(Keyed):
 
     variables: tuple[str, ...]
 
+    title = "DISTINCT"
+
     @property
     def partition_by(self) -> tuple[str, ...]:
         """All of its variables."""
         return self.variables
 
     @property
-    def own_variables(self) -> Names:
-        """The variables."""
-        return frozenset(self.variables)
-
-    @property
     def ordered(self) -> bool:
         """Whether the input is."""
         return self.input.ordered
-
-    @property
-    def title(self) -> str:
-        """DISTINCT."""
-        return "DISTINCT"
 
     def output(self, schema: Schema) -> Names:
         """Those of the input that stay."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -11,7 +11,7 @@ import numpy as np
 from cqels_opt.operators.algebra.expression_rows import passing
 from cqels_opt.operators.algebra.operator import Operator, changing, evaluate, variables_read
 from cqels_opt.operators.algebra.outer_rows import OuterRows
-from cqels_opt.operators.algebra.scope import Names, Schema, Scope
+from cqels_opt.operators.algebra.scope import Names, Scope
 from cqels_opt.operators.algebra.two_sided import TwoSided, keys_for, matches
 from cqels_opt.operators.interval_join import combine, compatible_pairs, covered
 from cqels_opt.operators.rows import Ints, Rows, concat, group_ids
@@ -34,6 +34,8 @@ class ExistsNode(TwoSided):
     flag: str
     reads: tuple[str, ...] | None = None
 
+    title = "EXISTS"
+
     @property
     def inputs(self) -> tuple[Operator, ...]:
         """The input and the pattern."""
@@ -50,11 +52,6 @@ class ExistsNode(TwoSided):
         return () if self.reads is None else (self.pattern,)
 
     @property
-    def title(self) -> str:
-        """EXISTS."""
-        return "EXISTS"
-
-    @property
     def conditions(self) -> tuple[Expression, ...]:
         """The filters of the pattern, which see the input's rows."""
         return () if self.condition is None else (self.condition,)
@@ -63,18 +60,6 @@ class ExistsNode(TwoSided):
     def own_variables(self) -> Names:
         """What the condition and the pattern read."""
         return variables_read(self).union(self.reads or ())
-
-    def output(self, schema: Schema) -> Names:
-        """The variables of the input."""
-        return self.input.output(schema)
-
-    def certain(self, schema: Schema) -> Names:
-        """What the input binds."""
-        return self.input.certain(schema)
-
-    def below(self, side: int, names: Collection[str], schema: Schema) -> Names:
-        """Those of the input."""
-        return frozenset() if side else self.input.output(schema).intersection(names)
 
     # ------------------------------------------------------------------ evaluation
     def apply(self, left: Rows, right: Rows, scope: Scope) -> Rows:

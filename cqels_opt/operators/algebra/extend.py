@@ -20,6 +20,8 @@ class ExtendNode(RowWise):
     variable: str
     expression: Expression
 
+    title = "BIND"
+
     @property
     def values(self) -> tuple[Expression, ...]:
         """The expression."""
@@ -29,11 +31,6 @@ class ExtendNode(RowWise):
     def own_variables(self) -> Names:
         """The variable, and what the expression reads."""
         return variables_read(self) | {self.variable}
-
-    @property
-    def title(self) -> str:
-        """BIND, where it depends on the instant."""
-        return "BIND" if self.depends_on_instant else ""
 
     def output(self, schema: Schema) -> Names:
         """The variables of the input, and the new one."""

@@ -18,15 +18,12 @@ class FilterNode(RowWise):
 
     condition: Expression
 
+    title = "FILTER"
+
     @property
     def conditions(self) -> tuple[Expression, ...]:
         """The condition."""
         return (self.condition,)
-
-    @property
-    def title(self) -> str:
-        """FILTER, where it depends on the instant."""
-        return "FILTER" if self.depends_on_instant else ""
 
     def apply(self, rows: Rows, scope: Scope) -> Rows:
         """The rows that pass."""

@@ -20,6 +20,8 @@ class JoinNode(TwoSided):
     left: Operator
     right: Operator
 
+    title = "JOIN"
+
     @property
     def inputs(self) -> tuple[Operator, ...]:
         """Both sides."""
@@ -29,11 +31,6 @@ class JoinNode(TwoSided):
         """The join of other sides."""
         left, right = inputs
         return JoinNode(left, right)
-
-    @property
-    def title(self) -> str:
-        """JOIN."""
-        return "JOIN"
 
     def output(self, schema: Schema) -> Names:
         """The variables of both sides."""

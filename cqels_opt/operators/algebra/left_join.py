@@ -27,6 +27,8 @@ class LeftJoinNode(TwoSided):
     condition: Expression | None
     tests: tuple[ExistsNode, ...] = ()
 
+    title = "OPTIONAL"
+
     @property
     def inputs(self) -> tuple[Operator, ...]:
         """Both sides, and the patterns of the tests."""
@@ -44,11 +46,6 @@ class LeftJoinNode(TwoSided):
         return tuple(test.pattern for test in self.tests)
 
     @property
-    def title(self) -> str:
-        """OPTIONAL."""
-        return "OPTIONAL"
-
-    @property
     def conditions(self) -> tuple[Expression, ...]:
         """The filters of the optional group."""
         return () if self.condition is None else (self.condition,)
@@ -61,10 +58,6 @@ class LeftJoinNode(TwoSided):
     def output(self, schema: Schema) -> Names:
         """The variables of both sides."""
         return self.left.output(schema) | self.right.output(schema)
-
-    def certain(self, schema: Schema) -> Names:
-        """What the left side binds."""
-        return self.left.certain(schema)
 
     def below(self, side: int, names: Collection[str], schema: Schema) -> Names:
         """Of the left side, those that it binds on every row or that the right side does not bind."""

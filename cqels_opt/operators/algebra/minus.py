@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from cqels_opt.operators.algebra.operator import Operator
 from cqels_opt.operators.algebra.outer_rows import OuterRows
-from cqels_opt.operators.algebra.scope import Names, Schema, Scope
+from cqels_opt.operators.algebra.scope import Scope
 from cqels_opt.operators.algebra.two_sided import TwoSided, common_intervals
 from cqels_opt.operators.interval_join import compatible_pairs, covered
 from cqels_opt.operators.rows import Rows
@@ -21,6 +21,8 @@ class MinusNode(TwoSided):
     right: Operator
     apart: tuple[str, ...] = ()
 
+    title = "MINUS"
+
     @property
     def inputs(self) -> tuple[Operator, ...]:
         """Both sides."""
@@ -30,23 +32,6 @@ class MinusNode(TwoSided):
         """The MINUS of other sides."""
         left, right = inputs
         return replace(self, left=left, right=right)
-
-    @property
-    def title(self) -> str:
-        """MINUS."""
-        return "MINUS"
-
-    def output(self, schema: Schema) -> Names:
-        """The variables of the left side."""
-        return self.left.output(schema)
-
-    def certain(self, schema: Schema) -> Names:
-        """What the left side binds."""
-        return self.left.certain(schema)
-
-    def below(self, side: int, names: Collection[str], schema: Schema) -> Names:
-        """Those of the left side."""
-        return frozenset() if side else self.left.output(schema).intersection(names)
 
     def apply(self, left: Rows, right: Rows, scope: Scope) -> Rows:
         """The left rows while no right row that shares a variable is compatible."""

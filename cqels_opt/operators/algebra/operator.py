@@ -205,11 +205,7 @@ class Leaf(Operator):
     """An operator without inputs."""
 
     __slots__ = ()
-
-    @property
-    def inputs(self) -> tuple[Operator, ...]:
-        """None."""
-        return ()
+    inputs = ()
 
     def with_inputs(self, inputs: Sequence[Operator]) -> Self:
         """The operator itself."""
@@ -263,6 +259,10 @@ class RowWise(Unary):
         """All of them."""
         return frozenset(names)
 
+    def maintenance(self, schema: Schema) -> tuple[Maintenance, str] | None:
+        """Not shown, unless its result depends on the instant."""
+        return Unary.maintenance(self, schema) if self.depends_on_instant else None
+
     def evaluate(self, scope: Scope, keys: KeyFilter) -> Rows:
         """The function of the input's rows that have one of the keys."""
         return self.apply(evaluate(self.input, scope, *self.shares(keys, scope.schema)), scope)
@@ -283,6 +283,11 @@ class Keyed(Unary):
     @abstractmethod
     def partition_by(self) -> tuple[str, ...]:
         """The variables whose values make the partitions; none: there is one partition."""
+
+    @property
+    def own_variables(self) -> Names:
+        """The variables that make the partitions, and what the expressions read."""
+        return variables_read(self).union(self.partition_by)
 
     def below(self, side: int, names: Collection[str], schema: Schema) -> Names:
         """Those that make the partitions."""

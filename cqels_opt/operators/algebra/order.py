@@ -32,10 +32,8 @@ class OrderNode(Keyed):
     ties: tuple[str, ...]
     each: tuple[str, ...] = ()
 
-    @property
-    def partition_by(self) -> tuple[str, ...]:
-        """One partition: every row can change the place of every other."""
-        return ()
+    partition_by = ()  # every row can change the place of every other
+    ordered = True
 
     @property
     def values(self) -> tuple[Expression, ...]:
@@ -46,11 +44,6 @@ class OrderNode(Keyed):
     def own_variables(self) -> Names:
         """What the sort keys read, and the variables of ties."""
         return variables_read(self).union(self.ties, self.each)
-
-    @property
-    def ordered(self) -> bool:
-        """Yes."""
-        return True
 
     @property
     def title(self) -> str:

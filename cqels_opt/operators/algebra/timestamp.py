@@ -23,10 +23,7 @@ class StampNode(ExistsNode):
     keys: tuple[str, ...] = ()
     time: str = ""
 
-    @property
-    def title(self) -> str:
-        """The function."""
-        return "timestamp()"
+    title = "timestamp()"
 
     @property
     def own_variables(self) -> Names:

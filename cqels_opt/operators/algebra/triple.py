@@ -59,9 +59,7 @@ class TripleNode(RowWise):
         """The columns of triples."""
         return frozenset(TRIPLE)
 
-    def certain(self, schema: Schema) -> Names:
-        """All of them."""
-        return frozenset(TRIPLE)
+    certain = output
 
     def below(self, side: int, names: Collection[str], schema: Schema) -> Names:
         """None."""

@@ -35,6 +35,18 @@ class TwoSided(Operator):
         """Whether its expressions do, or a pattern that is evaluated for each row."""
         return any(map(needs_instant, self.conditions)) or any(map(_has_instant, self.correlated))
 
+    def output(self, schema: Schema) -> Names:
+        """By default the variables of the left side."""
+        return self.inputs[0].output(schema)
+
+    def certain(self, schema: Schema) -> Names:
+        """By default what the left side binds."""
+        return self.inputs[0].certain(schema)
+
+    def below(self, side: int, names: Collection[str], schema: Schema) -> Names:
+        """By default those of the left side: its rows stay as they are."""
+        return frozenset() if side else self.output(schema).intersection(names)
+
     def touched_by(self, schema: Schema) -> tuple[str, ...]:
         """The variables on which compatible rows of both sides surely agree."""
         if self.correlated:
