@@ -18,7 +18,8 @@ from rich.table import Table
 from cqels_opt.bench.local import Prepared, Ran, check_same, load, prepare
 from cqels_opt.bench.screen import console
 from cqels_opt.bench.social import START
-from cqels_opt.operators.algebra_operators import evaluate
+from cqels_opt.operators.algebra.operator import evaluate
+from cqels_opt.operators.key_pushdown import Pushdown
 from cqels_opt.planner.planner_options import PlannerOptions
 from cqels_opt.runtime import evaluate as stage
 from cqels_opt.windows.replay import BatchSize
@@ -46,7 +47,7 @@ WAYS = ("incrementally", "from all rows")
 @contextmanager
 def from_all_rows() -> Iterator[None]:
     """Everything above the joins is evaluated anew in each step."""
-    with patch.object(stage, "changing", evaluate), patch.object(stage, "additive_nodes", lambda tree: ()):
+    with patch.object(stage, "changing", evaluate), patch.object(Pushdown, "additive", ()):
         yield
 
 

@@ -15,13 +15,12 @@ from cqels_opt.compiler.logical_blocks import (
     LogicalBlock,
     LogicalOperator,
     LogicalPlan,
-    filled,
     pattern_variables,
     windows_of,
     without_units,
 )
 from cqels_opt.compiler.pattern_occurrences import shape_of
-from cqels_opt.compiler.plan_variables import mentioned, read_by_node
+from cqels_opt.compiler.plan_variables import mentioned
 from cqels_opt.compiler.query_terms import KnownIds, QueryTerms
 from cqels_opt.compiler.static_relations import StaticRelations, relation_of
 from cqels_opt.compiler.static_subpatterns import StaticPart, choose_parts, name_of, numbered
@@ -29,10 +28,9 @@ from cqels_opt.compiler.view_maintenance import ViewMaintenance
 from cqels_opt.errors import InputError
 from cqels_opt.lod.open_store import open_store
 from cqels_opt.operators import compiled_query as p
-from cqels_opt.operators.algebra_operators import Scope, evaluate
-from cqels_opt.operators.correlated_exists import for_each_row
+from cqels_opt.operators.algebra.operator import evaluate
+from cqels_opt.operators.algebra.scope import Scope
 from cqels_opt.operators.evaluation_step import NOWHEN
-from cqels_opt.operators.key_pushdown import Schema
 from cqels_opt.operators.rows import is_nameable
 from cqels_opt.query import algebra as a
 from cqels_opt.query.scope import seeded
@@ -109,8 +107,8 @@ class BlockBuilder:
         inputs = []
         for i, part in enumerate(plan.inputs):
             others = set().union(*(mentioned(x) for j, x in enumerate(plan.inputs) if j != i))
-            inputs.append(self.finished(part, outside | others | read_by_node(plan.node) | _whole_row(plan.node, part)))
-        return filled(plan.node, inputs)
+            inputs.append(self.finished(part, outside | others | plan.node.own_variables | _whole_row(plan.node, part)))
+        return plan.node.with_inputs(inputs)
 
     def _finished_block(self, block: LogicalBlock, outside: set[str]) -> p.Tree:
         if not block.patterns and not block.statics:
@@ -147,7 +145,7 @@ class BlockBuilder:
             )
         tree = self.finished(plan, needed)
         instants = np.array([NOWHEN, 0], np.int64)
-        scope = Scope({}, self.store_folder, self.terms, instants, 1, Schema({}), most=PAIRS, for_each_row=for_each_row)
+        scope = Scope({}, self.store_folder, self.terms, instants, 1, {}, most=PAIRS)
         part = StaticPart(name, relation_of(evaluate(tree, scope), needed), None, 0)
         if all((column != 0).all() for column in part.relation.columns.values()):
             return LogicalBlock(statics=[part])

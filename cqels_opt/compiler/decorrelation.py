@@ -19,7 +19,7 @@ from cqels_opt.query.visible import visible
 def separable(pattern: a.Algebra, outside: Set[str]) -> bool:
     """Whether the pattern can be evaluated before it is joined with rows that bind the variables ``outside``."""
     match pattern:
-        case a.Bgp() | a.Closure() | a.Values():
+        case a.Bgp() | a.Closure() | a.Values() | a.Service():
             return True
         case a.Join(left, right) | a.Union(left, right):
             return separable(left, outside) and separable(right, outside)

@@ -69,7 +69,7 @@ class LogicalBlock:
 
 @dataclass(slots=True)
 class LogicalOperator:
-    """An operator above the blocks. The inputs of its ``node`` are placeholders, which :func:`filled` replaces."""
+    """An operator above the blocks. The inputs of its ``node`` are placeholders, which ``with_inputs`` replaces."""
 
     node: p.Tree
     inputs: list[LogicalPlan]
@@ -160,22 +160,3 @@ def without_units(block: LogicalBlock) -> LogicalPlan:
         if condition not in early:
             found = filtered(found, condition)
     return found
-
-
-def filled(node: p.Tree, inputs: list[p.Tree]) -> p.Tree:
-    """An operator with its final inputs."""
-    match node:
-        case p.UnionNode():
-            return p.UnionNode(tuple(inputs))
-        case p.LeftJoinNode():
-            tests = tuple(replace(test, pattern=pattern) for test, pattern in zip(node.tests, inputs[2:]))
-            return replace(node, left=inputs[0], right=inputs[1], tests=tests)
-        case p.JoinNode() | p.MinusNode():
-            return replace(node, left=inputs[0], right=inputs[1])
-        case p.ExistsNode():
-            return replace(node, input=inputs[0], pattern=inputs[1])
-        case p.ClosureNode():
-            return replace(node, edges=inputs[0], nodes=inputs[1] if len(inputs) > 1 else None)
-        case p.FilterNode() | p.ExtendNode() | p.ProjectNode() | p.DistinctNode() | p.GroupNode() | p.OrderNode():
-            return replace(node, input=inputs[0])
-    raise AssertionError(node)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
 from cqels_opt.compiler.block_builder import BlockBuilder
+from cqels_opt.compiler.extension_operator import extension_operator
 from cqels_opt.compiler.logical_blocks import (
     HOLE,
     LogicalBlock,
@@ -134,6 +135,12 @@ def _slice(node: a.Slice, inputs: Inputs, builder: BlockBuilder) -> LogicalPlan:
     return LogicalOperator(p.OrderNode(HOLE, (), node.offset, node.limit, ties, each), [inputs(node.input)])
 
 
+def _service(node: a.Service, inputs: Inputs, builder: BlockBuilder) -> LogicalPlan:
+    names = written_in(node.input)
+    projected = LogicalOperator(p.ProjectNode(HOLE, names), [inputs(node.input)])
+    return LogicalOperator(extension_operator(node, HOLE, names), [projected])
+
+
 def _names(variables: tuple[a.Variable, ...]) -> tuple[str, ...]:
     return tuple(variable.name for variable in variables)
 
@@ -153,6 +160,7 @@ TRANSLATIONS: Final[Mapping[type[a.Algebra], Translation]] = {
     a.Group: _group,
     a.OrderBy: _order,
     a.Slice: _slice,
+    a.Service: _service,
 }
 """The translation of each class of the algebra."""
 

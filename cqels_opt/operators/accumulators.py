@@ -15,8 +15,9 @@ import numpy as np
 
 from cqels_opt.lod.multiplicities import by_group
 from cqels_opt.operators.aggregate import counts, group_intervals, running, sum_terms
-from cqels_opt.operators.algebra_operators import Scope, applied, evaluate
-from cqels_opt.operators.compiled_query import GroupNode
+from cqels_opt.operators.algebra.group import GroupNode
+from cqels_opt.operators.algebra.operator import evaluate
+from cqels_opt.operators.algebra.scope import Scope
 from cqels_opt.operators.expressions import values
 from cqels_opt.operators.rows import Ints, Rows, concat, group_ids
 from cqels_opt.operators.semijoin_filter import KeyFilter
@@ -124,7 +125,7 @@ class Accumulated:
         if not special.any():
             return found.take(shown)
         theirs = KeyFilter.of(found.take(special), node.keys)
-        again = applied(node, [theirs.within(evaluate(node.input, scope, theirs))], scope)
+        again = node.apply(theirs.within(evaluate(node.input, scope, theirs)), scope)
         return concat([found.take(shown & ~special), again])
 
     def difference(self) -> Rows:

@@ -1,7 +1,6 @@
 """GROUP BY over rows with intervals: for each group a step function, a new value wherever a member begins or ends.
 
-Times are small numbers here, places in the list of instants of the step (see :mod:`cqels_opt.operators.algebra_operators`). COUNT, SUM
-and AVG
+Times are places in the list of instants of the step (see :mod:`cqels_opt.operators.algebra.operator`). COUNT, SUM and AVG
 are running sums over the members that enter and leave; MIN, MAX and SAMPLE go by the rank of the terms; both by whole columns.
 """
 

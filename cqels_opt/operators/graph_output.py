@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from cqels_opt.operators.compiled_query import TRIPLE
+from cqels_opt.operators.algebra.triple import TRIPLE
 from cqels_opt.operators.query_forms import TRUTH
 from cqels_opt.operators.rows import Ints
 from cqels_opt.operators.stream_output import Answers, json_lines

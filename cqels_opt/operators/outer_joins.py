@@ -1,7 +1,7 @@
-"""Units at work: a static right side of an OPTIONAL, MINUS or EXISTS, and rows on its left.
+"""Joins with units: static right sides of an OPTIONAL, MINUS or EXISTS.
 
-The right side is always valid, so a left row either has a match or has none, for all of its interval, and each left row goes its way
-alone: Δ(L ⟕ S) = ΔL ⟕ S, and so for ▷ and ⋉.
+The right side is always valid, so a left row either has a match or has none for all of its interval, and left rows do not concern each
+other: Δ(L ⟕ S) = ΔL ⟕ S, and likewise for ▷ and ⋉.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from cqels_opt.operators.compiled_query import Static
+from cqels_opt.operators.blocks import Static
 from cqels_opt.operators.expressions import truth
 from cqels_opt.operators.interval_join import Indexed
 from cqels_opt.operators.rows import HIDDEN, Ints, Rows
@@ -22,14 +22,14 @@ OWNER = f"{HIDDEN}owner"
 
 
 def with_unit(left: Rows, unit: Static, side: Indexed, terms: TermTable) -> Iterator[Rows]:
-    """The left rows with their matches, or those that have one or none; multiplicities of EXISTS and MINUS are the left side's."""
+    """OPTIONAL: the left rows with their matches. EXISTS, MINUS: the left rows that have a match, or none; multiplicities stay."""
     matched = np.zeros(len(left), bool)
     if unit.condition is None and unit.kind != "optional":
         if side.rows:
             matched = side.relation.index(tuple(side.names[v] for v in unit.on)).contains(*(left.columns[v] for v in unit.on))
     else:
-        looked_at = left if unit.kind == "optional" else left.only([*unit.on, *unit.reads])
-        for rows in side.probe(looked_at.with_column(OWNER, np.arange(len(left))), unit.on):
+        read = left if unit.kind == "optional" else left.only([*unit.on, *unit.reads])
+        for rows in side.probe(read.with_column(OWNER, np.arange(len(left))), unit.on):
             if unit.condition is not None:
                 rows = rows.take(truth(rows.only({*unit.variables, *unit.reads}), unit.condition, terms))
             matched[rows.columns.pop(OWNER)] = True
@@ -46,7 +46,7 @@ def with_unit(left: Rows, unit: Static, side: Indexed, terms: TermTable) -> Iter
 
 
 def made_of_each(kind: JoinKind, matches: Ints) -> Ints:
-    """How many rows a left row with so many matches becomes."""
+    """The number of rows that a left row with some number of matches becomes."""
     found = matches
     if kind == "optional":
         found = np.maximum(matches, 1)
@@ -56,5 +56,5 @@ def made_of_each(kind: JoinKind, matches: Ints) -> Ints:
 
 
 def rows_of_each(kind: JoinKind, fanout: Fanout) -> Fanout:
-    """How many rows a left row becomes, by the value that it is joined on; the fan-out itself for an inner join."""
+    """The number of rows that a left row becomes, by the value that it is joined on: the fan-out itself for an inner join."""
     return lambda values: made_of_each(kind, fanout(values))

@@ -13,7 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cqels_opt.lod.multiplicities import summed, total
-from cqels_opt.operators.algebra_operators import ORDER, at_each_instant
+from cqels_opt.operators.algebra.expression_rows import at_each_instant
+from cqels_opt.operators.algebra.order import ORDER
 from cqels_opt.operators.rows import Ints, Rows, group_ids
 from cqels_opt.operators.term_table import TermTable
 from cqels_opt.query.algebra import StreamOperator

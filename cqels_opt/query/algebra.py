@@ -295,8 +295,43 @@ class Slice:
     each: tuple[Variable, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Service:
+    """``SERVICE <iri> { … }``: an operator of another package over the solutions of a pattern, evaluated by itself.
+
+    The IRI without its query component is the operator's name; the query component has its parameters.
+    """
+
+    input: Algebra
+    iri: Term
+
+    @property
+    def name(self) -> str:
+        """The name of the operator."""
+        return self.iri[1:-1].partition("?")[0]
+
+    @property
+    def parameters(self) -> str:
+        """The query component of the IRI."""
+        return self.iri[1:-1].partition("?")[2]
+
+
 Algebra: TypeAlias = (
-    Bgp | Closure | Join | LeftJoin | Union | Minus | Filter | Extend | Values | Group | Project | Distinct | OrderBy | Slice
+    Bgp
+    | Closure
+    | Join
+    | LeftJoin
+    | Union
+    | Minus
+    | Filter
+    | Extend
+    | Values
+    | Group
+    | Project
+    | Distinct
+    | OrderBy
+    | Slice
+    | Service
 )
 
 

@@ -28,6 +28,7 @@ from cqels_opt.query.algebra import (
     Minus,
     OrderBy,
     Project,
+    Service,
     Slice,
     Source,
     Union,
@@ -166,3 +167,5 @@ def certain(pattern: Algebra) -> set[Variable]:
             return certain(inner) & set(keys)
         case Values(variables, rows):
             return {variable for at, variable in enumerate(variables) if all(row[at] is not None for row in rows)}
+        case Service():
+            return set()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from lark import Tree
 
+from cqels_opt import plugins
 from cqels_opt.query.algebra import (
     Algebra,
     Call,
@@ -15,6 +16,7 @@ from cqels_opt.query.algebra import (
     Minus,
     Name,
     NamedGraph,
+    Service,
     Source,
     TriplePattern,
     Union,
@@ -113,7 +115,7 @@ class _Group:
             case "values_clause":
                 self.join(read_values(reading, child))
             case "service":
-                reading.fail(child, "SERVICE is not supported yet: load the data with --static or --graph instead")
+                self.join(self.service(child))
             case other:
                 self.join(reading.dialect.patterns[other](reading, child, source))
 
@@ -126,6 +128,17 @@ class _Group:
         inner = reading.fresh("graph")
         source = NamedGraph(inner) if window is None else InWindow(window, inner)
         return over_graphs(read_group(reading, group, source), source, inner, node)
+
+    def service(self, tree: Branch) -> Algebra:
+        reading = self.reading
+        name, group = branches(tree)
+        iri = "" if name.data == "variable" else read_iri(reading, name)
+        found = Service(read_group(reading, group, self.source), iri)
+        if found.name not in plugins.names("operators"):
+            reading.fail(tree, "SERVICE is not supported yet: load the data with --static or --graph instead")
+        if isinstance(graph_in(self.source), Variable):
+            reading.fail(tree, "SERVICE cannot stand within GRAPH with a variable: write GRAPH within SERVICE")
+        return found
 
     def minus(self, right: Algebra) -> Algebra:
         graph = graph_in(self.source)

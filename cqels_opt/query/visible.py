@@ -15,6 +15,7 @@ from cqels_opt.query.algebra import (
     Minus,
     OrderBy,
     Project,
+    Service,
     Slice,
     Union,
     Values,
@@ -46,7 +47,7 @@ def visible(pattern: Algebra) -> tuple[Variable, ...]:
                 found.update((variable, None) for variable in variables)
             case Group(_, keys, aggregates):
                 found.update((variable, None) for variable in (*keys, *(variable for variable, _ in aggregates)))
-            case Filter(inner, _) | Distinct(inner) | OrderBy(inner, _) | Slice(inner, _, _):
+            case Filter(inner, _) | Distinct(inner) | OrderBy(inner, _) | Slice(inner, _, _) | Service(inner, _):
                 pending.append(inner)
     return tuple(found)
 

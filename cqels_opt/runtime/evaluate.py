@@ -19,17 +19,18 @@ import numpy as np
 from cqels_opt.errors import LimitError
 from cqels_opt.operators import memory
 from cqels_opt.operators.accumulators import added_up, amount_names
-from cqels_opt.operators.algebra_operators import Scope
-from cqels_opt.operators.algebra_operators import evaluate as evaluate_tree
+from cqels_opt.operators.algebra.group import GroupNode
+from cqels_opt.operators.algebra.operator import changing
+from cqels_opt.operators.algebra.operator import evaluate as evaluate_tree
+from cqels_opt.operators.algebra.scope import Scope
 from cqels_opt.operators.answer_files import write_arrow, write_parquet
-from cqels_opt.operators.compiled_query import CompiledProgram, GroupNode
-from cqels_opt.operators.correlated_exists import for_each_row
+from cqels_opt.operators.compiled_query import CompiledProgram
 from cqels_opt.operators.delta_join import DeltaJoin, Observed
 from cqels_opt.operators.evaluation_step import NOWHEN, EvaluationStep
 from cqels_opt.operators.graph_output import lines
-from cqels_opt.operators.incremental_evaluation import accumulate, changing, in_chunks
+from cqels_opt.operators.incremental_evaluation import accumulate, in_chunks
 from cqels_opt.operators.instances import names_of
-from cqels_opt.operators.key_pushdown import Pushdown, additive_nodes
+from cqels_opt.operators.key_pushdown import Pushdown
 from cqels_opt.operators.rows import RANK, Ints, Rows, chunks, concat, empty
 from cqels_opt.operators.semijoin_filter import EVERY, share
 from cqels_opt.operators.stream_output import Answers, answers
@@ -85,12 +86,11 @@ class EvaluateTask:
 
     def sums(self) -> dict[GroupNode, ResultFiles]:
         """The groups that are kept as sums, and the files of these."""
-        nodes = dict.fromkeys(additive_nodes(self.program.tree))
         return {
             node: ResultFiles(
                 f"{self.program.id}/sums{i}", (*node.keys, *amount_names(node)), (tuple(sorted(node.keys)),) if node.keys else ()
             )
-            for i, node in enumerate(nodes)
+            for i, node in enumerate(self.pushdown.additive)
         }
 
     def terms(self) -> TermTable:
@@ -264,7 +264,7 @@ def _left(task: EvaluateTask, name: str) -> FinishReport:
     for block in program.blocks:
         segments = task.results(block.name).segments(step)
         rows_of[block.name] = BlockRows(block.output, step.instants, (), segments)
-    scope = Scope(rows_of, program.store, terms, step.instants, 1, task.pushdown.schema, for_each_row=for_each_row)
+    scope = Scope(rows_of, program.store, terms, step.instants, 1, task.pushdown.schema)
     rows = at_first(only(evaluate_tree(program.tree, scope), program))
     return FinishReport(
         kept=answers_before(program).replace(step, rows, terms, f"left-{name}", worker_cache.store(program.store))[0]
@@ -294,7 +294,7 @@ def _answers(
 ) -> Iterator[Answers]:
     program, step, instants = task.program, task.step, task.step.instants
     low = 1 if instants[0] == NOWHEN else 0
-    scope = Scope(rows_of, program.store, terms, instants, low, task.pushdown.schema, for_each_row=for_each_row)
+    scope = Scope(rows_of, program.store, terms, instants, low, task.pushdown.schema)
     before = answers_before(program)
     report.replaced += before.paths(step)
     if program.row_wise:

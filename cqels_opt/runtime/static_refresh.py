@@ -14,7 +14,9 @@ from typing import TypeVar, cast
 
 import numpy as np
 
-from cqels_opt.operators.compiled_query import CompiledProgram, Instances, PatternOccurrence, Static, StaticNode, Tree, children
+from cqels_opt.operators.algebra.operator import inputs_first
+from cqels_opt.operators.algebra.static import StaticNode
+from cqels_opt.operators.compiled_query import CompiledProgram, Instances, PatternOccurrence, Static
 from cqels_opt.operators.rows import Rows
 from cqels_opt.state import worker_cache
 from cqels_opt.state.materialized_answers import MaterializedAnswers
@@ -68,14 +70,7 @@ def _statics(program: CompiledProgram) -> Iterator[Static]:
     for block in program.blocks:
         yield from (*block.statics, *block.parts)
         yield from (o.static for o in block.occurrences if o.static is not None)
-    yield from _in_tree(program.tree)
-
-
-def _in_tree(tree: Tree) -> Iterator[Static]:
-    if isinstance(tree, StaticNode):
-        yield tree.static
-    for inner in children(tree):
-        yield from _in_tree(inner)
+    yield from (operator.static for operator in inputs_first(program.tree) if isinstance(operator, StaticNode))
 
 
 def _without_places(value: T) -> T:

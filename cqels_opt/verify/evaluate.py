@@ -61,6 +61,10 @@ def stepwise(
     operator = options.operator or query.operator or "istream"
     plain = plain_sparql(query)
     _check_nodes(query, plain, operator)
+    if any(token.text.upper() == "SERVICE" for token in solid(tokens(query.text))):
+        raise QueryError(
+            "verify cannot check SERVICE: the operators of other packages have no independent evaluation", query.text, 1, 1
+        )
     if makes_triples(solid(tokens(query.text))) and any(map(is_named, _subjects(inputs))):
         raise QueryError("verify cannot check triple terms, <<( )>>, over RDF-star files", query.text, 1, 1)
     engine = Rdflib() if chosen(query, inputs, options) == "rdflib" else Oxigraph()

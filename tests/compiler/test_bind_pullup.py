@@ -14,8 +14,8 @@ from local_runs import Cut, World, register
 from random_cases import EX, FIXED, GRAPHS, MOVING, NAMED, VARIABLES, Case, Group, Maker, Nested, Part, make, used
 
 from cqels_opt.errors import QueryError, RunError
-from cqels_opt.operators import algebra_operators as operators_above
-from cqels_opt.operators.compiled_query import ExtendNode, Tree, children
+from cqels_opt.operators.algebra import expression_rows
+from cqels_opt.operators.compiled_query import ExtendNode, Tree
 from cqels_opt.operators.rows import Rows
 from cqels_opt.query.algebra import Expression
 from cqels_opt.verify import Element
@@ -126,7 +126,7 @@ def shown(expression: Expression) -> str:
 
 
 def nodes(tree: Tree, kind: type) -> list[Tree]:
-    return [n for part in children(tree) for n in nodes(part, kind)] + ([tree] if isinstance(tree, kind) else [])
+    return [n for part in tree.inputs for n in nodes(part, kind)] + ([tree] if isinstance(tree, kind) else [])
 
 
 def depth(tree: Tree, name: str) -> int:
@@ -151,13 +151,13 @@ def test_a_bind_is_evaluated_on_the_rows_that_are_left(tmp_path: Path, monkeypat
     near = [(f"<{EX}p{i}>", f"<{EX}near>", f"<{EX}y>") for i in (7, 11, 17, 23, 27)]
     query = register(text, World({f"{EX}S": [elements]}, near), tmp_path)
     seen: list[int] = []
-    values = operators_above.values
+    values = expression_rows.values
 
     def counting(rows: Rows, *others: object) -> object:
         seen.append(len(rows))
         return values(rows, *others)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(operators_above, "values", counting)
+    monkeypatch.setattr(expression_rows, "values", counting)
     outcome = query.run(Cut("1000"))
     assert sum(seen) == sum(outcome.answers.values()) == 6
     monkeypatch.undo()

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from local_runs import Registered, Settings, Triple, World, register
 
-from cqels_opt.operators.compiled_query import Block, CompiledProgram, ExistsNode, Tree, children
+from cqels_opt.operators.compiled_query import Block, CompiledProgram, ExistsNode, Tree
 from cqels_opt.planner.planner_options import PlannerOptions
 from cqels_opt.planner.query_planner import QueryPlanner
 from cqels_opt.state.worker_cache import relation
@@ -40,7 +40,7 @@ def report_query(name: str, folder: Path) -> Registered:
 
 def outline(tree: Tree) -> str:
     name = type(tree).__name__.removesuffix("Node")
-    inner = ", ".join(map(outline, children(tree)))
+    inner = ", ".join(map(outline, tree.inputs))
     return f"{name}({inner})" if inner else name
 
 
@@ -198,7 +198,7 @@ def test_exists_is_evaluated_for_each_row_only_where_that_matters(
 ) -> None:
     tree = program_of(f"GRAPH ?n {{ ?a :p ?b }} BIND(EXISTS {{ {body.removeprefix('FILTER EXISTS {')} AS ?e)", tmp_path).tree
     while not isinstance(tree, ExistsNode):
-        (tree,) = children(tree)
+        (tree,) = tree.inputs
     assert tree.reads == reads
 
 

@@ -9,7 +9,7 @@ from local_runs import Cut, Registered, register
 from random_cases import EX, FIXED, MOVING, Maker, Nested, make
 from random_cases import Group as Braces
 
-from cqels_opt.operators.compiled_query import BlockNode, CompiledProgram, LeftJoinNode, MinusNode, ProjectNode, Tree, children
+from cqels_opt.operators.compiled_query import BlockNode, CompiledProgram, LeftJoinNode, MinusNode, ProjectNode, Tree
 from cqels_opt.query.parser import parse
 
 HEAD = (
@@ -69,7 +69,7 @@ def tree_of(body: str, folder: Path) -> tuple[Tree, CompiledProgram]:
 
 
 def nodes(tree: Tree) -> list[Tree]:
-    return [tree, *(inner for child in children(tree) for inner in nodes(child))]
+    return [tree, *(inner for child in tree.inputs for inner in nodes(child))]
 
 
 @pytest.mark.parametrize(("word", "node"), [("OPTIONAL", LeftJoinNode), ("MINUS", MinusNode)])
@@ -77,7 +77,7 @@ def test_what_it_does_not_concern_joins_the_block_below(word: str, node: type, t
     body = f"{{ GRAPH ?u {{ ?a :at ?x }} {word} {{ GRAPH ?z {{ ?a :knows ?b }} }} ?x :near ?y OPTIONAL {{ ?y :cap ?v }} FILTER(?x != ?y) }}"
     tree, program = tree_of(body, tmp_path)
     assert isinstance(tree, node)
-    left = children(tree)[0]
+    left = tree.inputs[0]
     assert isinstance(left, BlockNode)
     (block,) = (b for b in program.blocks if b.name == left.block)
     assert [s.kind for s in block.statics] == ["inner", "optional"] and len(block.filters) == 1

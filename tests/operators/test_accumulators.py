@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 from cqels_opt.operators.accumulators import Accumulated, members
 from cqels_opt.operators.aggregate import grouped
-from cqels_opt.operators.algebra_operators import Scope
+from cqels_opt.operators.algebra.scope import Scope
 from cqels_opt.operators.compiled_query import BlockNode, GroupNode
-from cqels_opt.operators.key_pushdown import Schema
 from cqels_opt.operators.rows import Rows
 from cqels_opt.operators.semijoin_filter import EVERY, KeyFilter
 from cqels_opt.operators.term_table import TermTable
@@ -46,7 +45,7 @@ def sums(plain: Sequence[Plain], terms: TermTable) -> tuple[Rows, Rows]:
     """The groups of rows of key and text (its place in TEXTS), from kept sums and from the members."""
     rows = rows_of("kv", plain)
     rows.columns["v"] = terms.ids(TEXTS)[rows.columns["v"]]
-    scope = Scope({"b": Members(rows)}, "", terms, np.arange(HORIZON), 0, Schema({}))  # type: ignore[dict-item]
+    scope = Scope({"b": Members(rows)}, "", terms, np.arange(HORIZON), 0, {})  # type: ignore[dict-item]
     kept = Accumulated(GROUPS, scope, members(GROUPS, rows, terms), ())
     return kept.rows(EVERY), grouped(rows, ["k"], SPECS, False, terms, 0, HORIZON)
 

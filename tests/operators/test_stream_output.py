@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from operators.interval_rows import HORIZON, Plain, plain_rows, rows_of, snapshots
 
-from cqels_opt.operators.algebra_operators import ORDER
+from cqels_opt.operators.algebra.order import ORDER
 from cqels_opt.operators.stream_output import SIGN, Answers, answers, columns_of, json_lines, json_term, json_terms
 from cqels_opt.operators.term_table import TermTable
 from cqels_opt.query.algebra import StreamOperator

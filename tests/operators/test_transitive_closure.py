@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -13,17 +15,39 @@ from local_runs import Cut, World, register
 
 from cqels_opt.compiler import block_builder
 from cqels_opt.operators import compiled_query as p
-from cqels_opt.operators.compiled_query import ClosureNode, Tree, ValuesNode
+from cqels_opt.operators.algebra.operator import Leaf
+from cqels_opt.operators.algebra.scope import Names, Schema, Scope
+from cqels_opt.operators.compiled_query import ClosureNode
 from cqels_opt.operators.rows import Rows
 from cqels_opt.operators.semijoin_filter import EVERY, KeyFilter
-from cqels_opt.operators.transitive_closure import PathsTooManyError, closed, touched
+from cqels_opt.operators.term_table import TermTable
+from cqels_opt.operators.transitive_closure import PathsTooManyError
 from cqels_opt.planner.explain import explained
 from cqels_opt.planner.planner_options import PlannerOptions
+from cqels_opt.rdf.ids import PUBLIC
 from cqels_opt.verify import Element
 
 from .interval_rows import HORIZON, Plain, plain_rows, rows_of, snapshots
 
-EDGES, NODES = ValuesNode(("h", "t"), ()), ValuesNode(("h",), ())
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Given(Leaf):
+    """An input with these rows."""
+
+    variables: tuple[str, ...]
+    rows: Sequence[Plain] = ()
+    blocks: Names = frozenset()
+
+    def output(self, schema: Schema) -> Names:
+        return frozenset(self.variables)
+
+    certain = output
+
+    def evaluate(self, scope: Scope, keys: KeyFilter) -> Rows:
+        return keys.within(rows_of(self.variables, self.rows))
+
+
+EDGES, NODES = Given(("h", "t")), Given(("h",))
 VALUES = 5
 ends = st.one_of(st.just("x"), st.just("y"), st.integers(1, VALUES))
 
@@ -43,13 +67,15 @@ def paths_at(node: ClosureNode, edges: set[tuple[int, ...]], nodes: set[int]) ->
 
 
 def run(node: ClosureNode, edges: list[Plain], nodes: list[Plain], keys: KeyFilter, static: bool) -> Rows:
-    def rows_of_input(tree: Tree, wanted: KeyFilter) -> Rows:
-        if tree is EDGES:
-            return wanted.within(rows_of(("h", "t", "g")[: 3 if node.graph else 2], edges))
-        constant = isinstance(node.start, int) or isinstance(node.end, int)
-        return rows_of((), [((), 0, HORIZON, 1)]) if constant else wanted.within(rows_of(("h",), nodes))
+    steps = Given(("h", "t", "g")[: 3 if node.graph else 2], edges, frozenset() if static else frozenset("b"))
+    constant = isinstance(node.start, int) or isinstance(node.end, int)
+    of_length_zero = Given((), [((), 0, HORIZON, 1)]) if constant else Given(("h",), nodes)
+    inputs = [steps] if node.nodes is None else [steps, of_length_zero]
+    return node.with_inputs(inputs).evaluate(scope(), keys)
 
-    return closed(node, keys, rows_of_input, (0, HORIZON), static, None)
+
+def scope(most: int | None = None) -> Scope:
+    return Scope({}, "", TermTable(PUBLIC, lambda _ids: []), np.arange(HORIZON), 0, {}, most=most)
 
 
 @given(
@@ -106,14 +132,14 @@ def test_what_a_change_may_touch(edges: list[Plain], changed: set[int]) -> None:
     node = ClosureNode(EDGES, None, "h", "t", "x", "y", None, True)
     all_edges = {row[0] for row in edges}
     expected = changed | {a for a, b in paths_at(node, all_edges, set()) if b in changed}
-    assert set(touched(node, np.array(sorted(changed)), rows_of(("h", "t"), edges)).tolist()) == expected
+    assert set(node.leading_to(np.array(sorted(changed)), rows_of(("h", "t"), edges)).tolist()) == expected
 
 
 def test_a_path_with_too_many_pairs_is_given_up() -> None:
     edges = [((i, i + 1), 0, HORIZON, 1) for i in range(1, 40)]
-    node = ClosureNode(EDGES, None, "h", "t", "x", "y", None, True)
+    node = ClosureNode(Given(("h", "t"), edges), None, "h", "t", "x", "y", None, True)
     with pytest.raises(PathsTooManyError):
-        closed(node, EVERY, lambda _tree, keys: keys.within(rows_of(("h", "t"), edges)), (0, HORIZON), True, 100)
+        node.evaluate(scope(most=100), EVERY)
 
 
 # ------------------------------------------------------------------ in queries

@@ -14,7 +14,7 @@ from pyspark import cloudpickle
 from cqels_opt import register_function
 from cqels_opt.bench.tunnel_data import PREFIXES, Tunnel, queries, stream_iri
 from cqels_opt.operators import udf_cache
-from cqels_opt.operators.compiled_query import ExtendNode, children
+from cqels_opt.operators.compiled_query import ExtendNode
 from cqels_opt.planner.block_graph import graph_of
 from cqels_opt.planner.planner_options import PlannerOptions
 from cqels_opt.query import extensions
@@ -154,7 +154,7 @@ def test_an_error_removes_the_row_of_a_filter(tmp_path: Path) -> None:
 def binds(found: Registered) -> list[str]:
     def of(tree: object) -> list[str]:
         mine = [tree.variable] if isinstance(tree, ExtendNode) else []
-        return [*mine, *(v for inner in children(tree) for v in of(inner))]  # type: ignore[arg-type]
+        return [*mine, *(v for inner in tree.inputs for v in of(inner))]  # type: ignore[arg-type]
 
     return of(found.program.tree)
 

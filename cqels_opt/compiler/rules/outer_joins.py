@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TypeGuard
 
 from cqels_opt.compiler.logical_blocks import LogicalBlock, LogicalOperator, LogicalPlan, union, with_unit
-from cqels_opt.compiler.plan_variables import certain, mentioned, read_by_node
+from cqels_opt.compiler.plan_variables import certain, mentioned
 from cqels_opt.compiler.rules.context import Context
 from cqels_opt.compiler.rules.late_binds import split_late_binds, with_binds
 from cqels_opt.operators import compiled_query as p
@@ -29,7 +29,7 @@ def can_stay_above(plan: LogicalPlan, names: Collection[str]) -> TypeGuard[Logic
     condition = plan.node.condition if isinstance(plan.node, p.LeftJoinNode) else None
     if condition is not None and seeded(condition):
         return False
-    return set(names) & (mentioned(right) | read_by_node(plan.node)) <= certain(left)
+    return set(names) & (mentioned(right) | plan.node.own_variables) <= certain(left)
 
 
 def place_unit(

@@ -21,6 +21,7 @@ from cqels_opt.query.algebra import (
     NamedGraph,
     OrderBy,
     Project,
+    Service,
     Slice,
     Source,
     TriplePattern,
@@ -107,6 +108,8 @@ def _first(writing: Writing, node: Algebra) -> list[str]:
             return [values(writing, node)]
         case Closure(source=source):
             return [_placed(writing, closure(writing, node), source)]
+        case Service(inner, iri):
+            return [f"SERVICE {writing.node(iri)} {_braced(writing, inner)}"]
         case Group() | OrderBy():
             writing.fail("a group or an order stands where only a sub-select can")
         case _:

@@ -1,34 +1,77 @@
-"""Triples as answers: the instances of a CONSTRUCT template, and descriptions of resources, on interval rows."""
+"""CONSTRUCT: the instances of a triple of the template (SPARQL 1.1 §16.2)."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
-from typing import Final
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cqels_opt.operators.compiled_query import TRIPLE, FreshBlank, Place, QuotedPlace
-from cqels_opt.operators.interval_join import disjoint, join
-from cqels_opt.operators.rows import Ints, Rows, concat, empty, group_ids
-from cqels_opt.operators.semijoin_filter import KeyFilter
+from cqels_opt.operators.algebra.operator import RowWise
+from cqels_opt.operators.algebra.scope import Names, Schema, Scope
+from cqels_opt.operators.rows import Ints, Rows, group_ids
 from cqels_opt.operators.term_table import TermTable
 from cqels_opt.query.algebra import Variable
 from cqels_opt.rdf.ids import KIND_BLANK, KIND_IRI, KIND_QUOTED, KIND_SHIFT
 from cqels_opt.rdf.terms import MAX_DEPTH, depth, is_iri, is_literal, triple
 
+TRIPLE = (".s", ".p", ".o")
+"""The columns of triples that are answers."""
+
 _MAY_STAND: Final = ((KIND_IRI, KIND_BLANK, KIND_QUOTED), (KIND_IRI,), None)
 """The kinds of terms that may be subject, predicate and object of a triple (triple terms are subjects in RDF-star); None: all."""
 
 
-def instantiated(rows: Rows, places: Sequence[Place], terms: TermTable) -> Rows:
-    """A triple for each row, as far as the row gives one (SPARQL 1.1 §16.2: ill-formed ones are left out)."""
-    columns = {name: _column(rows, place, terms) for name, place in zip(TRIPLE, places)}
-    well_formed = np.ones(len(rows), bool)
-    for name, kinds in zip(TRIPLE, _MAY_STAND):
-        well_formed &= may_stand(columns[name], kinds)
-    return Rows(columns, rows.start, rows.end, rows.n).take(well_formed)
+@dataclass(frozen=True, slots=True)
+class FreshBlank:
+    """A blank node of a template: one for each solution, that is, for the values of all variables of the input."""
+
+    label: str
+    solution: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class QuotedPlace:
+    """A triple term of a template, made from each row."""
+
+    s: Place
+    p: Place
+    o: Place
+
+
+Place: TypeAlias = Variable | int | FreshBlank | QuotedPlace
+"""What stands in one place of a template's triple: a variable's value, the id of a constant, a blank node or a triple term."""
+
+
+@dataclass(frozen=True, slots=True)
+class TripleNode(RowWise):
+    """A triple of a CONSTRUCT template for each row.
+
+    A row that gives no triple (something is unbound, or of a kind that cannot stand there) is left out.
+    """
+
+    places: tuple[Place, Place, Place]
+
+    def output(self, schema: Schema) -> Names:
+        """The columns of triples."""
+        return frozenset(TRIPLE)
+
+    certain = output
+
+    def below(self, side: int, names: Collection[str], schema: Schema) -> Names:
+        """None."""
+        return frozenset()
+
+    def apply(self, rows: Rows, scope: Scope) -> Rows:
+        """The well-formed triples of the rows."""
+        columns = {name: _column(rows, place, scope.terms) for name, place in zip(TRIPLE, self.places)}
+        well_formed = np.ones(len(rows), bool)
+        for name, kinds in zip(TRIPLE, _MAY_STAND):
+            well_formed &= may_stand(columns[name], kinds)
+        return Rows(columns, rows.start, rows.end, rows.n).take(well_formed)
 
 
 def may_stand(ids: Ints, kinds: Sequence[int] | None) -> NDArray[np.bool_]:
@@ -62,33 +105,9 @@ def _triple(s: str | None, p: str | None, o: str | None) -> str | None:
 
 
 def _fresh(rows: Rows, blank: FreshBlank, terms: TermTable) -> Ints:
-    """The blank node of each solution. It hangs on nothing else, so it is the same from instant to instant and after a restart."""
+    """The blank node of each solution. It depends on nothing else, so it is the same at every instant and after a restart."""
     columns = rows.values(blank.solution)
     group, first = group_ids(columns, len(rows))
     texts = zip(*(terms.texts(column[first]) for column in columns)) if columns else [()] * len(first)
     made = [f"_:b{hashlib.sha256(repr((blank.label, *row)).encode()).hexdigest()[:24]}" for row in texts]
     return terms.ids(made)[group] if len(first) else np.zeros(0, np.int64)
-
-
-def described(resources: Rows, graph: Callable[[KeyFilter], Rows], variables: Sequence[str]) -> Rows:
-    """The triples about the values of some variables and, from blank nodes in their object places, on.
-
-    ``graph`` gives the triples that have some subjects.
-    """
-    subject, _, item = TRIPLE
-    asked = [Rows({subject: column}, resources.start, resources.end, resources.n) for column in resources.values(variables)]
-    reached = disjoint(concat([empty([subject]), *asked]))
-    reached = reached.take(reached.columns[subject] != 0)
-    while True:
-        found = join(reached, graph(KeyFilter.of(reached, [subject]))).only(TRIPLE)
-        blank = found.take(may_stand(found.columns[item], (KIND_BLANK,)))
-        onward = Rows({subject: blank.columns[item]}, blank.start, blank.end, blank.n)
-        wider = disjoint(concat([reached, onward]))
-        if _extent(wider) == _extent(reached):
-            return found
-        reached = wider
-
-
-def _extent(rows: Rows) -> int:
-    """How long the rows are valid in all: disjoint rows that only grow have grown if this has."""
-    return int((rows.end - rows.start).sum())

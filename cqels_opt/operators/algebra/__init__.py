@@ -1,0 +1,1 @@
+"""The operators above the joins of a query, one file for each."""

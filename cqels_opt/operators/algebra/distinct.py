@@ -1,0 +1,49 @@
+"""DISTINCT."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cqels_opt.operators.aggregate import earliest
+from cqels_opt.operators.algebra.operator import Keyed
+from cqels_opt.operators.algebra.order import ORDER
+from cqels_opt.operators.algebra.outer_rows import OuterRows
+from cqels_opt.operators.algebra.scope import Names, Schema, Scope
+from cqels_opt.operators.interval_join import disjoint
+from cqels_opt.operators.rows import Rows
+
+
+@dataclass(frozen=True, slots=True)
+class DistinctNode(Keyed):
+    """DISTINCT, by these variables."""
+
+    variables: tuple[str, ...]
+
+    title = "DISTINCT"
+
+    @property
+    def partition_by(self) -> tuple[str, ...]:
+        """All of its variables."""
+        return self.variables
+
+    @property
+    def ordered(self) -> bool:
+        """Whether the input is."""
+        return self.input.ordered
+
+    def output(self, schema: Schema) -> Names:
+        """Those of the input that stay."""
+        return self.input.output(schema).intersection(self.variables)
+
+    def certain(self, schema: Schema) -> Names:
+        """Those of the input that stay."""
+        return self.input.certain(schema).intersection(self.variables)
+
+    def apply(self, rows: Rows, scope: Scope) -> Rows:
+        """Equal rows once at a time, in the place of the first of them."""
+        rows = rows.only([*self.variables, ORDER])
+        return earliest(rows, ORDER) if ORDER in rows.columns else disjoint(rows)
+
+    def for_each(self, outer: OuterRows, scope: Scope) -> Rows:
+        """The same within each outer row."""
+        return disjoint(self.input.for_each(outer, scope).only([*self.variables, outer.mark]))

@@ -1,0 +1,47 @@
+"""MINUS."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+
+from cqels_opt.operators.algebra.operator import Operator
+from cqels_opt.operators.algebra.outer_rows import OuterRows
+from cqels_opt.operators.algebra.scope import Scope
+from cqels_opt.operators.algebra.two_sided import TwoSided, common_intervals
+from cqels_opt.operators.interval_join import compatible_pairs, covered
+from cqels_opt.operators.rows import Rows
+
+
+@dataclass(frozen=True, slots=True)
+class MinusNode(TwoSided):
+    """MINUS. Variables ``apart`` must agree as others do, but do not count as shared."""
+
+    left: Operator
+    right: Operator
+    apart: tuple[str, ...] = ()
+
+    title = "MINUS"
+
+    @property
+    def inputs(self) -> tuple[Operator, ...]:
+        """Both sides."""
+        return (self.left, self.right)
+
+    def with_inputs(self, inputs: Sequence[Operator]) -> MinusNode:
+        """The MINUS of other sides."""
+        left, right = inputs
+        return replace(self, left=left, right=right)
+
+    def apply(self, left: Rows, right: Rows, scope: Scope) -> Rows:
+        """The left rows while no right row that shares a variable is compatible."""
+        return _removed(left, right, self.apart)
+
+    def for_each(self, outer: OuterRows, scope: Scope) -> Rows:
+        """The same within each outer row."""
+        return _removed(self.left.for_each(outer, scope), self.right.for_each(outer, scope), (outer.mark, *self.apart))
+
+
+def _removed(left: Rows, right: Rows, apart: Collection[str]) -> Rows:
+    a, b = compatible_pairs(left, right, apart)
+    return covered(left, *common_intervals(left, right, a, b))[1]
