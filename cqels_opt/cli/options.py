@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 OnError: TypeAlias = Literal["fail", "skip"]
 
-DIALECTS = ("auto", "cqels", "rspql", "csparql", "sparqlstream", "streaming-sparql")
-PROFILES = DIALECTS[1:]
 PLANS = ("adaptive", "first", "static", "worst", "spark")
 COST_MODELS = ("default", "paper")
 CONSTANTS = ("measured", "default")

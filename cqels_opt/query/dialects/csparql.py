@@ -3,10 +3,23 @@
 from __future__ import annotations
 
 import re
+from typing import Final
 
 from cqels_opt.query.algebra import Window
-from cqels_opt.query.dialects.forms import grammar, merge, read_count, read_duration, register, stream_of
-from cqels_opt.query.reading import Branch, Dialect, Reading, branches, span
+from cqels_opt.query.dialects.clauses import DURATIONS, HEADER, merge, read_count, read_duration, register, stream_of
+from cqels_opt.query.printing.style import Style, all_merged, cannot, duration, registered
+from cqels_opt.query.printing.writing import Writing
+from cqels_opt.query.reading import Branch, Dialect, Profile, Reading, branches, span
+
+_GRAMMAR: Final = r"""
+registration: "REGISTER"i ("QUERY"i | "STREAM"i) registered_name computed_every? "AS"i
+
+%extend dataset_clause: "FROM"i "STREAM"i iri "[" window "]"                                    -> from_stream
+
+window: "RANGE"i duration "STEP"i duration                                                      -> range
+    | "RANGE"i duration "TUMBLING"i                                                             -> range
+    | "RANGE"i "TRIPLES"i INTEGER                                                               -> triples
+"""
 
 
 def _from_stream(reading: Reading, tree: Branch) -> None:
@@ -21,11 +34,24 @@ def _from_stream(reading: Reading, tree: Branch) -> None:
     merge(reading, window)
 
 
+def _written(writing: Writing, window: Window) -> str:
+    match window:
+        case Window(_, _, "closed-open", width, slide):
+            text = f"RANGE {duration(width)} " + ("TUMBLING" if width == slide else f"STEP {duration(slide)}")
+        case Window(_, _, "last", count=count, every=0):
+            text = f"RANGE TRIPLES {count}"
+        case _:
+            return cannot(writing, window)
+    return f"FROM STREAM {window.stream} [{text}]"
+
+
 DIALECT = Dialect(
     name="csparql",
-    grammar=grammar("csparql"),
+    grammar=DURATIONS + HEADER + _GRAMMAR,
     recognise=re.compile(r"\bFROM STREAM\b|\bREGISTER (QUERY|STREAM)\b", re.IGNORECASE),
     clauses={"registration": register, "from_stream": _from_stream},
-    patterns={},
     window="FROM STREAM <stream> [RANGE 10s STEP 5s]",
+    profile=Profile("wc,nc", "rstream", "set"),
+    timestamps=True,
+    style=Style(_written, default=all_merged, header=registered("STREAM")),
 )
