@@ -1,8 +1,10 @@
-"""Who is compared: one small interface, and a file for each kind of contender. docs/benchmarking.md shows how to add one.
+"""The interface of contenders, and the registry of them. docs/extending.md shows how to add one.
 
-A contender is a name and a generator function. The generator prepares (tables, indexes: nothing of that counts), yields None, and then
-yields a :class:`Done` for each micro-batch of the task, in order. The harness measures how long it takes to get the next one, and
-reads the answers after its clock has stopped. As they are generators, several contenders take turns batch by batch.
+A contender is a name and a generator function. The generator prepares (tables, indexes; not measured), yields None, and then
+yields a :class:`Done` for each micro-batch of the task, in order. The harness measures the time until the next one, and
+reads the answers after the clock has stopped. Because they are generators, several contenders take turns batch by batch.
+
+A contender comes from this package, from the entry points ``cqels_opt.contenders`` of an installed one, or from a file.
 """
 
 from __future__ import annotations
@@ -16,18 +18,22 @@ from typing import TypeAlias
 import pyarrow as pa
 import pyarrow.parquet as parquet
 
+from cqels_opt import plugins
 from cqels_opt.bench.answers import Answer
 from cqels_opt.errors import CqelsOptError, InputError
 from cqels_opt.windows.replay import BatchSize, ReplayPlan
 
-__all__ = ["Answer", "Contender", "Done", "Run", "Task", "UnsupportedError", "built_in", "find", "from_file"]
+__all__ = ["Answer", "Contender", "Done", "Given", "Run", "Task", "UnsupportedError", "available", "built_in", "find"]
 
 FILES = ("engine", "clairvoyant", "system_x", "oxigraph", "duck", "on_spark")
-"""The modules beside this one, each with a tuple ``CONTENDERS``."""
+"""The modules of this package, each with a tuple ``CONTENDERS``."""
+
+Given: TypeAlias = "Path | str"
+"""A contender on the command line: a file, or the name of an entry point."""
 
 
 class UnsupportedError(CqelsOptError):
-    """What a contender cannot do: it is left out for this query, with the reason."""
+    """A contender cannot run a query: the report leaves it out for this query, with the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,24 +116,41 @@ def built_in() -> dict[str, Contender]:
     return {contender.name: contender for contender in found}
 
 
-def from_file(path: Path) -> dict[str, Contender]:
-    """The contenders of a user's file: ``CONTENDERS`` of a Python module, or an external engine of a TOML file."""
-    if path.suffix == ".toml":
-        one = import_module(f"{__name__}.process").described(path)
-        return {one.name: one}
+def available() -> dict[str, Contender]:
+    """All contenders that come with the project and with other installed packages, by name."""
+    return built_in() | {name: _added(name) for name in plugins.names("contenders")}
+
+
+def _added(name: str) -> Contender:
+    """The contender of an entry point."""
+    found = plugins.load("contenders", name)
+    if not isinstance(found, Contender) or found.name != name:
+        raise InputError(f"the entry point {name!r} of cqels_opt.contenders must be a Contender with the name {name!r}")
+    return found
+
+
+def _given(one: Given) -> dict[str, Contender]:
+    """The contender of an entry point's name, those of a Python file's ``CONTENDERS``, or the external engine of a TOML file."""
+    if isinstance(one, str):
+        return {one: _added(one)}
+    if one.suffix == ".toml":
+        external = import_module(f"{__name__}.process").described(one)
+        return {external.name: external}
     from cqels_opt.bench.loading import module_of
 
-    found = getattr(module_of(path), "CONTENDERS", None)
+    found = getattr(module_of(one), "CONTENDERS", None)
     if not isinstance(found, tuple | list) or not found or not all(isinstance(c, Contender) for c in found):
-        raise InputError(f"{path}: a file of contenders has CONTENDERS = (Contender(…), …)")
+        raise InputError(f"{one}: a file of contenders has CONTENDERS = (Contender(…), …)")
     return {contender.name: contender for contender in found}
 
 
-def find(names: Iterable[str], files: Sequence[Path] = ()) -> list[Contender]:
-    """The contenders of these names, and all of the files."""
-    given = {name: contender for path in files for name, contender in from_file(path).items()}
-    known = {**built_in(), **given}
+def find(names: Iterable[str], more: Sequence[Given] = ()) -> list[Contender]:
+    """The contenders of these names, and all that are given. Installed packages are imported only for names that a scenario uses."""
+    given = {name: contender for one in more for name, contender in _given(one).items()}
+    known, added = {**built_in(), **given}, plugins.names("contenders")
     for name in names:
+        if name not in known and name in added:
+            known[name] = _added(name)
         if name not in known:
-            raise InputError(f"there is no contender {name!r}; there are {', '.join(known)}")
+            raise InputError(f"there is no contender {name!r}; there are {', '.join(dict.fromkeys((*known, *added)))}")
     return [known[name] for name in dict.fromkeys((*names, *given))]

@@ -139,9 +139,8 @@ def make_parser() -> argparse.ArgumentParser:
         action="append",
         default=[],
         metavar="FILE",
-        help="one more contender: a Python or TOML file; may be repeated",
+        help="one more contender: a Python or TOML file, or the name that an installed package adds; may be repeated",
     )
-
     bench.add_argument("--no-spark", action="store_true", help="leave out the contenders of scenarios that need Spark")
     bench.add_argument(
         "--keep",

@@ -48,7 +48,7 @@ def duration(milliseconds: int) -> str:
 def cannot(writing: Writing, window: Window) -> str:
     """Raise: the dialect has no clause for this kind of window."""
     more = f" by {window.every}" if window.kind == "last" and window.every else ""
-    writing.fail(f"it has no words for the window {window.name}, {_KINDS[window.kind]}{more}")
+    writing.fail(f"it has no words for the window {window.name}, {_KINDS.get(window.kind, window.kind)}{more}")
 
 
 # ------------------------------------------------------------------ where a pattern is matched
