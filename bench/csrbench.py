@@ -27,7 +27,7 @@ from cqels_opt.errors import RunError
 from cqels_opt.lod.build import build_store
 from cqels_opt.planner.planner_options import PlannerOptions
 from cqels_opt.query.algebra import Query
-from cqels_opt.query.dialects import find
+from cqels_opt.query.dialects.registry import find
 from cqels_opt.query.parser import parse
 from cqels_opt.runtime.local_runner import LocalSink
 from cqels_opt.verify import Answers, Element, Inputs, Options, Verdict, judge, read_answers

@@ -17,7 +17,8 @@ from cqels_opt.bench.local import Prepared
 from cqels_opt.compiler.compile import Compiler
 from cqels_opt.compiler.dialect_profile import query_semantics
 from cqels_opt.lod.build import build_store
-from cqels_opt.query.dialects import names, recognise
+from cqels_opt.query.dialects import names
+from cqels_opt.query.dialects.registry import recognise
 from cqels_opt.query.parser import parse
 from cqels_opt.runtime.local_runner import LocalSink
 from cqels_opt.verify import Element, Inputs, Options, judge, read_answers

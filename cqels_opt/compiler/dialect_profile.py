@@ -11,7 +11,7 @@ from typing import Literal
 
 from cqels_opt.errors import InputError
 from cqels_opt.query.algebra import Query, StreamOperator
-from cqels_opt.query.dialects import find
+from cqels_opt.query.dialects.registry import find
 from cqels_opt.windows.instants import Policy, Report
 
 

@@ -9,7 +9,6 @@ from lark import Tree
 from lark.exceptions import UnexpectedInput
 
 from cqels_opt.errors import QueryError
-from cqels_opt.query import dialects
 from cqels_opt.query.algebra import (
     Dataset,
     DefaultGraph,
@@ -24,6 +23,8 @@ from cqels_opt.query.algebra import (
     Variable,
 )
 from cqels_opt.query.chains import MOST_BRACKETS, TOO_DEEP, brackets
+from cqels_opt.query.dialects import names
+from cqels_opt.query.dialects.registry import find, recognise
 from cqels_opt.query.forms import read_form
 from cqels_opt.query.formulas import read_iri
 from cqels_opt.query.grammar import load
@@ -51,12 +52,12 @@ def parse(text: str, dialect: str = "auto", file: str = "query", any_function: b
     With ``any_function``, calls of unknown functions are read as well: such a query is good SPARQL, but cannot run.
     Raises :class:`~cqels_opt.errors.QueryError`, with line and column, for everything that is wrong or not supported.
     """
-    chosen = None if dialect == "auto" else dialects.find(dialect, file, others=("auto",))
+    chosen = None if dialect == "auto" else find(dialect, file, others=("auto",))
     text = text.removeprefix(BYTE_ORDER_MARK)
     if brackets(text) > MOST_BRACKETS:
         raise QueryError(TOO_DEEP, text, 1, 1, file)
     try:
-        return _read(text, chosen or dialects.recognise(text), file, any_function)
+        return _read(text, chosen or recognise(text), file, any_function)
     except RecursionError:
         raise QueryError(TOO_DEEP, text, 1, 1, file) from None
 
@@ -67,7 +68,7 @@ def _read(text: str, dialect: Dialect, file: str, any_function: bool) -> Query:
         tree = grammar.parse(text)
     except UnexpectedInput as unexpected:
         message, at = explain(unexpected, text, grammar)
-        likely = dialects.recognise(text)
+        likely = recognise(text)
         if likely is not dialect and _reads_to(text, likely) > at:
             message += f" (it was read as {dialect.name}, but looks like {likely.name}: try --dialect {likely.name})"
         else:
@@ -124,7 +125,7 @@ def _window_words(text: str, dialect: Dialect, at: int) -> str:
     clause = _WINDOW_CLAUSE.match(text, text.upper().rfind("FROM", 0, at)) if "FROM" in text[:at].upper() else None
     if clause is None or not clause.start() < at < clause.end():
         return ""
-    others = (dialects.find(name) for name in dialects.names() if name != dialect.name)
+    others = (find(name) for name in names() if name != dialect.name)
     reached, _, other = max((_reads_to(text, other), other.name, other) for other in others)
     further = f"; {other.name}, which reads further, writes {other.window}: try --dialect {other.name}" if reached > at else ""
     return f" (it was read as {dialect.name}, which writes {dialect.window}{further})"

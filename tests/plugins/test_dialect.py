@@ -13,8 +13,9 @@ from cqels_opt import plugins
 from cqels_opt.cli.arguments import make_parser
 from cqels_opt.compiler.dialect_profile import query_semantics
 from cqels_opt.errors import InputError, QueryError
-from cqels_opt.query import dialects
 from cqels_opt.query.algebra import Window
+from cqels_opt.query.dialects import names
+from cqels_opt.query.dialects.registry import find
 from cqels_opt.query.parser import parse
 from cqels_opt.query.printing import to_text
 from cqels_opt.verify import Element
@@ -101,8 +102,8 @@ def test_mistakes_in_it_are_query_errors() -> None:
 
 
 def test_ours_cannot_be_replaced() -> None:
-    assert dialects.names().count("cqels") == 1
-    assert dialects.find("cqels").name == "cqels"
+    assert names().count("cqels") == 1
+    assert find("cqels").name == "cqels"
 
 
 def test_an_entry_point_that_is_no_dialect_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,4 +111,4 @@ def test_an_entry_point_that_is_no_dialect_is_named(monkeypatch: pytest.MonkeyPa
     with pytest.raises(
         InputError, match=r"the entry point 'wrong' of cqels_opt.dialects must be a Dialect with the name 'wrong'"
     ):
-        dialects.find("wrong")
+        find("wrong")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from cqels_opt.errors import QueryError
-from cqels_opt.query.dialects import find, names
+from cqels_opt.query.dialects import names
+from cqels_opt.query.dialects.registry import find
 from cqels_opt.query.parser import parse
 from cqels_opt.query.texts import Reader
 

@@ -17,7 +17,7 @@ from cqels_opt.bench.w3c.results import difference, read_result
 from cqels_opt.bench.w3c.running import ELEMENTS, TICKS, WAYS, Way, check, data_of, ordered_by, result_of
 from cqels_opt.cli.commands import in_session
 from cqels_opt.cli.options import RunOptions
-from cqels_opt.query.dialects import find
+from cqels_opt.query.dialects.registry import find
 from cqels_opt.query.grammar import load
 from cqels_opt.query.parser import parse
 from cqels_opt.query.reading import branches, only, span

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from cqels_opt.query.algebra import Ask, Construct, Dataset, DefaultGraph, Describe, GraphsMerged, Merged, Query, Source
-from cqels_opt.query.dialects import find
+from cqels_opt.query.dialects.registry import find
 from cqels_opt.query.printing.patterns import inside, triples
 from cqels_opt.query.printing.selects import select
 from cqels_opt.query.printing.style import Style
