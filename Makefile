@@ -32,7 +32,7 @@ help:
 	@echo "make test-wheel      tests of the wheel in an empty environment, with the newest PySpark   (PYSPARK=4.1.0: that one; EXAMPLES=: without examples)"
 	@echo "make test-oldest     the same with PySpark $(OLDEST), the oldest that is supported"
 	@echo "make test-services   tests against an S3 server that it builds (with Go), and in a browser that it installs"
-	@echo "make lint     ruff and mypy --strict"
+	@echo "make lint     ruff, mypy --strict and codespell"
 	@echo "make docs     the documentation as a site that needs no network, in site/"
 	@echo "make bench    the report's evaluation, small, as evaluation.html      (BENCH='--list': all scenarios; BENCH=evaluation: at full size)"
 	@echo "make micro    how long planning and statistics take, with pytest-benchmark  (alone on the machine)"
@@ -142,6 +142,7 @@ lint: $(STAMP)
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
+	$(VENV)/bin/codespell README.md CHANGELOG.md docs cqels_opt plans stats bench examples
 
 # Warnings are errors; the examples in the pages are tests.
 docs: $(STAMP)
