@@ -18,6 +18,7 @@ from typing import get_args
 import pytest
 from pages import DOCS, PAGES, ROOT, Term, name, terms, unlinked
 
+import cqels_opt
 from cqels_opt.plugins import PREFIX, Group
 from cqels_opt.query.parser import parse
 
@@ -131,7 +132,7 @@ def test_the_queries_of_the_page_on_migrating_are_read() -> None:
 # ------------------------------------------------------------------ docs/troubleshooting.md
 def templates() -> Iterator[str]:
     """The texts in the program, with ``…`` for what an f-string fills in."""
-    for module in sorted((ROOT / "cqels_opt").rglob("*.py")):
+    for module in sorted(Path(cqels_opt.__file__).parent.rglob("*.py")):
         for node in ast.walk(ast.parse(module.read_text(encoding="utf-8"))):
             if isinstance(node, ast.JoinedStr):
                 yield "".join(str(part.value) if isinstance(part, ast.Constant) else "…" for part in node.values)
