@@ -38,11 +38,11 @@ class UnsupportedError(CqelsOptError):
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A query over a replay that has been cut into micro-batches, and static data; everything lies in files.
+    """A query over a replay that is cut into micro-batches, and static data; all data are in files.
 
-    ``streams`` and ``graphs`` are by IRI without brackets. ``store`` has the same static data as ``static`` and ``graphs``, loaded for
-    the engine. ``sql`` is the folder of the query as SQL, ``<query>.sql``, for rivals that speak it. ``shared`` is a folder in which a
-    contender may keep what it makes of the static data, for the next task over the same.
+    The keys of ``streams`` and ``graphs`` are IRIs without brackets. ``store`` has the data of ``static`` and ``graphs``, loaded for
+    the engine. ``sql`` is the folder with the query in SQL, ``<query>.sql``. In the folder ``shared`` a contender may keep what it
+    derives from the static data, for the next task over the same data.
     """
 
     query: str
@@ -64,7 +64,7 @@ class Task:
 
     @property
     def stream_names(self) -> tuple[str, ...]:
-        """The streams by their number in the chunks, IRIs without brackets."""
+        """The IRIs of the streams, without brackets, by their number in the chunks."""
         return tuple(name.strip("<>") for name in self.replay.streams)
 
 
@@ -78,11 +78,11 @@ def elements(chunk: Path) -> pa.Table:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What came of a micro-batch.
+    """The result of a micro-batch.
 
-    ``answers`` are read when the clock has stopped, so that they may be turned into text lazily. ``milliseconds`` is a contender's own
-    clock, where the harness's is not the right one (a streaming query of Spark runs by itself); ``phases`` is what of it went into
-    which phase (``optimize`` is shown as the optimizer's share).
+    The harness reads ``answers`` after the clock has stopped, so an iterator may convert them lazily. ``milliseconds`` replaces the
+    harness's measurement where that does not fit, as for a streaming query that Spark runs. ``phases`` splits the milliseconds by
+    phase; the report shows ``optimize`` as the optimizer's share.
     """
 
     answers: Iterable[Answer] = ()
@@ -91,15 +91,15 @@ class Done:
 
 
 Run: TypeAlias = "Callable[[Task, Path], Iterator[Done | None]]"
-"""A task and an empty folder -> None when prepared, then what came of each micro-batch."""
+"""A task and an empty folder -> for each micro-batch None when ready, then its result."""
 
 
 @dataclass(frozen=True, slots=True)
 class Contender:
     """A name, one sentence about it, and its run.
 
-    ``apart``: it has a process of its own (a JVM), and does not take turns. ``answers``: False for what answers nothing and is there
-    for comparison alone. ``spark``: it needs Spark, and so Java.
+    ``apart``: it runs in its own process (with a JVM) and takes no turns. ``answers``: False for a contender that emits no answers
+    and serves as a lower bound. ``spark``: it needs Spark and Java.
     """
 
     name: str

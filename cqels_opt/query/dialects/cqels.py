@@ -1,6 +1,6 @@
 """The report's language and CQELS-QL.
 
-Windows stand after ``FROM NAMED <stream>`` and are named by a variable, or inline after ``STREAM <stream>``.
+A window follows ``FROM NAMED <stream>`` and is named by a variable, or follows ``STREAM <stream>`` in the body.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def _stream_block(reading: Reading, tree: Branch, source: Source) -> Algebra:
 
 
 def _named_apart(writing: Writing) -> None:
-    """Windows get names that no variable of the query has: elsewhere they are named by IRIs."""
+    """Give each window a name that no variable has: other dialects name windows by IRIs."""
     taken = {v.name for v in found_in((writing.query.body, writing.query.form), Variable)}
     for window in writing.query.windows:
         tries = chain([window.name, f"w_{window.name}"], (f"w{n}_{window.name}" for n in count()))

@@ -59,7 +59,7 @@ def _output(reading: Reading, tree: Branch) -> None:
 
 
 def _named_once(writing: Writing) -> None:
-    """Streams are known by their own names: two windows over one of them cannot both be named."""
+    """Windows are named by their streams, so at most one window over a stream can be named."""
     distinct_streams(writing, writing.whole.alone)
 
 

@@ -30,7 +30,7 @@ window: "WINDOW"i "RANGE"i duration "SLIDE"i duration?                          
 
 
 def _length(reading: Reading, tree: Branch) -> tuple[int, int]:
-    """A duration in milliseconds, and its unit; without one it is milliseconds."""
+    """A duration and its unit in milliseconds. A number without a unit is in milliseconds."""
     token = tokens(tree)[0]
     if token.type == "INTEGER":
         if not reading.whole(token):
@@ -107,7 +107,7 @@ def _opened(writing: Writing, source: Source) -> str:
 
 
 def _ending(writing: Writing, source: Source) -> str:
-    """The WINDOW of a group that is matched in windows of its own."""
+    """The WINDOW of a group that declares its own windows."""
     names = source.windows if isinstance(source, Merged) else (source.window,) if isinstance(source, InWindow) else ()
     own = writing.whole.of_groups.intersection(names)
     return _clause(writing, writing.whole.windows[min(own)]) if own else ""
