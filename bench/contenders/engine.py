@@ -19,8 +19,8 @@ from cqels_opt.runtime.local_runner import LocalSink
 from cqels_opt.trace.records import TraceRecord
 
 SHARE = ("statistics", "optimize")
-"""The phases of the report's shaded areas: "updating the cardinality of the input data, re-computing the costs of the query plans, and deciding
-on the optimal plan" (§6.2)."""
+"""The phases of the report's shaded areas: "updating the cardinality of the input data, re-computing the costs of the query plans, and
+deciding on the optimal plan" (§6.2)."""
 
 Before = Callable[[Driver, int], None]
 """A change of the driver before a batch, while the clock is stopped."""
