@@ -1,6 +1,6 @@
 """The pages: their examples work, what they quote from the program is there, and they link the terms of the glossary.
 
-``CQELS_OPT_WRITE=1`` writes the missing links to the glossary.
+``CQELS_OPT_WRITE=1`` writes the missing links to the glossary, and the code of the examples on docs/extending.md.
 """
 
 from __future__ import annotations
@@ -85,6 +85,12 @@ SHOWN = [one for block in blocks(EXTENDING, "python") if (one := shown(block))]
 
 def test_the_code_of_the_page_on_extending_is_that_of_the_examples() -> None:
     assert len(SHOWN) >= 2
+    if os.environ.get("CQELS_OPT_WRITE"):
+        text = EXTENDING.read_text(encoding="utf-8")
+        for file, region, code in SHOWN:
+            text = text.replace(code, content(file, region))
+        EXTENDING.write_text(text, encoding="utf-8")
+        return
     for file, region, code in SHOWN:
         assert code.strip() == content(file, region).strip(), file
 
