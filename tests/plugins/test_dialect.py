@@ -25,7 +25,7 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "extending"
 GROUP = "cqels_opt.dialects"
 QUERY = """PREFIX : <http://ex.org/>
 SELECT ?name (COUNT(*) AS ?visits)
-FROM LATEST 10s EVERY 5s OF :visits
+FROM STREAM :visits LATEST 10s EVERY 5s
 WHERE { ?person :enters ?room . ?person :name ?name }
 GROUP BY ?name
 """
@@ -80,7 +80,7 @@ def test_it_prints_back_and_into_other_dialects() -> None:
     assert query.dialect == "latest"
     assert query.windows == (Window("visits", "<http://ex.org/visits>", "closed-open", 10_000, 5000),)
     text = to_text(query, "latest")
-    assert "FROM LATEST 10s EVERY 5s OF <http://ex.org/visits>" in text
+    assert "FROM STREAM <http://ex.org/visits> LATEST 10s EVERY 5s" in text
     assert parse(text, "latest").windows == query.windows
     assert to_text(parse(text), "latest") == text
     assert parse(to_text(query, "csparql"), "csparql").windows == query.windows
@@ -98,7 +98,7 @@ def test_it_is_an_option_like_ours() -> None:
 def test_mistakes_in_it_are_query_errors() -> None:
     with pytest.raises(QueryError, match="a duration of zero") as error:
         parse(QUERY.replace("10s", "0s"))
-    assert (error.value.line, error.value.column) == (3, 13)
+    assert (error.value.line, error.value.column) == (3, 28)
 
 
 def test_ours_cannot_be_replaced() -> None:

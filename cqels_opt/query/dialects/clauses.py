@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from cqels_opt.query import durations
-from cqels_opt.query.algebra import DefaultGraph, GraphsMerged, Merged, Window
+from cqels_opt.query.algebra import DefaultGraph, GraphsMerged, Merged, StreamOperator, Window
 from cqels_opt.query.formulas import read_iri
-from cqels_opt.query.reading import Branch, Reading, branches, tokens
+from cqels_opt.query.reading import Branch, Reading, branches, span, tokens
 
 _PART = r"[0-9]+(?:\.[0-9]+)?[ \t\r\n]*(?!(?:SLIDE|STEP|TUMBLING|FIXED|TO|AS|FROM|WHERE|ON)\b)[A-Za-z\u00B5\u03BC]+"
 DURATIONS: Final = rf"""
@@ -22,6 +23,7 @@ registered_name: iri | NAME
 NAME: /[A-Za-z_][A-Za-z0-9_.-]*/
 """
 """The grammar of REGISTER; a dialect with this header defines the rule ``registration``."""
+OPERATORS: Final[dict[str, StreamOperator]] = {"RSTREAM": "rstream", "ISTREAM": "istream", "DSTREAM": "dstream"}
 
 
 def read_duration(reading: Reading, tree: Branch, least: int = 1) -> int:
@@ -49,6 +51,16 @@ def read_count(reading: Reading, tree: Branch) -> list[int]:
 def stream_of(reading: Reading, tree: Branch) -> str:
     """The IRI of a clause's stream, the first ``iri`` below it."""
     return read_iri(reading, next(child for child in branches(tree) if child.data == "iri"))
+
+
+def declare_stream(reading: Reading, tree: Branch, read: Callable[[Reading, Branch, str, str], Window]) -> Window:
+    """Declare the window of ``FROM STREAM`` or ``FROM NAMED STREAM``, which ``read`` makes of its clause, name and stream."""
+    stream, named = stream_of(reading, tree), tree.data == "from_named_stream"
+    if named and stream in reading.window_of:
+        reading.fail(tree, f"the stream {stream} is named twice: GRAPH could mean either of its windows")
+    window = read(reading, branches(tree)[1], reading.free_window_name(stream), stream)
+    reading.declare(window, stream if named else None, tree, *span(tree))
+    return window
 
 
 def merge(reading: Reading, window: Window) -> None:

@@ -9,8 +9,8 @@ import re
 from functools import reduce
 from typing import Final
 
-from cqels_opt.query.algebra import Algebra, InWindow, Join, Source, StreamOperator, Union, Values, Variable, Window
-from cqels_opt.query.dialects.clauses import DURATIONS, HEADER, read_count, read_duration, register
+from cqels_opt.query.algebra import Algebra, InWindow, Join, Source, Union, Values, Variable, Window
+from cqels_opt.query.dialects.clauses import DURATIONS, HEADER, OPERATORS, read_count, read_duration, register
 from cqels_opt.query.formulas import read_iri
 from cqels_opt.query.groups import graph_name
 from cqels_opt.query.mistakes import nearest
@@ -38,12 +38,11 @@ window_block: "WINDOW"i var_or_iri group
 window: "RANGE"i duration ("STEP"i | "SLIDE"i) duration                                         -> range
     | "ELEMENTS"i INTEGER ("STEP"i INTEGER)?                                                    -> elements
 """
-_OPERATORS: Final[dict[str, StreamOperator]] = {"RSTREAM": "rstream", "ISTREAM": "istream", "DSTREAM": "dstream"}
 
 
 def _registration(reading: Reading, tree: Branch) -> None:
     register(reading, tree)
-    reading.operator = _OPERATORS.get(tokens(tree)[0].upper())
+    reading.operator = OPERATORS.get(tokens(tree)[0].upper())
     every = only(tree, "computed_every")
     if every is not None:
         reading.every = read_duration(reading, branches(every)[0])

@@ -8,11 +8,11 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from cqels_opt.query.algebra import StreamOperator, Window
-from cqels_opt.query.dialects.clauses import DURATIONS, merge, read_duration, stream_of
-from cqels_opt.query.printing.style import Style, all_merged, cannot, distinct_streams, duration, from_stream, graph_by_stream
+from cqels_opt.query.algebra import Window
+from cqels_opt.query.dialects.clauses import DURATIONS, OPERATORS, declare_stream, merge, read_duration
+from cqels_opt.query.printing.style import Style, all_merged, cannot, distinct_streams, duration, graph_by_stream
 from cqels_opt.query.printing.writing import Writing
-from cqels_opt.query.reading import Branch, Dialect, Profile, Reading, branches, only, span, tokens
+from cqels_opt.query.reading import Branch, Dialect, Profile, Reading, branches, only, tokens
 
 _GRAMMAR: Final = r"""
 %extend select_head: "SELECT"i OUTPUT
@@ -29,7 +29,6 @@ slide: ("SLIDE"i | "STEP"i) duration
 _TO_NOW: /TO[ \t\r\n]+NOW(?![A-Za-z0-9_])/i
 _DASH: /[-\u2013\u2212]/
 """
-_OPERATORS: Final[dict[str, StreamOperator]] = {"RSTREAM": "rstream", "ISTREAM": "istream", "DSTREAM": "dstream"}
 
 
 def _window(reading: Reading, tree: Branch, name: str, stream: str) -> Window:
@@ -45,17 +44,11 @@ def _window(reading: Reading, tree: Branch, name: str, stream: str) -> Window:
 
 
 def _from_stream(reading: Reading, tree: Branch) -> None:
-    stream = stream_of(reading, tree)
-    named = tree.data == "from_named_stream"
-    if named and stream in reading.window_of:
-        reading.fail(tree, f"the stream {stream} is named twice: GRAPH could mean either of its windows")
-    window = _window(reading, branches(tree)[1], reading.free_window_name(stream), stream)
-    reading.declare(window, stream if named else None, tree, *span(tree))
-    merge(reading, window)
+    merge(reading, declare_stream(reading, tree, _window))
 
 
 def _output(reading: Reading, tree: Branch) -> None:
-    reading.operator = _OPERATORS[tokens(tree)[0].upper()]
+    reading.operator = OPERATORS[tokens(tree)[0].upper()]
 
 
 def _named_once(writing: Writing) -> None:
@@ -73,7 +66,7 @@ def _written(writing: Writing, window: Window) -> str:
             text = f"NOW - {duration(width)} TO NOW - {duration(end)}" + (f" SLIDE {duration(step)}" if step else "")
         case _:
             return cannot(writing, window)
-    return from_stream(writing, window, f"[{text}]")
+    return f"FROM {'NAMED ' * (window.name in writing.whole.alone)}STREAM {window.stream} [{text}]"
 
 
 def _operator(writing: Writing) -> str:

@@ -12,7 +12,7 @@ from typing import Final
 
 from cqels_opt.query import durations
 from cqels_opt.query.algebra import InWindow, Merged, Source, Window
-from cqels_opt.query.dialects.clauses import DURATIONS, merge, read_count, read_duration, stream_of
+from cqels_opt.query.dialects.clauses import DURATIONS, declare_stream, merge, read_count, read_duration
 from cqels_opt.query.printing.style import Style, cannot, distinct_streams, from_graphs, graph_by_stream
 from cqels_opt.query.printing.writing import Writing
 from cqels_opt.query.reading import Branch, Dialect, Profile, Reading, branches, span, tokens
@@ -48,13 +48,8 @@ def _window(reading: Reading, tree: Branch, name: str, stream: str) -> Window:
 
 
 def _from_stream(reading: Reading, tree: Branch) -> None:
-    stream = stream_of(reading, tree)
-    named = tree.data == "from_named_stream"
-    if named and stream in reading.window_of:
-        reading.fail(tree, f"the stream {stream} is named twice: GRAPH could mean either of its windows")
-    window = _window(reading, branches(tree)[1], reading.free_window_name(stream), stream)
-    reading.declare(window, stream if named else None, tree, *span(tree))
-    if not named:
+    window = declare_stream(reading, tree, _window)
+    if tree.data == "from_stream":
         merge(reading, window)
 
 

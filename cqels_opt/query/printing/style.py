@@ -123,17 +123,12 @@ def distinct_streams(writing: Writing, named: frozenset[str]) -> None:
             writing.fail(f"it names windows by their streams, and two of the windows over {stream} are named")
 
 
-def from_stream(writing: Writing, window: Window, text: str) -> str:
-    """``FROM STREAM``, or ``FROM NAMED STREAM`` where a GRAPH names the window by its stream."""
-    return f"FROM {'NAMED ' * (window.name in writing.whole.alone)}STREAM {window.stream} {text}"
-
-
 def graph_by_stream(writing: Writing, source: Source) -> str:
     """GRAPH with the name of a window's stream, or of a static graph."""
     no_element_graphs(writing, source)
-    return (
-        f"GRAPH {writing.whole.windows[source.window].stream}" if isinstance(source, InWindow) else static_graph(writing, source)
-    )
+    if isinstance(source, InWindow):
+        return f"GRAPH {writing.whole.windows[source.window].stream}"
+    return static_graph(writing, source)
 
 
 @dataclass(frozen=True)
