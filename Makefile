@@ -14,7 +14,7 @@ DELTA   := $(SERVED)/delta-$(SPARK_4_0)
 DEMO    ?=
 TESTS   ?= tests bench/micro
 SERVICES ?= tests/services
-IN_WHEEL := tests/plans/test_plan.py tests/stats/test_frequencies.py tests/relational tests/trace tests/rdf tests/windows tests/query/test_dialects.py \
+IN_WHEEL := tests/plans/test_plan.py tests/stats/test_frequencies.py tests/relational tests/trace tests/rdf tests/windows tests/plugins tests/query/test_dialects.py \
   tests/runtime/test_driver.py tests/bench/test_generators.py tests/test_documentation.py tests/planner/test_explain.py tests/spark/test_standard_output.py
 EXAMPLES := tests/installed/test_examples.py
 INSTALLED ?= $(IN_WHEEL) $(EXAMPLES) tests/installed/test_package.py
@@ -32,7 +32,7 @@ help:
 	@echo "make test-wheel      tests of the wheel in an empty environment, with the newest PySpark   (PYSPARK=4.1.0: that one; EXAMPLES=: without examples)"
 	@echo "make test-oldest     the same with PySpark $(OLDEST), the oldest that is supported"
 	@echo "make test-services   tests against an S3 server that it builds (with Go), and in a browser that it installs"
-	@echo "make lint     ruff and mypy --strict"
+	@echo "make lint     ruff, mypy --strict and codespell"
 	@echo "make docs     the documentation as a site that needs no network, in site/"
 	@echo "make bench    the report's evaluation, small, as evaluation.html      (BENCH='--list': all scenarios; BENCH=evaluation: at full size)"
 	@echo "make micro    how long planning and statistics take, with pytest-benchmark  (alone on the machine)"
@@ -142,6 +142,7 @@ lint: $(STAMP)
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
+	$(VENV)/bin/codespell README.md CHANGELOG.md docs cqels_opt plans stats bench examples
 
 # Warnings are errors; the examples in the pages are tests.
 docs: $(STAMP)

@@ -17,7 +17,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from cqels_opt.bench import latency
 from cqels_opt.bench.circumstances import circumstances
-from cqels_opt.bench.contenders import Contender, Task, find
+from cqels_opt.bench.contenders import Contender, Given, Task, find
 from cqels_opt.bench.declared import Case, Scenario
 from cqels_opt.bench.generated import Data, Request
 from cqels_opt.bench.generators import generate
@@ -41,12 +41,12 @@ class Passes:
     runs: tuple[Ran, ...]
 
 
-def compare(scenario: Scenario, files: Sequence[Path] = (), quick: bool = False, spark: bool = True) -> dict[str, Any]:
+def compare(scenario: Scenario, more: Sequence[Given] = (), quick: bool = False, spark: bool = True) -> dict[str, Any]:
     """Runs everything, and gives the report. RunError where contenders do not agree; nothing is reported then.
 
     Without ``spark`` those that need it are left out.
     """
-    contenders = [c for c in find(scenario.contenders, files) if spark or not c.spark]
+    contenders = [c for c in find(scenario.contenders, more) if spark or not c.spark]
     check_names(contenders)
     with tempfile.TemporaryDirectory(prefix="cqels-opt-bench-") as scratch, _progress(scenario, contenders) as step:
         worlds = _Worlds(scenario, Path(scratch))
@@ -66,7 +66,7 @@ def compare(scenario: Scenario, files: Sequence[Path] = (), quick: bool = False,
         for contender in (contender for contender in contenders if contender.apart):
             step(f"{contender.name}, in a process of its own")
             todo = [(case, name, worlds.tasks(case)[1][name]) for name in scenario.queries for case in scenario.cases()]
-            runs_apart = by_itself(contender, files, [task for *_, task in todo], Path(scratch) / "runs")
+            runs_apart = by_itself(contender, more, [task for *_, task in todo], Path(scratch) / "runs")
             found += [Passes(case, name, task, (run,)) for (case, name, task), run in zip(todo, runs_apart)]
             _check(found)  # not at the end alone: the next ones may take long
         _check(found, ended=True)

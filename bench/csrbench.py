@@ -22,11 +22,12 @@ from cqels_opt.bench.real_data import real_data
 from cqels_opt.bench.screen import console, table
 from cqels_opt.bench.w3c.results import read_quads
 from cqels_opt.compiler.compile import Compiler
-from cqels_opt.compiler.dialect_profile import PROFILES, query_semantics
+from cqels_opt.compiler.dialect_profile import query_semantics
 from cqels_opt.errors import RunError
 from cqels_opt.lod.build import build_store
 from cqels_opt.planner.planner_options import PlannerOptions
 from cqels_opt.query.algebra import Query
+from cqels_opt.query.dialects.registry import find
 from cqels_opt.query.parser import parse
 from cqels_opt.runtime.local_runner import LocalSink
 from cqels_opt.verify import Answers, Element, Inputs, Options, Verdict, judge, read_answers
@@ -92,8 +93,8 @@ def run(query: Query, t0: int | None, stream: list[Element], file: Path, folder:
     answers = read_answers(out)
     options = Options(
         policy=POLICIES[language],
-        operator=PROFILES[language].operator if query.operator is None else query.operator,
-        duplicates=PROFILES[language].duplicates,
+        operator=find(language).profile.operator if query.operator is None else query.operator,
+        duplicates=find(language).profile.duplicates,
         t0=t0 or 0,
         drain=True,
     )

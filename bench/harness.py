@@ -39,7 +39,7 @@ from cqels_opt.bench import (
 )
 from cqels_opt.bench.circumstances import circumstances
 from cqels_opt.bench.comparing import compare
-from cqels_opt.bench.contenders import built_in
+from cqels_opt.bench.contenders import available
 from cqels_opt.bench.declared import read, shipped
 from cqels_opt.bench.html import page
 from cqels_opt.bench.kept import Kept
@@ -106,7 +106,7 @@ def bench(options: BenchOptions) -> None:
         for name, title in _titles().items():
             print(f"{name}: {title}")
         print("\ncontenders of scenarios:")
-        for contender in built_in().values():
+        for contender in available().values():
             print(f"{contender.name}: {contender.about}")
         return
     names = options.scenarios or (EVALUATION,)
@@ -115,7 +115,11 @@ def bench(options: BenchOptions) -> None:
     for name in names:
         _check(name)
     told = Console(stderr=True)
-    of = {"quick": options.quick, "spark": options.spark, "contenders": [str(path.resolve()) for path in options.contenders]}
+    of = {
+        "quick": options.quick,
+        "spark": options.spark,
+        "contenders": [str(one.resolve() if isinstance(one, Path) else one) for one in options.contenders],
+    }
     kept = Kept(options.keep, of, told.print)
     reports = [_reported(name, options, kept) for name in names]
     if options.json:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from cqels_opt.bench import apart
 from cqels_opt.bench.answers import Bag
 from cqels_opt.bench.apart import empty_folder
-from cqels_opt.bench.contenders import Contender, Done, Task, UnsupportedError, find
+from cqels_opt.bench.contenders import Contender, Done, Given, Task, UnsupportedError, find
 from cqels_opt.errors import InputError, RunError
 
 
@@ -104,14 +104,14 @@ def _next(run: Iterator[Done | None]) -> tuple[Done, float]:
     return found, 1000 * (time.perf_counter() - began)
 
 
-def by_itself(contender: Contender, files: Sequence[Path], tasks: Sequence[Task], folder: Path) -> list[Ran]:
+def by_itself(contender: Contender, more: Sequence[Given], tasks: Sequence[Task], folder: Path) -> list[Ran]:
     """A contender that has a process of its own, over several tasks. Where it ends, another one goes on with the next task."""
     place = empty_folder(folder / contender.name)
     found: list[Ran] = []
     while len(found) < len(tasks):
         failure = None
         try:
-            apart.wait(apart.start(_drain, contender.name, list(files), list(tasks), place, len(found)))
+            apart.wait(apart.start(_drain, contender.name, list(more), list(tasks), place, len(found)))
         except RunError as error:  # its JVM may have no room for what it makes
             failure = Ran(contender.name, why=str(error), answers=contender.answers)
         while (kept := place / f"{len(found)}.pickle").exists():
@@ -121,9 +121,9 @@ def by_itself(contender: Contender, files: Sequence[Path], tasks: Sequence[Task]
     return found
 
 
-def _drain(name: str, files: list[Path], tasks: list[Task], folder: Path, first: int) -> None:
+def _drain(name: str, more: list[Given], tasks: list[Task], folder: Path, first: int) -> None:
     """Runs one contender in this process from a task on, and leaves what it did."""
-    (contender,) = (c for c in find((name,), files) if c.name == name)
+    (contender,) = (c for c in find((name,), more) if c.name == name)
     for number, task in list(enumerate(tasks))[first:]:
         (run,) = in_turns([contender], task, folder / f"run-{number}", math.inf)
         (folder / f"{number}.tmp").write_bytes(pickle.dumps(run))

@@ -15,9 +15,10 @@ from local_runs import write_stream
 
 from cqels_opt.bench.local import Prepared
 from cqels_opt.compiler.compile import Compiler
-from cqels_opt.compiler.dialect_profile import PROFILES, query_semantics
+from cqels_opt.compiler.dialect_profile import query_semantics
 from cqels_opt.lod.build import build_store
-from cqels_opt.query.dialects import DIALECTS, recognise
+from cqels_opt.query.dialects import names
+from cqels_opt.query.dialects.registry import recognise
 from cqels_opt.query.parser import parse
 from cqels_opt.runtime.local_runner import LocalSink
 from cqels_opt.verify import Element, Inputs, Options, judge, read_answers
@@ -79,8 +80,7 @@ def test_an_example_gives_what_stands_below_it(number: int, tmp_path: Path) -> N
 
 
 def test_every_dialect_has_examples_and_is_recognised_by_them() -> None:
-    assert {recognise(text).name for text, _ in EXAMPLES} == set(DIALECTS)
-    assert set(POLICIES) == set(PROFILES)
+    assert {recognise(text).name for text, _ in EXAMPLES} == set(POLICIES) == set(names())
     for heading, section in re.findall(r"^## .*\(`([a-z-]+)`\)\n(.*?)(?=^## |\Z)", TEXT, re.DOTALL | re.MULTILINE):
         mine = {recognise(text).name for text in re.findall(r"```sparql\n(.*?)```", section, re.DOTALL)}
         assert mine == {heading}

@@ -1,18 +1,20 @@
-"""Pages, help texts and messages use the field's terms and plain technical English: a list of words that may not occur."""
+"""Pages, help texts and messages: words that they may not use, spelling, and links."""
 
 from __future__ import annotations
 
 import argparse
 import ast
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import unquote
 
 import pytest
+from pages import PAGES, ROOT, anchors, links, name
 
 from cqels_opt.cli.arguments import make_parser
-
-ROOT = Path(__file__).resolve().parents[1]
 
 INSTEAD = {
     r"\bdear(er|est)?\b": "expensive",
@@ -35,8 +37,7 @@ INSTEAD = {
     r"\bis no wall\b": "does not block",
     r"\bsaid (once|as such)\b": "reported",
 }
-EXCEPTIONS = {"docs/glossary.md", "docs/contributing.md"}
-PAGES = sorted(p for p in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")] if str(p.relative_to(ROOT)) not in EXCEPTIONS)
+EXCEPTIONS = {"CHANGELOG.md", "docs/glossary.md", "docs/contributing.md"}
 
 
 def findings(text: str) -> list[str]:
@@ -54,7 +55,7 @@ def test_the_list_finds_what_it_bans() -> None:
     assert findings("One node per pattern; `dear` and ```anew``` are code. It depends on the plan.") == []
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@pytest.mark.parametrize("page", [page for page in PAGES if name(page) not in EXCEPTIONS], ids=name)
 def test_pages(page: Path) -> None:
     assert findings(page.read_text(encoding="utf-8")) == []
 
@@ -92,3 +93,44 @@ def test_messages() -> None:
             if words := findings(text):
                 found.setdefault(str(module.relative_to(ROOT)), []).extend(words)
     assert found == {}
+
+
+# ------------------------------------------------------------------ spelling
+def test_spelling() -> None:
+    """codespell over pages and code, as ``make lint`` runs it: pyproject.toml has the words that are right here."""
+    pytest.importorskip("codespell_lib")
+    lint = re.search(r"^lint:.*?codespell (.*?)$", (ROOT / "Makefile").read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+    assert lint
+    done = subprocess.run([sys.executable, "-m", "codespell_lib", *lint[1].split()], cwd=ROOT, capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+# ------------------------------------------------------------------ links
+def broken(page: Path, text: str) -> list[str]:
+    """The relative links of a page that lead to no file, or to no anchor of a page."""
+    found = []
+    for link in links(text):
+        target, _, anchor = unquote(link.group(2)).partition("#")
+        if re.match(r"[a-z]+:", target):
+            continue
+        file = (page.parent / target).resolve() if target else page
+        if not file.exists() or not file.is_relative_to(ROOT):
+            found.append(f"{link.group(2)}: there is no such file")
+        elif anchor and (
+            file.suffix != ".md" or anchor not in anchors(text if file == page else file.read_text(encoding="utf-8"))
+        ):
+            found.append(f"{link.group(2)}: there is no such anchor")
+    return found
+
+
+def test_a_broken_link_is_found() -> None:
+    text = "# A `b` [c](https://no.where) d\\_e\n[1](#a-b-c-d_e) [2](glossary.md#frontier) `[x](y.md)` [3](none.md) [4](glossary.md#none)"
+    assert broken(ROOT / "docs" / "cli.md", text) == [
+        "none.md: there is no such file",
+        "glossary.md#none: there is no such anchor",
+    ]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_links(page: Path) -> None:
+    assert broken(page, page.read_text(encoding="utf-8")) == []

@@ -1,8 +1,10 @@
-"""Who is compared: one small interface, and a file for each kind of contender. docs/benchmarking.md shows how to add one.
+"""The interface of contenders, and the registry of them. docs/extending.md shows how to add one.
 
-A contender is a name and a generator function. The generator prepares (tables, indexes: nothing of that counts), yields None, and then
-yields a :class:`Done` for each micro-batch of the task, in order. The harness measures how long it takes to get the next one, and
-reads the answers after its clock has stopped. As they are generators, several contenders take turns batch by batch.
+A contender is a name and a generator function. The generator prepares (tables, indexes; not measured), yields None, and then
+yields a :class:`Done` for each micro-batch of the task, in order. The harness measures the time until the next one, and
+reads the answers after the clock has stopped. Because they are generators, several contenders take turns batch by batch.
+
+A contender comes from this package, from the entry points ``cqels_opt.contenders`` of an installed one, or from a file.
 """
 
 from __future__ import annotations
@@ -16,27 +18,31 @@ from typing import TypeAlias
 import pyarrow as pa
 import pyarrow.parquet as parquet
 
+from cqels_opt import plugins
 from cqels_opt.bench.answers import Answer
 from cqels_opt.errors import CqelsOptError, InputError
 from cqels_opt.windows.replay import BatchSize, ReplayPlan
 
-__all__ = ["Answer", "Contender", "Done", "Run", "Task", "UnsupportedError", "built_in", "find", "from_file"]
+__all__ = ["Answer", "Contender", "Done", "Given", "Run", "Task", "UnsupportedError", "available", "built_in", "find"]
 
 FILES = ("engine", "clairvoyant", "system_x", "oxigraph", "duck", "on_spark")
-"""The modules beside this one, each with a tuple ``CONTENDERS``."""
+"""The modules of this package, each with a tuple ``CONTENDERS``."""
+
+Given: TypeAlias = "Path | str"
+"""A contender on the command line: a file, or the name of an entry point."""
 
 
 class UnsupportedError(CqelsOptError):
-    """What a contender cannot do: it is left out for this query, with the reason."""
+    """A contender cannot run a query: the report leaves it out for this query, with the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A query over a replay that has been cut into micro-batches, and static data; everything lies in files.
+    """A query over a replay that is cut into micro-batches, and static data; all data are in files.
 
-    ``streams`` and ``graphs`` are by IRI without brackets. ``store`` has the same static data as ``static`` and ``graphs``, loaded for
-    the engine. ``sql`` is the folder of the query as SQL, ``<query>.sql``, for rivals that speak it. ``shared`` is a folder in which a
-    contender may keep what it makes of the static data, for the next task over the same.
+    The keys of ``streams`` and ``graphs`` are IRIs without brackets. ``store`` has the data of ``static`` and ``graphs``, loaded for
+    the engine. ``sql`` is the folder with the query in SQL, ``<query>.sql``. In the folder ``shared`` a contender may keep what it
+    derives from the static data, for the next task over the same data.
     """
 
     query: str
@@ -58,7 +64,7 @@ class Task:
 
     @property
     def stream_names(self) -> tuple[str, ...]:
-        """The streams by their number in the chunks, IRIs without brackets."""
+        """The IRIs of the streams, without brackets, by their number in the chunks."""
         return tuple(name.strip("<>") for name in self.replay.streams)
 
 
@@ -72,11 +78,11 @@ def elements(chunk: Path) -> pa.Table:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What came of a micro-batch.
+    """The result of a micro-batch.
 
-    ``answers`` are read when the clock has stopped, so that they may be turned into text lazily. ``milliseconds`` is a contender's own
-    clock, where the harness's is not the right one (a streaming query of Spark runs by itself); ``phases`` is what of it went into
-    which phase (``optimize`` is shown as the optimizer's share).
+    The harness reads ``answers`` after the clock has stopped, so an iterator may convert them lazily. ``milliseconds`` replaces the
+    harness's measurement where that does not fit, as for a streaming query that Spark runs. ``phases`` splits the milliseconds by
+    phase; the report shows ``optimize`` as the optimizer's share.
     """
 
     answers: Iterable[Answer] = ()
@@ -85,15 +91,15 @@ class Done:
 
 
 Run: TypeAlias = "Callable[[Task, Path], Iterator[Done | None]]"
-"""A task and an empty folder -> None when prepared, then what came of each micro-batch."""
+"""A task and an empty folder -> for each micro-batch None when ready, then its result."""
 
 
 @dataclass(frozen=True, slots=True)
 class Contender:
     """A name, one sentence about it, and its run.
 
-    ``apart``: it has a process of its own (a JVM), and does not take turns. ``answers``: False for what answers nothing and is there
-    for comparison alone. ``spark``: it needs Spark, and so Java.
+    ``apart``: it runs in its own process (with a JVM) and takes no turns. ``answers``: False for a contender that emits no answers
+    and serves as a lower bound. ``spark``: it needs Spark and Java.
     """
 
     name: str
@@ -110,24 +116,41 @@ def built_in() -> dict[str, Contender]:
     return {contender.name: contender for contender in found}
 
 
-def from_file(path: Path) -> dict[str, Contender]:
-    """The contenders of a user's file: ``CONTENDERS`` of a Python module, or an external engine of a TOML file."""
-    if path.suffix == ".toml":
-        one = import_module(f"{__name__}.process").described(path)
-        return {one.name: one}
+def available() -> dict[str, Contender]:
+    """All contenders that come with the project and with other installed packages, by name."""
+    return built_in() | {name: _added(name) for name in plugins.names("contenders")}
+
+
+def _added(name: str) -> Contender:
+    """The contender of an entry point."""
+    found = plugins.load("contenders", name)
+    if not isinstance(found, Contender) or found.name != name:
+        raise InputError(f"the entry point {name!r} of cqels_opt.contenders must be a Contender with the name {name!r}")
+    return found
+
+
+def _given(one: Given) -> dict[str, Contender]:
+    """The contender of an entry point's name, those of a Python file's ``CONTENDERS``, or the external engine of a TOML file."""
+    if isinstance(one, str):
+        return {one: _added(one)}
+    if one.suffix == ".toml":
+        external = import_module(f"{__name__}.process").described(one)
+        return {external.name: external}
     from cqels_opt.bench.loading import module_of
 
-    found = getattr(module_of(path), "CONTENDERS", None)
+    found = getattr(module_of(one), "CONTENDERS", None)
     if not isinstance(found, tuple | list) or not found or not all(isinstance(c, Contender) for c in found):
-        raise InputError(f"{path}: a file of contenders has CONTENDERS = (Contender(…), …)")
+        raise InputError(f"{one}: a file of contenders has CONTENDERS = (Contender(…), …)")
     return {contender.name: contender for contender in found}
 
 
-def find(names: Iterable[str], files: Sequence[Path] = ()) -> list[Contender]:
-    """The contenders of these names, and all of the files."""
-    given = {name: contender for path in files for name, contender in from_file(path).items()}
-    known = {**built_in(), **given}
+def find(names: Iterable[str], more: Sequence[Given] = ()) -> list[Contender]:
+    """The contenders of these names, and all that are given. Installed packages are imported only for names that a scenario uses."""
+    given = {name: contender for one in more for name, contender in _given(one).items()}
+    known, added = {**built_in(), **given}, plugins.names("contenders")
     for name in names:
+        if name not in known and name in added:
+            known[name] = _added(name)
         if name not in known:
-            raise InputError(f"there is no contender {name!r}; there are {', '.join(known)}")
+            raise InputError(f"there is no contender {name!r}; there are {', '.join(dict.fromkeys((*known, *added)))}")
     return [known[name] for name in dict.fromkeys((*names, *given))]

@@ -1,7 +1,7 @@
-"""The engine with hindsight: in each batch the plans that make the fewest rows in just that batch, and no time spent on choosing them.
+"""The engine with hindsight: each batch uses the plans that produce the fewest rows in this batch, and planning takes no time.
 
-What every plan would have made is measured before the run (:mod:`cqels_opt.bench.drift`): exact over all left-deep plans without
-cross products, and over the bushy plans that the adaptive run took. Rows, not milliseconds: those of a batch differ from run to run.
+The rows of every plan are measured before the run (:mod:`cqels_opt.bench.drift`): exactly, over all left-deep plans without cross
+products and the bushy plans of the adaptive run. Plans are compared by rows, because milliseconds differ from run to run.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from cqels_opt.plans.plan_text import parse_plan
 from cqels_opt.runtime.driver import Driver
 
 MOST = 10
-"""Relations of a block beyond which measuring every connected set takes too long."""
+"""Measuring every connected set of a block with more relations takes too long."""
 
 
 def run(task: Task, folder: Path) -> Iterator[Done | None]:
-    """Measures, and then runs with the best plans of each batch."""
+    """Measure all plans, then run each batch with its best plans."""
     query = prepared(task)
     blocks = QueryPlanner(query.program, PlannerOptions()).blocks.values()
     if any(len(block.optimizer.graph.relations) > MOST for block in blocks):

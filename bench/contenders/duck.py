@@ -1,8 +1,8 @@
-"""Re-evaluation by DuckDB: the query as SQL (`Task.sql`), over all elements that the window holds, once a micro-batch.
+"""Re-evaluation by DuckDB: the query as SQL (`Task.sql`), over all elements of the window, once per micro-batch.
 
-The folder of the SQL has a file a query, and ``views.sql``: views over the tables ``triples(s, p, o, g)`` of the static data,
-``now_elements`` and ``recent_elements(stream, s, p, o, g, t)``; terms are N-Triples texts. ``recent`` are the elements that a window
-may still hold. A query gives the columns ``time`` and one for each variable: what is new with this micro-batch.
+The folder of the SQL has one file per query, and ``views.sql``: views over the tables ``triples(s, p, o, g)`` of the static data,
+``now_elements`` and ``recent_elements(stream, s, p, o, g, t)``, with terms in N-Triples syntax. ``recent_elements`` has all elements
+that a window may still contain. A query returns the rows that are new in this micro-batch: ``time`` and one column per variable.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ VIEWS = "views.sql"
 
 
 def run(task: Task, folder: Path) -> Iterator[Done | None]:
-    """Loads the static triples and declares the views; then a micro-batch is an insertion, a deletion and the query."""
+    """Load the static triples and declare the views; each micro-batch is then an insertion, a deletion and the query."""
     try:
         import duckdb
     except ImportError as error:

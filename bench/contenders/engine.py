@@ -19,11 +19,11 @@ from cqels_opt.runtime.local_runner import LocalSink
 from cqels_opt.trace.records import TraceRecord
 
 SHARE = ("statistics", "optimize")
-"""What the report's shaded areas are: "updating the cardinality of the input data, re-computing the costs of the query plans, and deciding
-on the optimal plan" (§6.2)."""
+"""The phases of the report's shaded areas: "updating the cardinality of the input data, re-computing the costs of the query plans, and
+deciding on the optimal plan" (§6.2)."""
 
 Before = Callable[[Driver, int], None]
-"""What is done to the driver before a batch, outside the clock."""
+"""A change of the driver before a batch, while the clock is stopped."""
 
 
 def prepared(task: Task) -> Prepared:
@@ -41,7 +41,7 @@ def steps(
     before: Before | None = None,
     decides: bool = True,
 ) -> Iterator[Done | None]:
-    """The driver, batch by batch. Who does not decide (``decides``) pays neither for statistics nor for the choice of plans."""
+    """The driver, batch by batch. Without ``decides``, the time of statistics and of plan choice is subtracted."""
     sink = LocalSink()
     driver = prepared(task).driver(folder / "state", sink, mode=mode)
     if begin is not None:
@@ -73,7 +73,7 @@ def mode(name: str) -> Run:
 
 
 def whole(driver: Driver, _: int) -> None:
-    """All static patterns that are connected are joined beforehand, whatever their size: the report's pre-processing (§4.2)."""
+    """Join all connected static patterns in advance, whatever their size: the report's pre-processing (§4.2)."""
     for planner in driver.planners.values():
         for block in planner.blocks.values():
             catalogue = block.designs

@@ -1,7 +1,7 @@
 """Contenders on Spark: the engine, and the same queries as Spark jobs that a user would write (:mod:`cqels_opt.bench.rivals`).
 
-Each has a process and a JVM of its own, with the same memory, which runs some batches into ``noop`` before (docs/decisions/018). Times are
-Spark's own for the whole trigger (``triggerExecution`` of its progress reports), so that no contender's overhead hides.
+Each has its own process and JVM with the same memory, which first runs some batches into ``noop`` (docs/decisions/018). Times are those
+of the whole trigger (``triggerExecution`` in Spark's progress reports), so they include all overhead of a contender.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from cqels_opt.spark.session import SparkSession
 
 MEMORY = "6g"  # of the JVM, for every contender alike
-_WARM: list[str] = []  # the sessions' folders of this process: its JVM has run before
+_WARM: list[str] = []  # folders of earlier sessions in this process, whose JVM is warm
 
 
 def _session(task: Task, folder: Path) -> SparkSession:
-    """A session in this process's JVM, which has run the task's batches once without doing anything."""
+    """A session in this process's JVM, after a warm-up that ran the task's batches without a query."""
     from cqels_opt.spark.floor import noop_milliseconds
     from cqels_opt.spark.session import SETTINGS, make_session
 
@@ -39,7 +39,7 @@ def _session(task: Task, folder: Path) -> SparkSession:
 
 
 def _put(milliseconds: Sequence[float], answers: Iterable[Answer], parts: Sequence[Mapping[str, float]] = ()) -> Iterator[Done]:
-    """What Spark says of each batch; all answers come with the last one, as a job writes them by itself."""
+    """The times that Spark reports per batch. All answers come with the last batch, because the job writes them itself."""
     for number, took in enumerate(milliseconds):
         last = number == len(milliseconds) - 1
         yield Done(answers if last else (), took, parts[number] if number < len(parts) else {})
@@ -72,7 +72,7 @@ def engine(task: Task, folder: Path, plan: str) -> Iterator[Done | None]:
 
 
 def noop(task: Task, folder: Path) -> Iterator[Done | None]:
-    """A batch of the same elements that is written to Spark's ``noop`` sink: what streaming itself costs."""
+    """The same elements, written to Spark's ``noop`` sink: the cost of streaming alone."""
     from cqels_opt.spark.floor import noop_milliseconds
 
     spark = _session(task, folder)
@@ -82,7 +82,7 @@ def noop(task: Task, folder: Path) -> Iterator[Done | None]:
 
 
 def rival(task: Task, folder: Path, module: str) -> Iterator[Done | None]:
-    """A job of Spark's own, over the same chunks. What it prepares does not count."""
+    """A plain Spark job over the same chunks. Its preparation is not measured."""
     from importlib import import_module
 
     from cqels_opt.bench.rivals.jobs import PLANNER, Job, settings_kept

@@ -1,7 +1,7 @@
-"""Re-evaluation by pyoxigraph: the query's own text, at every instant, over what the windows hold then.
+"""Re-evaluation by pyoxigraph: the query's own text, at every instant, over the content of the windows.
 
-It is the independent evaluation that ``cqels-opt verify`` uses (:mod:`cqels_opt.verify`), a step at a time: a well-made SPARQL engine
-without any support for streams, which must be asked again whenever something has changed.
+It runs the independent evaluation of ``cqels-opt verify`` (:mod:`cqels_opt.verify`) step by step: a fast SPARQL engine without
+support for streams evaluates the whole query again after each change.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from cqels_opt.verify.model import Row
 
 
 def run(task: Task, folder: Path) -> Iterator[Done | None]:
-    """Reads everything, and then goes from instant to instant."""
+    """Read all data, then evaluate one instant after the other."""
     query = parse(task.text)
     meant = query_semantics(query)
     usual = meant.report.default

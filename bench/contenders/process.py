@@ -1,4 +1,4 @@
-"""An external engine as a contender: a process that is told micro-batches on its standard input and answers on its standard output.
+"""An external engine as a contender: a process that reads micro-batches from its standard input and writes answers to its standard output.
 
 A TOML file describes it::
 
@@ -6,8 +6,8 @@ A TOML file describes it::
     about = "one sentence"
     command = ["python3", "engine.py"]      # started in the folder of the file
 
-Every message is one JSON object a line, in UTF-8. First the engine is told what to do, and says when it is ready; then, for each
-micro-batch, it is told the elements and ``end``, and puts out its answers and ``done``::
+Every message is one line with one JSON object, in UTF-8. First the engine gets the task and reports when it is ready. For each
+micro-batch it then gets the elements and ``end``, and writes its answers and ``done``::
 
     -> {"query": "SELECT …", "streams": ["http://…"], "static": ["/…/static.nt"], "graphs": {"http://…": "/…/places.nt"}}
     <- {"ready": true}
@@ -16,8 +16,8 @@ micro-batch, it is told the elements and ``end``, and puts out its answers and `
     <- {"time": 1198800000000, "bindings": {"name": {"type": "literal", "value": "Ann"}}}
     <- {"done": 0}
 
-The clock runs from the first element of a micro-batch to its ``done``. Instants may be answered later than their batch, up to the
-``done`` of the last one. At the end standard input is closed; who does not end within ten seconds is killed.
+The clock runs from the first element of a micro-batch to its ``done``. An instant may be answered in a later batch, up to the
+``done`` of the last one. At the end standard input is closed; a process that does not end within ten seconds is killed.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ PATIENCE = 10
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """An external engine: its name, how it is started, and where."""
+    """An external engine: its name, its command, and the folder in which it starts."""
 
     name: str
     command: tuple[str, ...]
@@ -50,7 +50,7 @@ class Engine:
 
 
 def described(path: Path) -> Contender:
-    """The engine of a TOML file; InputError where it does not say what is needed."""
+    """The engine of a TOML file; InputError where a key is missing or wrong."""
     try:
         found = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -67,7 +67,7 @@ def described(path: Path) -> Contender:
 
 
 def run(task: Task, folder: Path, engine: Engine) -> Iterator[Done | None]:
-    """Starts the engine, and speaks with it."""
+    """Start the engine and exchange messages with it."""
     with (folder / "stderr").open("wb") as errors:
         try:
             process = subprocess.Popen(
@@ -125,7 +125,7 @@ def _answers(talk: _Talk, lines: list[dict[str, Any]]) -> Iterator[Answer]:
 
 
 class _Talk:
-    """What is said to an engine and heard from it. It may answer while it is still being told: writing has a thread of its own."""
+    """The messages to and from an engine. It may answer while it still gets elements: a separate thread writes."""
 
     def __init__(self, name: str, process: subprocess.Popen[str], errors: Path) -> None:
         assert process.stdin is not None and process.stdout is not None
@@ -144,7 +144,7 @@ class _Talk:
         try:
             self.stdin.write(text)
             self.stdin.flush()
-        except (BrokenPipeError, ValueError):  # it has ended, which whoever listens to it will see
+        except (BrokenPipeError, ValueError):  # it has ended; reading from it fails and reports that
             return
 
     def _wait(self) -> None:
@@ -152,7 +152,7 @@ class _Talk:
             self._writing.join()
 
     def hear(self) -> dict[str, Any]:
-        """The next message; RunError where there is none, or it is no JSON object."""
+        """The next message; RunError at the end of the output, or if the line is no JSON object."""
         line = self.stdout.readline()
         if not line:
             raise self.broken(f"ended (exit code {self.process.wait(PATIENCE)})")
@@ -165,12 +165,12 @@ class _Talk:
         return said
 
     def broken(self, what: str) -> RunError:
-        """The engine does not keep to the protocol; with the end of what it has written to standard error."""
+        """The error for a violation of the protocol, with the last lines of the engine's standard error."""
         lines = self.errors.read_text(encoding="utf-8", errors="replace").strip().splitlines()
         return RunError(f"the engine {self.name}: {what}" + (f"; it says: {lines[-1][:200]}" if lines else ""))
 
     def end(self) -> None:
-        """Closes its input, and waits; kills who does not end."""
+        """Close its input and wait; kill it if it does not end."""
         self._write_end()
         try:
             self.process.wait(PATIENCE)
@@ -181,7 +181,7 @@ class _Talk:
 
     def _write_end(self) -> None:
         if self.process.poll() is None and self._writing is not None and self._writing.is_alive():
-            self.process.kill()  # it does not read what it is told
+            self.process.kill()  # it does not read its input
         self._wait()
         try:
             self.stdin.close()

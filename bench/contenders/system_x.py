@@ -1,10 +1,10 @@
 """System X, the baseline of the CQELS report (§6): a stream engine and a triple store as black boxes.
 
-When the query is registered its static part goes to the store (pyoxigraph) as a SPARQL query, and what it answers becomes tables of a
-relational database (DuckDB), indexed on the join attributes. With every update, here a micro-batch, the stream engine joins the
-contents of its windows in the order written, knows nothing of what the tables hold, and looks the result up in them through an LRU
-cache; and compares with what it had before. It is generous to System X: joins are vectorised, over numbers instead of terms, and the
-windows' joins are those of the engine's operators ("CQELS uses the same physical query operators as System X").
+At registration the store (pyoxigraph) answers the static part of the query, as SPARQL. The answers become tables of a relational
+database (DuckDB), indexed on the join attributes. With every micro-batch the stream engine joins the contents of its windows in the
+written order, without any information about the tables, looks the rows up in the tables through an LRU cache, and emits the difference
+to the result before. This favours System X: joins are vectorised over numbers instead of terms, and windows are joined by the engine's
+operators ("CQELS uses the same physical query operators as System X").
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from cqels_opt.query.parser import parse
 from cqels_opt.windows.intervals import BEFORE_TIME, validity
 
 CAPACITY = 200_000
-"""Keys of each table that the cache keeps, unless the scenario says otherwise (``system-x.cache``)."""
+"""Keys per table that the cache keeps by default; the option ``system-x.cache`` of a scenario changes it."""
 
 
 def run(task: Task, folder: Path) -> Iterator[Done | None]:
-    """Registers the query, and evaluates it again with every micro-batch."""
+    """Register the query, then evaluate it again with every micro-batch."""
     query = parse(task.text)
     _check(query)
     parts, terms = split(query), Terms()
@@ -86,7 +86,7 @@ def _variables(pattern: StreamPattern) -> list[str]:
 
 
 def _matched(pattern: StreamPattern, columns: dict[str, Ints], t: Ints, terms: Terms) -> Rows:
-    """The elements that match a pattern, valid as long as its window holds them."""
+    """The elements that match a pattern, with the intervals in which its window contains them."""
     start, end = validity(pattern.window, t, 0)
     matching, bound = np.ones(len(t), bool), dict[str, Ints]()
     for name in "spo":
@@ -105,7 +105,7 @@ def _joined(left: Rows, right: Rows) -> Rows:
 
 
 def _tables(task: Task, folder: Path, parts: Parts, terms: Terms) -> list[Table]:
-    """The static parts as tables, each looked up by what is bound before it."""
+    """The static parts as tables, each looked up by the variables that are bound before it."""
     try:
         import duckdb
     except ImportError as error:
@@ -132,7 +132,7 @@ def _tables(task: Task, folder: Path, parts: Parts, terms: Terms) -> list[Table]
 
 
 def _bindings(task: Task, folder: Path, store: Any, part: StaticPart, terms: Terms) -> dict[str, Ints]:
-    """What the store answers for a static part; kept for the next task over the same static data."""
+    """The store's answers to a static part, kept for the next task over the same static data."""
     kept = task.shared / f"system-x-{hashlib.sha256(part.text.encode()).hexdigest()[:16]}.parquet"
     if not kept.exists():
         parquet.write_table(bindings(store, part.text, folder / "bindings.tsv", part.variables), kept)

@@ -14,10 +14,8 @@ from typing import Any, NoReturn, TypeAlias, TypeVar
 from cqels_opt.cli.options import (
     CONSTANTS,
     COST_MODELS,
-    DIALECTS,
     FILTERS,
     JOINS,
-    PROFILES,
     TIME_PREDICATE,
     DemoOptions,
     parse_address,
@@ -30,6 +28,7 @@ from cqels_opt.cli.options import (
     parse_t0,
 )
 from cqels_opt.errors import InputError
+from cqels_opt.query import dialects
 from cqels_opt.query.durations import parse_duration
 from cqels_opt.spark.kafka_topic import GIVEN_OUT
 
@@ -62,7 +61,7 @@ def make_parser() -> argparse.ArgumentParser:
     _query_arguments(explain)
     explain.add_argument("--format", choices=("text", "json", "dot"), default="text", help="default: text")
     explain.add_argument(
-        "--to", choices=DIALECTS[1:], metavar="DIALECT", help="print the query in another dialect instead of its plans"
+        "--to", choices=dialects.names(), metavar="DIALECT", help="print the query in another dialect instead of its plans"
     )
     explain.add_argument(
         "--void",
@@ -140,9 +139,8 @@ def make_parser() -> argparse.ArgumentParser:
         action="append",
         default=[],
         metavar="FILE",
-        help="one more contender: a Python or TOML file; may be repeated",
+        help="one more contender: a Python or TOML file, or the name that an installed package adds; may be repeated",
     )
-
     bench.add_argument("--no-spark", action="store_true", help="leave out the contenders of scenarios that need Spark")
     bench.add_argument(
         "--keep",
@@ -202,11 +200,11 @@ def _query_arguments(parser: argparse.ArgumentParser) -> None:
     _on_error_argument(inputs, "fail at a bad line, or skip it (default: fail; for a live source: skip)", default=None)
 
     meaning = parser.add_argument_group("what the answers are")
-    meaning.add_argument("--dialect", choices=DIALECTS, default="auto", help="default: auto")
+    meaning.add_argument("--dialect", choices=("auto", *dialects.names()), default="auto", help="default: auto")
     meaning.add_argument(
         "--base", metavar="IRI", help="resolve the relative IRIs of the query against this IRI, like BASE in its text"
     )
-    meaning.add_argument("--profile", choices=PROFILES, help="default: the dialect's own")
+    meaning.add_argument("--profile", choices=dialects.names(), help="default: the dialect's own")
     meaning.add_argument(
         "--report",
         action="append",

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 OnError: TypeAlias = Literal["fail", "skip"]
 
-DIALECTS = ("auto", "cqels", "rspql", "csparql", "sparqlstream", "streaming-sparql")
-PROFILES = DIALECTS[1:]
 PLANS = ("adaptive", "first", "static", "worst", "spark")
 COST_MODELS = ("default", "paper")
 CONSTANTS = ("measured", "default")
@@ -193,9 +191,10 @@ class TraceOptions:
 
 @dataclass(frozen=True, slots=True)
 class BenchOptions:
-    """`bench`: scenarios by name or file, at small scale where ``quick``, files of contenders, and where figures and pages go.
+    """`bench`: scenarios by name or file, at small scale where ``quick``, and where figures and pages are written.
 
-    Without ``spark`` the contenders that need it are left out. In ``keep`` each report is kept, and not made again.
+    ``contenders`` are files, or names of entry points. Without ``spark`` the contenders that need it are left out. ``keep`` is the
+    folder of finished reports, which are not run again.
     """
 
     scenarios: tuple[str, ...] = ()
@@ -204,7 +203,7 @@ class BenchOptions:
     json: Path | None = None
     html: Path | None = None
     page: Path | None = None
-    contenders: tuple[Path, ...] = ()
+    contenders: tuple[Path | str, ...] = ()
     spark: bool = True
     keep: Path | None = None
     debug: bool = False

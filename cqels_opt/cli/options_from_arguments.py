@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
+from cqels_opt import plugins
 from cqels_opt.cli.input_files import existing, existing_file, existing_store, new_file, new_folder, new_state, new_store
 from cqels_opt.cli.options import (
     BenchOptions,
@@ -230,7 +231,8 @@ def bench_options(words: argparse.Namespace) -> BenchOptions:
         new_file(text, option) if text is not None else None
         for option, text in (("--json", words.json), ("--html", words.html), ("--page", words.page))
     )
-    contenders = tuple(existing(path, "--contender") for path in words.contender)
+    added = plugins.names("contenders")
+    contenders = tuple(one if one in added else existing(one, "--contender") for one in words.contender)
     keep = new_folder(words.keep, "--keep") if words.keep is not None else None
     return BenchOptions(
         tuple(words.scenarios), words.list, words.quick, json, html, page, contenders, not words.no_spark, keep, words.debug

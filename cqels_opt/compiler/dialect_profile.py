@@ -1,4 +1,7 @@
-"""The defaults for what a query's text does not say: report policy, relation-to-stream operator, sets or bags (SEMANTICS §3)."""
+"""The meaning of a query where its text leaves it open: when it reports, what it emits, sets or bags (SEMANTICS §3).
+
+Options decide first, then the query's text, then the profile of its dialect or of ``--profile``.
+"""
 
 from __future__ import annotations
 
@@ -8,28 +11,8 @@ from typing import Literal
 
 from cqels_opt.errors import InputError
 from cqels_opt.query.algebra import Query, StreamOperator
+from cqels_opt.query.dialects.registry import find
 from cqels_opt.windows.instants import Policy, Report
-
-
-@dataclass(frozen=True, slots=True)
-class Profile:
-    """The defaults of an engine."""
-
-    policy: Policy
-    operator: StreamOperator
-    duplicates: Literal["set", "bag"]
-
-
-CONTENT_CHANGE = Policy(content_change=True)
-CLOSING = Policy(window_close=True)
-CLOSING_NON_EMPTY = Policy(window_close=True, non_empty=True)
-PROFILES: Mapping[str, Profile] = {
-    "cqels": Profile(CONTENT_CHANGE, "istream", "bag"),
-    "csparql": Profile(CLOSING_NON_EMPTY, "rstream", "set"),
-    "sparqlstream": Profile(CLOSING_NON_EMPTY, "rstream", "set"),
-    "rspql": Profile(CLOSING, "rstream", "set"),
-    "streaming-sparql": Profile(CONTENT_CHANGE, "istream", "bag"),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +32,8 @@ def query_semantics(
     duplicates: Literal["set", "bag"] | None = None,
     t0: Mapping[str, int] | None = None,
 ) -> QuerySemantics:
-    """The semantics of a query. ``report`` and ``t0`` are by window name, ``""`` for all; an unknown name is an error."""
-    defaults = PROFILES[profile or query.dialect]
+    """The meaning of a query. ``report`` and ``t0`` are by window name, ``""`` for all; a name of no window is an error."""
+    defaults = find(profile or query.dialect).profile
     names = {w.name for w in query.windows}
     for option, given in (("--report", report or {}), ("--t0", t0 or {})):
         if wrong := sorted(set(given) - names - {""}):
@@ -58,7 +41,10 @@ def query_semantics(
             raise InputError(f"{option} {wrong[0]}=…: the query has no window {wrong[0]}; {there}")
     policies = dict(report or {})
     every = max((w.step for w in query.windows if w.kind == "star"), default=0)
-    usual = Policy(period=every) if every else defaults.policy  # COMPUTED EVERY (RSP-QL*, Definition 17)
+    own = defaults.report.split(",")
+    usual = (
+        Policy(period=every) if every else Policy("cc" in own, "wc" in own, "nc" in own)
+    )  # COMPUTED EVERY (RSP-QL*, Definition 17)
     chosen = Report(policies.pop("", usual), policies, dict(t0 or {}))
     kept = duplicates or defaults.duplicates
     return QuerySemantics(chosen, operator or query.operator or defaults.operator, kept)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoints, entry_points
 from typing import Any, Final, Literal, TypeAlias
 
 from cqels_opt.errors import InputError
@@ -16,7 +17,13 @@ PREFIX: Final = "cqels_opt."
 
 def names(group: Group) -> tuple[str, ...]:
     """The names that installed packages add to a group, sorted. Nothing is imported."""
-    return tuple(sorted({entry.name for entry in entry_points(group=PREFIX + group)}))
+    return _names(entry_points, group)
+
+
+@cache
+def _names(installed: Callable[..., EntryPoints], group: Group) -> tuple[str, ...]:
+    # Reading the metadata of all installed packages takes longer than parsing a query.
+    return tuple(sorted({entry.name for entry in installed(group=PREFIX + group)}))
 
 
 @cache

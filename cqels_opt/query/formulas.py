@@ -109,7 +109,7 @@ def _function_call(reading: Reading, tree: Branch, scope: Scope) -> Expression:
     if tokens(tree):
         reading.fail(tokens(tree)[0], "DISTINCT in a call of a function: aggregates of one's own are not supported yet")
     call = Call(read_iri(reading, name), _all(reading, arguments, scope))
-    if call.function == TIMESTAMP and reading.dialect.name != "csparql":
+    if call.function == TIMESTAMP and not reading.dialect.timestamps:
         reading.fail(tree, f"timestamp() is a function of C-SPARQL, and this is read as {reading.dialect.name}")
     if call.function == TIMESTAMP and not all(isinstance(x, Variable | Constant) for x in call.arguments):
         reading.fail(tree, "timestamp() takes variables and terms: give what is computed a name with BIND")

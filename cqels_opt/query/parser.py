@@ -1,4 +1,4 @@
-"""The way from a query's text to its algebra."""
+"""From a query's text to its algebra."""
 
 from __future__ import annotations
 
@@ -23,46 +23,41 @@ from cqels_opt.query.algebra import (
     Variable,
 )
 from cqels_opt.query.chains import MOST_BRACKETS, TOO_DEEP, brackets
-from cqels_opt.query.dialects import DIALECTS, recognise
+from cqels_opt.query.dialects import names
+from cqels_opt.query.dialects.registry import find, recognise
 from cqels_opt.query.forms import read_form
 from cqels_opt.query.formulas import read_iri
 from cqels_opt.query.grammar import load
 from cqels_opt.query.groups import read_group
-from cqels_opt.query.mistakes import explain, nearest
+from cqels_opt.query.mistakes import explain
 from cqels_opt.query.names import UnresolvedError
 from cqels_opt.query.reading import Branch, Dialect, Reading, branches, line_and_column, tokens
 from cqels_opt.query.selects import read_select
 
 BYTE_ORDER_MARK: Final = "\ufeff"
-"""What some editors put before the first character of a file."""
-
+"""Some editors write it before the first character of a file."""
 
 _WINDOW_CLAUSE: Final = re.compile(
     r"""FROM \s+ (?:NAMED\s+)? (?:(?:STREAM|WINDOW)\s+)? (?:<[^<>\s]*>|[\w.-]*:[\w.-]*) \s*
         (?:ON\s+ (?:STREAM\s+)? (?:<[^<>\s]*>|[\w.-]*:[\w.-]*) \s*)? (?:\[[^][]*\]? | WINDOW\s+\w+)""",
     re.IGNORECASE | re.VERBOSE,
 )
-"""The window of a stream, in the words of any dialect."""
+"""The window clause of a stream, in any of our dialects."""
 
 
 def parse(text: str, dialect: str = "auto", file: str = "query", any_function: bool = False) -> Query:
     """Parse a continuous query.
 
-    ``dialect`` is a name of :data:`cqels_opt.query.dialects.DIALECTS`, or ``auto``: it is then recognised. ``file`` is the name
-    that messages begin with. With ``any_function`` a query is read as well that calls functions by IRIs that are not known: it is
-    good SPARQL, though it cannot be run. Raises :class:`~cqels_opt.errors.QueryError`, with line and column, for whatever is wrong or not
-    supported yet.
+    ``dialect`` is one of :func:`cqels_opt.query.dialects.names`, or ``auto`` to recognise it. Messages begin with ``file``.
+    With ``any_function``, calls of unknown functions are read as well: such a query is good SPARQL, but cannot run.
+    Raises :class:`~cqels_opt.errors.QueryError`, with line and column, for everything that is wrong or not supported.
     """
-    if dialect != "auto" and dialect not in DIALECTS:
-        raise QueryError(
-            f"unknown dialect {dialect!r}{nearest(dialect, DIALECTS)}; there are auto, {', '.join(DIALECTS)}", file=file
-        )
+    chosen = None if dialect == "auto" else find(dialect, file, others=("auto",))
     text = text.removeprefix(BYTE_ORDER_MARK)
     if brackets(text) > MOST_BRACKETS:
         raise QueryError(TOO_DEEP, text, 1, 1, file)
-    chosen = recognise(text) if dialect == "auto" else DIALECTS[dialect]
     try:
-        return _read(text, chosen, file, any_function)
+        return _read(text, chosen or recognise(text), file, any_function)
     except RecursionError:
         raise QueryError(TOO_DEEP, text, 1, 1, file) from None
 
@@ -116,7 +111,7 @@ def _read(text: str, dialect: Dialect, file: str, any_function: bool) -> Query:
 
 
 def _dataset(reading: Reading, query: Branch) -> Dataset | None:
-    """SPARQL's dataset of FROM and FROM NAMED, which holds where no stream is read; the default graph is then the merge of its graphs."""
+    """The dataset of FROM and FROM NAMED for a query that reads no stream; its default graph is the merge of the FROM graphs."""
     inline = any(True for rule in reading.dialect.patterns for _ in query.find_data(rule))
     default = reading.default
     if not (isinstance(default, GraphsMerged) or reading.from_named) or reading.windows or inline:
@@ -126,13 +121,13 @@ def _dataset(reading: Reading, query: Branch) -> Dataset | None:
 
 
 def _window_words(text: str, dialect: Dialect, at: int) -> str:
-    """Where a window is not written as the dialect does: how it does, and which other one reads more of the text."""
+    """For a window clause that the dialect cannot read: its own form, and the dialect that reads more of the text."""
     clause = _WINDOW_CLAUSE.match(text, text.upper().rfind("FROM", 0, at)) if "FROM" in text[:at].upper() else None
     if clause is None or not clause.start() < at < clause.end():
         return ""
-    found = max((_reads_to(text, other), name) for name, other in DIALECTS.items() if name != dialect.name)
-    other = DIALECTS[found[1]]
-    further = f"; {other.name}, which reads further, writes {other.window}: try --dialect {other.name}" if found[0] > at else ""
+    others = (find(name) for name in names() if name != dialect.name)
+    reached, _, other = max((_reads_to(text, other), other.name, other) for other in others)
+    further = f"; {other.name}, which reads further, writes {other.window}: try --dialect {other.name}" if reached > at else ""
     return f" (it was read as {dialect.name}, which writes {dialect.window}{further})"
 
 
@@ -169,14 +164,14 @@ def _clause(reading: Reading, tree: Branch) -> None:
     elif tree.data in reading.dialect.clauses:
         reading.dialect.clauses[tree.data](reading, tree)
     elif tree.data == "from_default":
-        # SPARQL's default graph is then what --graph loads under this name.
+        # FROM makes the default graph of what --graph loads under this name.
         reading.default = _and_graph(reading.default, read_iri(reading, branches(tree)[0]))
     elif tree.data == "from_named":
         reading.from_named.append(read_iri(reading, branches(tree)[0]))
 
 
 def _and_graph(default: Source, name: Term) -> Source:
-    """The default graph with the triples of one graph more; the first FROM replaces what is loaded without a name."""
+    """The default graph with the triples of one more graph; the first FROM replaces the data that have no graph name."""
     match default:
         case Merged(windows, static):
             return Merged(windows, _graphs(static, name))

@@ -1,7 +1,4 @@
-"""What is known while the tree of one query is read: its dialect, names, windows, and where it is in the text.
-
-A :class:`Dialect` states how a query language differs from SPARQL 1.1; a :class:`Reading` is the state of one ``parse``.
-"""
+"""The state of one ``parse`` (:class:`Reading`), and what a query language adds to SPARQL 1.1 (:class:`Dialect`)."""
 
 from __future__ import annotations
 
@@ -9,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Literal, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Literal, NoReturn, TypeAlias
 
 from lark import Token, Tree
 
@@ -29,28 +26,44 @@ from cqels_opt.query.algebra import (
 )
 from cqels_opt.query.names import Names
 
+if TYPE_CHECKING:
+    from cqels_opt.query.printing.style import Style
+
 Branch: TypeAlias = "Tree[Token]"
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """What holds where a query's text and the options leave it open: the report policy as ``--report`` writes it, and the output."""
+
+    report: Literal["cc", "wc", "wc,nc"]
+    operator: StreamOperator
+    duplicates: Literal["set", "bag"]
 
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
     """How a query language differs from SPARQL 1.1.
 
-    ``grammar`` extends ``sparql.lark``. ``clauses`` says, by the name of the rule, what a header or dataset clause declares;
-    ``patterns`` what an additional graph pattern means, and ``group_window`` in which source a group with a window of its own is
-    matched. ``recognise`` finds what only this dialect writes, in a text without comments, strings and IRIs (``<>``) and with one
-    space between words. ``window`` is a clause with a window, as an example for messages.
-    With ``element_graphs``, GRAPH inside a window names the graphs of its elements.
+    ``grammar`` extends ``sparql.lark``. ``clauses`` maps a rule of a header or dataset clause to the function that reads it,
+    ``patterns`` a rule of a graph pattern to the function that translates it; ``group_window`` returns the source of a group that
+    ends with a window of its own. ``recognise`` matches what only this dialect writes, in a text without comments and strings, with
+    IRIs as ``<>`` and one space between words. ``window`` is an example of a window clause, for messages. ``style`` writes a query
+    in this dialect. With ``element_graphs``, GRAPH inside a window names the graphs of its elements; with ``timestamps``, queries may
+    call C-SPARQL's timestamp().
     """
 
     name: str
     grammar: str
     recognise: re.Pattern[str]
     clauses: Mapping[str, Callable[[Reading, Branch], None]]
-    patterns: Mapping[str, Callable[[Reading, Branch, Source], Algebra]]
     window: str
+    profile: Profile
+    style: Style
+    patterns: Mapping[str, Callable[[Reading, Branch, Source], Algebra]] = field(default_factory=dict)
     group_window: Callable[[Reading, Branch, Source], Source] | None = None
     element_graphs: bool = False
+    timestamps: bool = False
 
 
 @dataclass(slots=True)

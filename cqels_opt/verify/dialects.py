@@ -16,10 +16,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
 from urllib.parse import urljoin
 
-from cqels_opt.query.algebra import Query
+from cqels_opt.query.algebra import Merged, Query
 from cqels_opt.verify.model import bare
 from cqels_opt.verify.tokens import Token, apply, closing, solid, tokens
 
@@ -34,7 +34,6 @@ DEFAULT = WINDOW + "+0"
 """What the default graph is called where it has copies; copy 1 is the default graph itself."""
 
 FORMS = ("SELECT", "CONSTRUCT", "ASK", "DESCRIBE")
-_MERGE_ALL = ("csparql", "sparqlstream")
 
 
 def window_graph(window: str, copy: int = 1) -> str:
@@ -80,7 +79,7 @@ def rewritten(query: Query) -> Rewritten:
             continue
         edits.append((start, end, " "))
         if words[0] == "FROM":
-            if query.dialect in _MERGE_ALL or (query.dialect == "streaming-sparql" and words[1] == "STREAM"):
+            if _merged_with_static(query, windows[0], words[1]):
                 merged += windows
             continue
         opening, within = _around(found, start, names)
@@ -97,6 +96,26 @@ def rewritten(query: Query) -> Rewritten:
     outside = [edit for edit in _named(found, names, query) if edit[0] not in inner]
     text = apply(text, [*outside, *inside])
     return Rewritten(text, ({DEFAULT: tuple(merged)} if merged else {}) | groups, bool(inside))
+
+
+def _merged_with_static(query: Query, window: str, after_from: str) -> bool:
+    """Whether the window of a FROM clause is merged with the static default graph."""
+    match query.dialect:
+        case "csparql" | "sparqlstream":
+            return True
+        case "streaming-sparql":
+            return after_from == "STREAM"
+        case "cqels" | "rspql":
+            return False
+    waiting: list[object] = [query.body]  # a dialect of another package: its own reading decides
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, Merged) and window in part.windows:
+            return True
+        waiting += (
+            part if isinstance(part, tuple) else [getattr(part, f.name) for f in fields(part)] if is_dataclass(part) else ()
+        )
+    return False
 
 
 def _header(found: list[Token]) -> Iterator[tuple[int, int, str]]:

@@ -24,7 +24,7 @@ FILES = "files.txt"
 EXTRAS = "[bench,demo]"
 WITH = ("pytest", "hypothesis")
 ROOMS = ("cqels_opt", "plans", "stats", "bench")
-BESIDE = ("tests", "docs", "examples", "README.md", "mkdocs.yml", "pyproject.toml")
+BESIDE = ("tests", "docs", "examples", "README.md", "CHANGELOG.md", "mkdocs.yml", "pyproject.toml")
 
 
 def environment() -> dict[str, str]:

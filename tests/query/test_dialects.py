@@ -1,4 +1,4 @@
-"""The other dialects: their windows, what is matched in which of them, their headers, and that each is recognised."""
+"""Dialects other than CQELS: their windows, the source of each pattern, their headers, and how each is recognised."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import pytest
 
 from cqels_opt.errors import QueryError
 from cqels_opt.query.algebra import Algebra, Bgp, GraphsMerged, InWindow, Join, Merged, NamedGraph, Project, Source, Union, Window
+from cqels_opt.query.dialects import BUILT_IN
+from cqels_opt.query.dialects.registry import find, recognise
 from cqels_opt.query.parser import parse
 
 S, T = "<http://ex.org/S>", "<http://ex.org/T>"
@@ -251,3 +253,21 @@ def test_a_window_of_a_group_without_a_stream() -> None:
 )
 def test_auto_recognises(text: str, dialect: str) -> None:
     assert parse(text).dialect == dialect
+
+
+# ---------------------------------------------------------------- the registry
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_a_dialect_recognises_its_own_window(name: str) -> None:
+    dialect = find(name)
+    assert recognise(f"SELECT * {dialect.window} {{ ?x ?y ?z }}") is dialect
+
+
+def test_a_text_that_nothing_distinguishes_is_cqels() -> None:
+    assert recognise("SELECT * { ?x ?y ?z }").name == BUILT_IN[0] == "cqels"
+
+
+def test_an_unknown_name_lists_those_there_are() -> None:
+    with pytest.raises(
+        QueryError, match=r"f\.rq: unknown dialect 'c-sparql'; did you mean csparql\?; there are cqels, rspql, csparql"
+    ):
+        find("c-sparql", "f.rq")

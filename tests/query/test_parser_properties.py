@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, reject, settings
 from hypothesis import strategies as st
 
 from cqels_opt.errors import QueryError
-from cqels_opt.query.dialects import DIALECTS
+from cqels_opt.query.dialects import names
 from cqels_opt.query.parser import parse
 from cqels_opt.verify.dialects import GRAPHS
 from cqels_opt.verify.heads import hidden
@@ -82,13 +82,13 @@ def refused_properly(text: str, dialect: str) -> None:
 
 
 @SLOW
-@given(st.lists(st.sampled_from(FRAGMENTS), max_size=25).map(" ".join), st.sampled_from(["auto", *DIALECTS]))
+@given(st.lists(st.sampled_from(FRAGMENTS), max_size=25).map(" ".join), st.sampled_from(["auto", *names()]))
 def test_random_words(text: str, dialect: str) -> None:
     refused_properly(text, dialect)
 
 
 @SLOW
-@given(st.data(), st.sampled_from(GOOD), st.sampled_from(["auto", *DIALECTS]))
+@given(st.data(), st.sampled_from(GOOD), st.sampled_from(["auto", *names()]))
 def test_mutated_queries(data: st.DataObject, text: str, dialect: str) -> None:
     for _ in range(data.draw(st.integers(1, 3))):
         at = data.draw(st.integers(0, len(text)))

@@ -16,7 +16,7 @@ from random_cases import make
 from cqels_opt.bench.w3c.manifest import W3CTest
 from cqels_opt.errors import QueryError
 from cqels_opt.query.algebra import Query
-from cqels_opt.query.dialects import DIALECTS
+from cqels_opt.query.dialects import names
 from cqels_opt.query.parser import parse
 from cqels_opt.query.printing import to_text
 
@@ -117,7 +117,7 @@ HEADERS = {
 }
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("dialect", names())
 @pytest.mark.parametrize("number", range(len(BODIES)))
 def test_in_its_own_dialect(number: int, dialect: str) -> None:
     clauses, pattern = WINDOWS[dialect]
@@ -155,7 +155,7 @@ def test_the_queries_of_the_w3c(cases: list[W3CTest]) -> None:
             query = parse(case.query.read_text(encoding="utf-8"), "cqels")
         except (QueryError, UnicodeDecodeError):
             continue
-        for dialect in DIALECTS:  # without windows all of them are SPARQL
+        for dialect in names():  # without windows all of them are SPARQL
             round_trip(query, dialect)
         printed += 1
     assert printed >= 600

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from cqels_opt.errors import QueryError
-from cqels_opt.query.dialects import DIALECTS
+from cqels_opt.query.dialects import names
+from cqels_opt.query.dialects.registry import find
 from cqels_opt.query.parser import parse
 from cqels_opt.query.texts import Reader
 
@@ -145,7 +146,7 @@ def test_a_window_clause_of_another_dialect(window: str, dialect: str) -> None:
     """The dialect that reads most of it is named, with its own words and those of the one that was asked for."""
     with pytest.raises(QueryError) as error:
         parse(f"SELECT ?x FROM NAMED STREAM <http://s> [{window}] {{ ?x ?y ?z }}", dialect)
-    own = DIALECTS["cqels" if dialect == "auto" else dialect]
+    own = find("cqels" if dialect == "auto" else dialect)
     assert f"it was read as {own.name}, which writes {own.window}" in error.value.message
     if window.startswith("RANGE"):
         assert "rspql, which reads further, writes FROM NAMED WINDOW <w> ON <stream>" in error.value.message
@@ -153,8 +154,8 @@ def test_a_window_clause_of_another_dialect(window: str, dialect: str) -> None:
 
 
 def test_each_dialect_reads_the_window_that_messages_show_of_it() -> None:
-    for name, dialect in DIALECTS.items():
-        query = parse(f"BASE <http://e/> SELECT * {dialect.window} {{ ?x ?y ?z }}", name)
+    for name in names():
+        query = parse(f"BASE <http://e/> SELECT * {find(name).window} {{ ?x ?y ?z }}", name)
         assert [window.stream for window in query.windows] == ["<http://e/stream>"]
 
 

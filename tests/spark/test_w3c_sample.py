@@ -17,7 +17,7 @@ from cqels_opt.bench.w3c.results import difference, read_result
 from cqels_opt.bench.w3c.running import ELEMENTS, TICKS, WAYS, Way, check, data_of, ordered_by, result_of
 from cqels_opt.cli.commands import in_session
 from cqels_opt.cli.options import RunOptions
-from cqels_opt.query.dialects import DIALECTS
+from cqels_opt.query.dialects.registry import find
 from cqels_opt.query.grammar import load
 from cqels_opt.query.parser import parse
 from cqels_opt.query.reading import branches, only, span
@@ -41,7 +41,7 @@ def sample(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> list[
 
 def rewritten(text: str, way: Way) -> str:
     """The query with a window that its body does not mention; as a stream, with its body in another window."""
-    tree = load(DIALECTS["cqels"].grammar).parse(text)
+    tree = load(find("cqels").grammar).parse(text)
     query = next(part for part in branches(branches(tree)[0]) if part.data.endswith("_query"))
     where = only(query, "where_clause")
     assert where is not None

@@ -1,32 +1,23 @@
-"""The query languages: which dialect is a text written in, and how does each differ from SPARQL 1.1?
+"""The names of the query languages. A dialect is one module of this package that states only its differences from SPARQL 1.1.
 
-A dialect is a module that states only its differences: a fragment of grammar (``<name>.lark``) and what its clauses declare.
+Other packages add dialects through the entry points ``cqels_opt.dialects`` (docs/extending.md). Importing this package loads none.
 """
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
-from cqels_opt.query.dialects import cqels, csparql, rspql, sparqlstream, streaming_sparql
-from cqels_opt.query.reading import Dialect
+from cqels_opt import plugins
 
-_IN_ORDER_OF_RECOGNITION = (streaming_sparql, rspql, sparqlstream, cqels, csparql)
-DIALECTS: Final[dict[str, Dialect]] = {
-    module.DIALECT.name: module.DIALECT for module in (cqels, rspql, csparql, sparqlstream, streaming_sparql)
-}
-"""By name."""
-
-_NOT_WORDS = re.compile(
-    r"""\"{3}.*?\"{3}|'{3}.*?'{3}|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'"""  # strings
-    r"""|<[^\s<>"{}|^`\\]*>|\#[^\n]*""",  # IRIs and comments
-    re.DOTALL,
-)
+BUILT_IN: Final = ("cqels", "rspql", "csparql", "sparqlstream", "streaming-sparql")
+"""Each is a module of this package, with ``_`` for ``-``, that holds one ``DIALECT``. The first is the default."""
 
 
-def recognise(text: str) -> Dialect:
-    """The dialect of a text, by what only one of them writes; ``cqels`` where nothing tells."""
-    words = _NOT_WORDS.sub(lambda found: {"#": " ", "<": " <> "}.get(found[0][0], '""'), text)
-    words = re.sub(r"\s+", " ", words)
-    found = (module.DIALECT for module in _IN_ORDER_OF_RECOGNITION if module.DIALECT.recognise.search(words))
-    return next(found, cqels.DIALECT)
+def names() -> tuple[str, ...]:
+    """The names of all dialects, ours first."""
+    return (*BUILT_IN, *added())
+
+
+def added() -> tuple[str, ...]:
+    """The names that other packages add; they cannot replace ours."""
+    return tuple(name for name in plugins.names("dialects") if name not in BUILT_IN)

@@ -9,19 +9,40 @@ import re
 from functools import reduce
 from typing import Final
 
-from cqels_opt.query.algebra import Algebra, InWindow, Join, Source, StreamOperator, Union, Values, Variable, Window
-from cqels_opt.query.dialects.forms import grammar, read_count, read_duration, register
+from cqels_opt.query.algebra import Algebra, InWindow, Join, Source, Union, Values, Variable, Window
+from cqels_opt.query.dialects.clauses import DURATIONS, HEADER, OPERATORS, read_count, read_duration, register
 from cqels_opt.query.formulas import read_iri
 from cqels_opt.query.groups import graph_name
 from cqels_opt.query.mistakes import nearest
-from cqels_opt.query.reading import Branch, Dialect, Reading, branches, only, span, tokens
+from cqels_opt.query.printing.style import Style, cannot, duration, static_graph
+from cqels_opt.query.printing.writing import Writing
+from cqels_opt.query.reading import Branch, Dialect, Profile, Reading, branches, only, span, tokens
 
-_OPERATORS: Final[dict[str, StreamOperator]] = {"RSTREAM": "rstream", "ISTREAM": "istream", "DSTREAM": "dstream"}
+_GRAMMAR: Final = r"""
+registration: "REGISTER"i OUTPUT registered_name computed_every? "AS"i
+OUTPUT: /[RID]?STREAM(?![A-Za-z0-9_])/i
+
+%extend unit: prologue (registration prologue)? dataset_clause+ query
+    | prologue (registration prologue)? dataset_clause* select_query dataset_clause+
+
+%extend dataset_clause: "FROM"i "NAMED"i "WINDOW"i iri "ON"i "STREAM"i? iri "[" window "]"      -> window_on
+    | "FROM"i "NAMED"i "WINDOW"i iri "[" window "]" "ON"i "STREAM"i? iri                        -> window_before
+    | "FROM"i "NAMED"i "STREAM"i? iri "[" window "]" "AS"i iri                                  -> window_as
+%extend _pattern: window_block
+// SPARQL*, the language of RSP-QL*, writes a triple term in an expression as it does in a pattern.
+%extend primary: triple_quoted
+triple_quoted: OPEN_QUOTED (variable | iri) plain_verb _quoted_object CLOSE_QUOTED               -> triple_expression
+_quoted_object: variable | iri | literal | triple_quoted | triple_expression
+window_block: "WINDOW"i var_or_iri group
+
+window: "RANGE"i duration ("STEP"i | "SLIDE"i) duration                                         -> range
+    | "ELEMENTS"i INTEGER ("STEP"i INTEGER)?                                                    -> elements
+"""
 
 
 def _registration(reading: Reading, tree: Branch) -> None:
     register(reading, tree)
-    reading.operator = _OPERATORS.get(tokens(tree)[0].upper())
+    reading.operator = OPERATORS.get(tokens(tree)[0].upper())
     every = only(tree, "computed_every")
     if every is not None:
         reading.every = read_duration(reading, branches(every)[0])
@@ -80,9 +101,39 @@ def _any_window(reading: Reading, tree: Branch, name: Variable, group: Branch) -
     return reduce(Union, found)
 
 
+def _written(writing: Writing, window: Window) -> str:
+    match window:
+        case Window(_, _, "open-closed" | "star", width, slide):
+            text = f"RANGE {duration(width)} STEP {duration(slide)}"
+        case Window(_, _, "last", count=count, every=every):
+            text = f"ELEMENTS {count}" + (f" STEP {every}" if every else "")
+        case _:
+            return cannot(writing, window)
+    return f"FROM NAMED WINDOW <urn:window:{window.name}> ON {window.stream} [{text}]"
+
+
+def _opened(writing: Writing, source: Source) -> str:
+    return f"WINDOW <urn:window:{source.window}>" if isinstance(source, InWindow) else static_graph(writing, source)
+
+
+def _header(writing: Writing) -> str:
+    query = writing.query
+    every = max((w.step for w in query.windows if w.kind in ("star", "last")), default=0)
+    if not (query.operator or query.output or every):
+        return ""
+    if every and any(w.step != every or w.kind == "open-closed" for w in query.windows):
+        writing.fail("its COMPUTED EVERY holds for all windows of a query")
+    name = query.output or "<urn:answers>"
+    return f"REGISTER {(query.operator or 'stream').upper()} {name}{f' COMPUTED EVERY {duration(every)}' * bool(every)} AS"
+
+
+def _in_header(writing: Writing) -> str:
+    return ""
+
+
 DIALECT = Dialect(
     name="rspql",
-    grammar=grammar("rspql"),
+    grammar=DURATIONS + HEADER + _GRAMMAR,
     recognise=re.compile(
         r"\bNAMED WINDOW\b|\bREGISTER [RID]STREAM\b|\bWINDOW ?(<>|[?$]\w+|[\w.-]*:[\w.-]*) ?\{|\] ?AS (<>|[\w.-]*:)",
         re.IGNORECASE,
@@ -95,5 +146,7 @@ DIALECT = Dialect(
     },
     patterns={"window_block": _window_block},
     window="FROM NAMED WINDOW <w> ON <stream> [RANGE 10s STEP 5s]",
+    profile=Profile("wc", "rstream", "set"),
+    style=Style(_written, _opened, header=_header, operator=_in_header),
     element_graphs=True,
 )

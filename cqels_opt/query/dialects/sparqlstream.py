@@ -8,11 +8,27 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from cqels_opt.query.algebra import StreamOperator, Window
-from cqels_opt.query.dialects.forms import grammar, merge, read_duration, stream_of
-from cqels_opt.query.reading import Branch, Dialect, Reading, branches, only, span, tokens
+from cqels_opt.query.algebra import Window
+from cqels_opt.query.dialects.clauses import DURATIONS, OPERATORS, declare_stream, merge, read_duration
+from cqels_opt.query.printing.style import Style, all_merged, cannot, distinct_streams, duration, graph_by_stream
+from cqels_opt.query.printing.writing import Writing
+from cqels_opt.query.reading import Branch, Dialect, Profile, Reading, branches, only, tokens
 
-_OPERATORS: Final[dict[str, StreamOperator]] = {"RSTREAM": "rstream", "ISTREAM": "istream", "DSTREAM": "dstream"}
+_GRAMMAR: Final = r"""
+%extend select_head: "SELECT"i OUTPUT
+%extend construct_query: "CONSTRUCT"i OUTPUT _constructed
+%extend ask_query: "ASK"i OUTPUT dataset_clause* where_clause modifiers values_clause?
+%extend describe_query: "DESCRIBE"i OUTPUT (var_or_iri+ | STAR) dataset_clause* where_clause? modifiers values_clause?
+OUTPUT: /[RID]STREAM(?![A-Za-z0-9_])/i
+
+%extend dataset_clause: "FROM"i "STREAM"i iri "[" window "]"                                    -> from_stream
+    | "FROM"i "NAMED"i "STREAM"i iri "[" window "]"                                             -> from_named_stream
+
+window: "FROM"i? "NOW"i _DASH duration (_TO_NOW (_DASH duration)?)? slide?
+slide: ("SLIDE"i | "STEP"i) duration
+_TO_NOW: /TO[ \t\r\n]+NOW(?![A-Za-z0-9_])/i
+_DASH: /[-\u2013\u2212]/
+"""
 
 
 def _window(reading: Reading, tree: Branch, name: str, stream: str) -> Window:
@@ -28,24 +44,41 @@ def _window(reading: Reading, tree: Branch, name: str, stream: str) -> Window:
 
 
 def _from_stream(reading: Reading, tree: Branch) -> None:
-    stream = stream_of(reading, tree)
-    named = tree.data == "from_named_stream"
-    if named and stream in reading.window_of:
-        reading.fail(tree, f"the stream {stream} is named twice: GRAPH could mean either of its windows")
-    window = _window(reading, branches(tree)[1], reading.free_window_name(stream), stream)
-    reading.declare(window, stream if named else None, tree, *span(tree))
-    merge(reading, window)
+    merge(reading, declare_stream(reading, tree, _window))
 
 
 def _output(reading: Reading, tree: Branch) -> None:
-    reading.operator = _OPERATORS[tokens(tree)[0].upper()]
+    reading.operator = OPERATORS[tokens(tree)[0].upper()]
+
+
+def _named_once(writing: Writing) -> None:
+    """Windows are named by their streams, so at most one window over a stream can be named."""
+    distinct_streams(writing, writing.whole.alone)
+
+
+def _written(writing: Writing, window: Window) -> str:
+    match window:
+        case Window(_, _, "open-closed", width, slide):
+            text = f"NOW - {duration(width)} SLIDE {duration(slide)}"
+        case Window(_, _, "range", width):
+            text = f"NOW - {duration(width)}"
+        case Window(_, _, "past", width, end, step=step):
+            text = f"NOW - {duration(width)} TO NOW - {duration(end)}" + (f" SLIDE {duration(step)}" if step else "")
+        case _:
+            return cannot(writing, window)
+    return f"FROM {'NAMED ' * (window.name in writing.whole.alone)}STREAM {window.stream} [{text}]"
+
+
+def _operator(writing: Writing) -> str:
+    return f" {writing.query.operator.upper()}" if writing.query.operator is not None else ""
 
 
 DIALECT = Dialect(
     name="sparqlstream",
-    grammar=grammar("sparqlstream", header=False),
+    grammar=DURATIONS + _GRAMMAR,
     recognise=re.compile(r"\[ ?(FROM )?NOW ?[-\u2013\u2212]|\b(SELECT|CONSTRUCT|ASK|DESCRIBE) [RID]STREAM\b", re.IGNORECASE),
     clauses={"from_stream": _from_stream, "from_named_stream": _from_stream, "select_head": _output},
-    patterns={},
     window="FROM STREAM <stream> [NOW - 10s SLIDE 5s]",
+    profile=Profile("wc,nc", "rstream", "set"),
+    style=Style(_written, graph_by_stream, all_merged, operator=_operator, check=_named_once),
 )

@@ -1,4 +1,4 @@
-"""Expressions and aggregates as text. Every operator has its brackets: they leave no trace in the algebra."""
+"""Expressions and aggregates as text. Every operator gets brackets, which the algebra does not contain."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from cqels_opt.rdf.terms import literal
 
 
 class Naming(Protocol):
-    """What the text of an expression hangs on: names, aggregates that stand behind names, and how patterns are written."""
+    """What the text of an expression depends on: names, the aggregates of variables, and the text of patterns."""
 
     @property
     def aggregates(self) -> Mapping[str, Aggregate]:
-        """The aggregates by the variables that the parser gave them."""
+        """The aggregates, by the variables that the parser gave them."""
 
     def node(self, node: Node) -> str:
         """A variable or a term."""
 
     @property
     def pattern(self) -> Any:
-        """A function of this and a pattern: what stands between the braces of an EXISTS."""
+        """A function of this object and a pattern: the text between the braces of an EXISTS."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,14 +66,14 @@ def expression(writing: Naming, node: Expression) -> str:
             return f"({f' {function} '.join(expression(writing, part) for part in _chain(node))})"
         case Call(function, (only,)) if function in _UNARY:
             return f"({_UNARY[function]}({expression(writing, only)}))"
-        case Call("IRI", (name, _)):  # the second is the base, which BASE says
+        case Call("IRI", (name, _)):  # the second is the base, which the BASE clause has
             return f"IRI({expression(writing, name)})"
         case Call(function, arguments):
             return f"{function}({_listed(writing, arguments)})"
 
 
 def _chain(call: Call) -> list[Expression]:
-    """The operands of ``a || b || c``, which leans to the left, or is balanced where it is long."""
+    """The operands of ``a || b || c``: a left-deep tree, or a balanced one if it is long."""
     if call.function in ("&&", "||") and len(flat := operands(call, call.function)) > LONG:
         return flat
     found: list[Expression] = []
@@ -98,6 +98,6 @@ def aggregate(writing: Naming, node: Aggregate) -> str:
 
 
 def constraint(writing: Naming, node: Expression) -> str:
-    """What stands behind FILTER or HAVING."""
+    """The condition of a FILTER or HAVING."""
     text = expression(writing, node)
     return text if text.startswith("(") else f"({text})"

@@ -1,4 +1,4 @@
-"""Paths of repeated steps as text: from the algebra of a step, which is a chain of patterns from one end to the other, back to a path."""
+"""Paths of repeated steps as text: the algebra of a step is a chain of patterns from one end to the other."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _repeated(writing: Writing, node: Closure) -> str:
 
 
 def _path(writing: Writing, step: Algebra, start: Node, end: Node) -> str:
-    """The path that leads from one node to another in a step."""
+    """The path from one node to another within a step."""
     links = list(_links(step))
     if start != end and end in _ends(links[0]) and start not in _ends(links[0]):  # it was written as the inverse of a sequence
         return f"^({_path(writing, step, end, start)})"
@@ -50,7 +50,7 @@ def _links(step: Algebra) -> Iterator[Link]:
 
 
 def _followed(writing: Writing, link: Link, at: Node, end: Node | None) -> tuple[str, Node]:
-    """The text of a link from one of its ends, and the node that it leads to."""
+    """The text of a link from one of its ends, and the node at its other end."""
     others = [node for node in _ends(link) if node != at]
     to = end if end is not None else others[0] if others else at
     match link:
@@ -69,7 +69,7 @@ def _followed(writing: Writing, link: Link, at: Node, end: Node | None) -> tuple
 
 
 def _ends(link: Link) -> Sequence[Node]:
-    """The nodes that a link connects; of a UNION those that both sides have."""
+    """The nodes that a link connects; for a UNION, those of both sides."""
     match link:
         case TriplePattern(s, _, o):
             return (s, o)

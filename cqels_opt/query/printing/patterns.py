@@ -1,4 +1,4 @@
-"""Graph patterns as text: for each node of the algebra the elements of a group that are read as it."""
+"""Graph patterns as text: for each node of the algebra, elements of a group that the parser reads as this node."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from cqels_opt.query.printing.writing import Writing, found_in, predicate, term
 
 
 def inside(writing: Writing, node: Algebra) -> str:
-    """What stands between the braces of a group that is read as a node."""
+    """The text between the braces of a group that the parser reads as this node."""
     if (source := _elsewhere(writing, node)) is not None:
         return _placed(writing, inside(replace(writing, default=source), node), source)
     if not isinstance(node, Project | Distinct | Slice) and (own := _own_window(writing, node)) is not None:
@@ -52,7 +52,7 @@ def inside(writing: Writing, node: Algebra) -> str:
 
 
 def _elsewhere(writing: Writing, node: Algebra) -> Source | None:
-    """The graphs in each of which a node is evaluated by itself, where the group in hand is not matched in them."""
+    """The graphs in each of which a node is evaluated separately; None if the current group already ranges over them."""
     graph = next(iter(node.apart), None) if isinstance(node, Minus) else graph_of(node)
     if graph is None or writing.graph == graph:
         return None
@@ -64,7 +64,7 @@ def _elsewhere(writing: Writing, node: Algebra) -> Source | None:
 
 
 def _own_window(writing: Writing, node: Algebra) -> tuple[Source, str] | None:
-    """The source of a group with a WINDOW of its own, and that WINDOW; only some dialects have them."""
+    """The source of a group that declares its own WINDOW, and that WINDOW; only some dialects have them."""
     if writing.ending is None or (source := writing.whole.only_source(node)) is None or source == writing.default:
         return None
     ending = writing.ending(writing, source)
@@ -72,7 +72,7 @@ def _own_window(writing: Writing, node: Algebra) -> tuple[Source, str] | None:
 
 
 def _elements(writing: Writing, node: Algebra) -> list[str]:
-    """A node as elements of a group that are read one after the other; what ends a group, or begins one, gets braces of its own.
+    """A node as elements of a group, which are read in order. An element that must end or begin a group gets its own braces.
 
     Chains lean to the left and may be long: down their spine without recursion.
     """
@@ -87,7 +87,7 @@ def _elements(writing: Writing, node: Algebra) -> list[str]:
 
 
 def _stands_apart(writing: Writing, node: Algebra) -> bool:
-    """Whether a node is matched elsewhere than the group in hand."""
+    """Whether a node has another source than the current group."""
     return _elsewhere(writing, node) is not None or _own_window(writing, node) is not None
 
 
@@ -135,7 +135,7 @@ def _last(writing: Writing, node: Join | LeftJoin | Minus | Extend) -> list[str]
 
 
 def _alternatives(writing: Writing, node: Union) -> str:
-    """``{ … } UNION { … } UNION { … }``, a chain as well; a left side that is matched elsewhere is one element."""
+    """``{ … } UNION { … } UNION { … }``, also a chain; a left side with another source is one element."""
     if len(flat := _all_alternatives(writing, node)) > LONG:
         return " UNION ".join(_braced(writing, part) for part in flat)
     texts: list[str] = []
@@ -148,7 +148,7 @@ def _alternatives(writing: Writing, node: Union) -> str:
 
 
 def _all_alternatives(writing: Writing, node: Union) -> list[Algebra]:
-    """What a tree of UNIONs has the mappings of, from left to right."""
+    """The branches of a tree of UNIONs, from left to right."""
     found, waiting = list[Algebra](), [node.right, node.left]
     while waiting:
         part = waiting.pop()
@@ -160,7 +160,7 @@ def _all_alternatives(writing: Writing, node: Union) -> list[Algebra]:
 
 
 def _placed(writing: Writing, text: str, source: Source) -> str:
-    """Triples where they are matched."""
+    """Triples, inside the words that name their source."""
     if source == writing.default:
         return text
     if isinstance(source, InWindow) and source.graph is not None:
@@ -169,7 +169,7 @@ def _placed(writing: Writing, text: str, source: Source) -> str:
 
 
 def _joined(writing: Writing, left: Algebra, right: Algebra) -> list[str]:
-    """The right side of a join, as one element: it would run together with triples before it, or be read as more than one."""
+    """The right side of a join as one element. Without braces it could merge with the triples before it, or be read as several."""
     if (
         isinstance(right, Closure | Bgp)
         and (isinstance(right, Closure) or right.patterns)

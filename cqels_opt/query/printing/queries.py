@@ -4,24 +4,21 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from cqels_opt.errors import QueryError
 from cqels_opt.query.algebra import Ask, Construct, Dataset, DefaultGraph, Describe, GraphsMerged, Merged, Query, Source
-from cqels_opt.query.mistakes import nearest
-from cqels_opt.query.printing.dialects import STYLES, Style
+from cqels_opt.query.dialects.registry import find
 from cqels_opt.query.printing.patterns import inside, triples
 from cqels_opt.query.printing.selects import select
+from cqels_opt.query.printing.style import Style
 from cqels_opt.query.printing.writing import Whole, Writing, found_in
 
 
 def to_text(query: Query, dialect: str) -> str:
-    """The query in a dialect. QueryError, which says why, where the dialect has no words for a window or a pattern of it.
+    """The query in a dialect. QueryError gives the reason where the dialect cannot express a window or a pattern of it.
 
-    The text says what the query's own text says: windows, patterns, output. A profile or an option (``--report``) that it was given
-    is not part of it, and the dialect's own profile may be another one.
+    The text has what the query's own text has: windows, patterns, output. A profile or an option (``--report``) of the run
+    is not part of it, and the dialect's own profile may differ.
     """
-    if dialect not in STYLES:
-        raise QueryError(f"unknown dialect {dialect!r}{nearest(dialect, STYLES)}; there are {', '.join(STYLES)}", file=query.file)
-    style = STYLES[dialect]
+    style = find(dialect, query.file).style
     whole = Whole(query)
     writing = Writing(whole, dialect, DefaultGraph(), style.opened, style.ending, inside, whole.names)
     style.check(writing)
@@ -44,7 +41,7 @@ def _default(writing: Writing, style: Style) -> Source:
 
 
 def _head(writing: Writing, style: Style) -> str | None:
-    """The words before the windows; None for SELECT, whose head stands with its items."""
+    """The words before the windows; None for SELECT, whose head contains its items."""
     operator = style.operator(writing)
     match writing.query.form:
         case Construct(template):

@@ -1,4 +1,4 @@
-"""What is known while one query is printed: its dialect, the names that it may use, and how it says where a pattern is matched."""
+"""The state of printing one query: its dialect, the names that it may use, and how a group names the source of its patterns."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _TRUTH = re.compile(rf'"(true|false)"\^\^<{re.escape(XSD)}boolean>')
 
 
 class Whole:
-    """What is asked of the whole query again and again while its parts are printed: each is found once."""
+    """Properties of the whole query that printing its parts needs repeatedly. Each is computed once."""
 
     def __init__(self, query: Query) -> None:
         self.query = query
@@ -45,7 +45,7 @@ class Whole:
 
     @cached_property
     def names(self) -> dict[str, str]:
-        """What stands for the names that the parser has made, and for blank nodes that no label can name."""
+        """New names for those that the parser made, and for blank nodes that no label can name."""
         here = _variables((self.query.body, self.query.form))
         taken = {name for name in here if not _made(name)}
         shared, found = _shared(self.query.body), dict[str, str]()
@@ -75,7 +75,7 @@ class Whole:
 
     @cached_property
     def in_graphs(self) -> dict[Variable, tuple[Source, ...]]:
-        """The sources that range over graphs, by the variable of these."""
+        """The sources that range over graphs, by the variable of the graph."""
         found: dict[Variable, dict[Source, None]] = {}
         over_graphs: list[Source] = [*found_in(self.query.body, NamedGraph), *found_in(self.query.body, InWindow)]
         for source in over_graphs:
@@ -85,17 +85,17 @@ class Whole:
 
     @cached_property
     def of_groups(self) -> frozenset[str]:
-        """The windows that groups have of their own (Streaming SPARQL)."""
+        """The windows that a group declares for itself (Streaming SPARQL)."""
         return frozenset(name for name, clause in self.clauses.items() if re.match("WINDOW", clause, re.IGNORECASE))
 
     @cached_property
     def of_streams(self) -> frozenset[str]:
-        """The windows of streams that a GRAPH names, also where each such group has a window of its own (Streaming SPARQL)."""
+        """The windows of streams that a GRAPH names, even if each such group declares its own window (Streaming SPARQL)."""
         named = {name for name, clause in self.clauses.items() if re.match(r"FROM\s+NAMED", clause, re.IGNORECASE)}
         return (self.alone | named) - self.of_groups
 
     def only_source(self, node: Algebra) -> Source | None:
-        """Where a part of the algebra is matched, if that is one source for all of it. Without recursion: chains may be long."""
+        """The source in which all patterns of a part are matched; None if there are several. Not recursive, because chains may be long."""
         waiting: list[Any] = [node]
         while waiting:
             part = waiting[-1]
@@ -108,7 +108,7 @@ class Whole:
                 continue
             own = (part.source,) if isinstance(part, Closure) or (isinstance(part, Bgp) and part != Bgp(())) else ()
             found = dict.fromkeys(chain(own, *(self._sources[id(below)][1] for below in inner)))
-            self._sources[id(part)] = part, tuple(found)[:2]  # the part is kept, so that no other one gets its id
+            self._sources[id(part)] = part, tuple(found)[:2]  # holding the part keeps its id from being reused
             waiting.pop()
         found_here = self._sources[id(node)][1]
         return found_here[0] if len(found_here) == 1 else None
@@ -116,8 +116,8 @@ class Whole:
 
 @dataclass
 class Writing:
-    """The state of one printing. ``default`` is where the patterns of the group in hand are matched; ``opened`` says what stands before
-    a group that is matched elsewhere, and ``ending`` what at its end (both of a source). ``names`` are as in :class:`Whole`.
+    """The state of one printing. ``default`` is the source of the patterns of the current group. ``opened`` writes the words before
+    a group with another source, and ``ending`` those at its end. ``names`` are as in :class:`Whole`.
     """
 
     whole: Whole
@@ -136,12 +136,12 @@ class Writing:
         return self.whole.query
 
     def fail(self, message: str) -> NoReturn:
-        """QueryError: the dialect cannot say this."""
+        """QueryError: the dialect cannot express this."""
         raise QueryError(f"{self.dialect} cannot say this query: {message}", self.query.text, 1, 1, self.query.file)
 
     @property
     def graph(self) -> Variable | None:
-        """The variable of the GRAPH that the group in hand stands in."""
+        """The variable of the GRAPH around the current group."""
         found = graph_in(self.default)
         return found if isinstance(found, Variable) else None
 
@@ -155,18 +155,18 @@ class Writing:
 
 
 def term(text: str) -> str:
-    """A term, in short where SPARQL has a short form that is the same term."""
+    """A term, in SPARQL's short form if there is one for this very term."""
     short = _NUMBER.fullmatch(text) or _TRUTH.fullmatch(text)
     return short[1] if short else text
 
 
 def predicate(writing: Writing, node: Node) -> str:
-    """What stands in a predicate's place."""
+    """The text of a predicate."""
     return "a" if node == RDF_TYPE else writing.node(node)
 
 
 def _shared(body: Any) -> set[str]:
-    """Blank nodes that paths leave where no label can stand: in several basic graph patterns, as predicates, in expressions."""
+    """Blank nodes that paths leave in places where SPARQL allows no label: several basic graph patterns, predicates, expressions."""
     places: list[set[str]] = [_variables(bgp.patterns) for bgp in found_in(body, Bgp)]
     places += [_variables((closure.start, closure.end)) for closure in found_in(body, Closure)]
     alone = [_variables(call.arguments) for call in found_in(body, Call)]
@@ -177,7 +177,7 @@ def _shared(body: Any) -> set[str]:
 
 
 def _made(name: str) -> bool:
-    """Whether the parser has made a name that no query can write."""
+    """Whether the parser made this name; no query can write it."""
     return name.startswith((".", "_:."))
 
 
@@ -190,7 +190,7 @@ def _variables(node: Any) -> set[str]:
 
 
 def found_in(node: Any, kind: type[T]) -> list[T]:
-    """All parts of a kind in a part of the algebra; without recursion, for chains of operators may be long."""
+    """All parts of a type in a part of the algebra. Not recursive, because chains of operators may be long."""
     waiting, found = [node], list[T]()
     while waiting:
         part = waiting.pop()
@@ -202,7 +202,7 @@ def found_in(node: Any, kind: type[T]) -> list[T]:
 
 
 def _parts(part: Any) -> Sequence[Any]:
-    """What a part of the algebra is made of."""
+    """The direct parts of a part of the algebra."""
     if isinstance(part, tuple):
         return part
     return [getattr(part, f.name) for f in fields(part)] if is_dataclass(part) else ()

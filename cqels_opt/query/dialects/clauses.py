@@ -1,31 +1,29 @@
-"""What several dialects have in common: durations, counts, headers, and streams whose windows are merged with the static data."""
+"""Clauses that several dialects share: durations, counts, headers, and windows that are merged with the static default graph."""
 
 from __future__ import annotations
 
-from importlib import resources
+from collections.abc import Callable
+from typing import Final
 
 from cqels_opt.query import durations
-from cqels_opt.query.algebra import DefaultGraph, GraphsMerged, Merged, Window
+from cqels_opt.query.algebra import DefaultGraph, GraphsMerged, Merged, StreamOperator, Window
 from cqels_opt.query.formulas import read_iri
-from cqels_opt.query.reading import Branch, Reading, branches, tokens
+from cqels_opt.query.reading import Branch, Reading, branches, span, tokens
 
 _PART = r"[0-9]+(?:\.[0-9]+)?[ \t\r\n]*(?!(?:SLIDE|STEP|TUMBLING|FIXED|TO|AS|FROM|WHERE|ON)\b)[A-Za-z\u00B5\u03BC]+"
-_DURATIONS = rf"""
+DURATIONS: Final = rf"""
 duration: DURATION | INTEGER | DECIMAL
 DURATION.4: /P[0-9T][0-9A-Z.]*|{_PART}(?:[ \t\r\n]*{_PART})*/i
 """
-_HEADER = """
+"""The grammar of a window's lengths, for every dialect that has windows."""
+HEADER: Final = """
 %extend unit: prologue registration prologue query
 computed_every: "COMPUTED"i "EVERY"i duration
 registered_name: iri | NAME
 NAME: /[A-Za-z_][A-Za-z0-9_.-]*/
 """
-
-
-def grammar(dialect: str, header: bool = True) -> str:
-    """A dialect's addition to the grammar: its own file, and the rules that every dialect with windows has."""
-    own = resources.files(__package__).joinpath(f"{dialect}.lark").read_text(encoding="utf-8")
-    return _DURATIONS + (_HEADER if header else "") + own
+"""The grammar of REGISTER; a dialect with this header defines the rule ``registration``."""
+OPERATORS: Final[dict[str, StreamOperator]] = {"RSTREAM": "rstream", "ISTREAM": "istream", "DSTREAM": "dstream"}
 
 
 def read_duration(reading: Reading, tree: Branch, least: int = 1) -> int:
@@ -55,8 +53,18 @@ def stream_of(reading: Reading, tree: Branch) -> str:
     return read_iri(reading, next(child for child in branches(tree) if child.data == "iri"))
 
 
+def declare_stream(reading: Reading, tree: Branch, read: Callable[[Reading, Branch, str, str], Window]) -> Window:
+    """Declare the window of ``FROM STREAM`` or ``FROM NAMED STREAM``, which ``read`` makes of its clause, name and stream."""
+    stream, named = stream_of(reading, tree), tree.data == "from_named_stream"
+    if named and stream in reading.window_of:
+        reading.fail(tree, f"the stream {stream} is named twice: GRAPH could mean either of its windows")
+    window = read(reading, branches(tree)[1], reading.free_window_name(stream), stream)
+    reading.declare(window, stream if named else None, tree, *span(tree))
+    return window
+
+
 def merge(reading: Reading, window: Window) -> None:
-    """Match patterns outside GRAPH in this window too, merged with the static default graph and what was merged before."""
+    """Match patterns outside GRAPH in this window as well: one graph of all merged windows and the static default graph."""
     match reading.default:
         case Merged(windows, default):
             reading.default = Merged((*windows, window.name), default)
@@ -65,7 +73,7 @@ def merge(reading: Reading, window: Window) -> None:
 
 
 def register(reading: Reading, tree: Branch) -> None:
-    """A header: the name of the query and of its answers. C-SPARQL's COMPUTED EVERY decides nothing (the closings decide)."""
+    """The header: the name of the query and of its answers. C-SPARQL's COMPUTED EVERY has no effect: its windows report when they close."""
     for name in tree.find_data("registered_name"):
         reading.output = read_iri(reading, branches(name)[0]) if branches(name) else str(tokens(name)[0])
     for every in tree.find_data("duration"):

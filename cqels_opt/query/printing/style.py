@@ -1,0 +1,149 @@
+"""How a dialect writes windows, the place where a pattern is matched, and the header.
+
+What a dialect cannot write is a QueryError that names the reason. The functions are those that several dialects share.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from cqels_opt.query.algebra import (
+    Construct,
+    DefaultGraph,
+    Describe,
+    GraphsMerged,
+    InWindow,
+    Merged,
+    NamedGraph,
+    Query,
+    Source,
+    Window,
+)
+from cqels_opt.query.printing.writing import Writing, found_in
+
+_UNITS: Final = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s"), (1, "ms"))
+_KINDS: Final = {
+    "now": "[NOW]",
+    "range": "a range without a step",
+    "grid": "a range that slides on a grid",
+    "delta": "a sliding δ-window",
+    "open-closed": "a range with a step",
+    "closed-open": "a range with a step that holds its opening and not its closing (--bounds closed-open, or C-SPARQL)",
+    "star": "a window of RSP-QL* (COMPUTED EVERY)",
+    "past": "a range that ends before now",
+    "last": "the last n elements",
+    "all": "[ALL]",
+}
+
+
+def duration(milliseconds: int) -> str:
+    """A duration in its largest unit that needs no fraction."""
+    size, unit = next(found for found in _UNITS if milliseconds % found[0] == 0)
+    return f"{milliseconds // size}{unit}"
+
+
+def cannot(writing: Writing, window: Window) -> str:
+    """Raise: the dialect has no clause for this kind of window."""
+    more = f" by {window.every}" if window.kind == "last" and window.every else ""
+    writing.fail(f"it has no words for the window {window.name}, {_KINDS.get(window.kind, window.kind)}{more}")
+
+
+# ------------------------------------------------------------------ where a pattern is matched
+def static_graph(writing: Writing, source: Source) -> str:
+    """GRAPH with the name of a static graph. A dialect that can name other sources handles them first."""
+    no_element_graphs(writing, source)
+    match source:
+        case NamedGraph(name) | GraphsMerged((name,)):
+            return f"GRAPH {writing.node(name)}"
+        case Merged():
+            writing.fail("it does not match patterns in windows and static data merged")
+        case InWindow(window):
+            writing.fail(f"it has no name for the window {window}, in which a pattern is matched alone")
+        case _:
+            writing.fail("it matches no pattern in the static default graph alone")
+
+
+def no_element_graphs(writing: Writing, source: Source) -> None:
+    """Raise where GRAPH names the graphs of a window's elements, which only some dialects can."""
+    if isinstance(source, InWindow) and source.graph is not None:
+        writing.fail("it does not name the graphs of a window's elements")
+
+
+def apart(writing: Writing) -> Source:
+    """Patterns outside GRAPH are matched in the static default graph; each window is matched by its name."""
+    return DefaultGraph()
+
+
+def all_merged(writing: Writing) -> Source:
+    """Patterns outside GRAPH are matched in all windows and the static default graph as one graph."""
+    query = writing.query
+    return Merged(tuple(window.name for window in query.windows), from_graphs(query))
+
+
+def from_graphs(query: Query) -> DefaultGraph | GraphsMerged:
+    """The static default graph that windows are merged with: the graphs that FROM names, if it names some."""
+    return next((source.default for source in found_in(query.body, Merged)), DefaultGraph())
+
+
+# ------------------------------------------------------------------ headers
+def no_operator(writing: Writing) -> str:
+    """No word after SELECT; raise where the query names its output operator."""
+    if writing.query.operator is not None:
+        writing.fail(f"it has no word for {writing.query.operator.upper()}: its profile or --output-operator decides")
+    return ""
+
+
+def no_header(writing: Writing) -> str:
+    """No header; raise where the query names the stream of its answers."""
+    if writing.query.output is not None and isinstance(writing.query.form, Construct | Describe):
+        writing.fail(f"it has no name for a stream of answers, {writing.query.output}")
+    return ""
+
+
+def registered(kind: str) -> Callable[[Writing], str]:
+    """REGISTER QUERY name AS; with ``kind`` STREAM, REGISTER STREAM for queries that construct graphs."""
+
+    def header(writing: Writing) -> str:
+        name = writing.query.output
+        stream = kind == "STREAM" and isinstance(writing.query.form, Construct | Describe)
+        return "" if name is None else f"REGISTER {'STREAM' if stream else 'QUERY'} {name} AS"
+
+    return header
+
+
+# ------------------------------------------------------------------ windows named by their streams
+def distinct_streams(writing: Writing, named: frozenset[str]) -> None:
+    """Raise where two of the named windows are over one stream, whose name would mean both."""
+    streams = Counter(writing.whole.windows[name].stream for name in sorted(named))
+    for stream in streams:
+        if streams[stream] > 1:
+            writing.fail(f"it names windows by their streams, and two of the windows over {stream} are named")
+
+
+def graph_by_stream(writing: Writing, source: Source) -> str:
+    """GRAPH with the name of a window's stream, or of a static graph."""
+    no_element_graphs(writing, source)
+    if isinstance(source, InWindow):
+        return f"GRAPH {writing.whole.windows[source.window].stream}"
+    return static_graph(writing, source)
+
+
+@dataclass(frozen=True)
+class Style:
+    """How a dialect writes a query; the defaults are plain SPARQL 1.1.
+
+    ``window`` writes the clause that declares a window, ``opened`` the words before a group that is matched in a source, and ``ending``
+    the WINDOW at its end. ``default`` is the source of patterns outside GRAPH and WINDOW. ``header`` stands before the query,
+    ``operator`` behind SELECT, CONSTRUCT, ASK or DESCRIBE. ``check`` runs first: it raises, or names the windows.
+    """
+
+    window: Callable[[Writing, Window], str]
+    opened: Callable[[Writing, Source], str] = static_graph
+    default: Callable[[Writing], Source] = apart
+    header: Callable[[Writing], str] = no_header
+    operator: Callable[[Writing], str] = no_operator
+    check: Callable[[Writing], None] = lambda writing: None
+    ending: Callable[[Writing, Source], str] | None = None

@@ -1,0 +1,92 @@
+"""A contender of another package: the harness lists it, runs it next to ours, and compares its answers."""
+
+from __future__ import annotations
+
+from importlib.metadata import EntryPoint, EntryPoints
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cqels_opt import plugins
+from cqels_opt.bench import harness
+from cqels_opt.bench.comparing import compare
+from cqels_opt.bench.contenders import find
+from cqels_opt.bench.declared import read
+from cqels_opt.cli.arguments import make_parser
+from cqels_opt.cli.options import BenchOptions
+from cqels_opt.cli.options_from_arguments import bench_options
+from cqels_opt.errors import InputError
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "extending"
+SCENARIO = """
+title = "Who is where"
+contenders = {contenders}
+[data]
+generator = "social"
+authors = 40
+places = 5
+[queries]
+where = "where.rq"
+[stream]
+rates = [20]
+seconds = 3
+batch = "1s"
+warm_up = 1
+"""
+QUERY = """PREFIX loc: <http://deri.org/ns/loc#>
+PREFIX foaf: <http://xmlns.com/foaf/0.1/>
+SELECT ?name ?locName FROM NAMED <http://deri.org/locstreams> [NOW] AS ?now
+WHERE { GRAPH ?now { ?person loc:at ?loc } GRAPH <http://deri.org/localization/> { ?loc loc:name ?locName } ?person foaf:name ?name }
+"""
+
+
+@pytest.fixture(autouse=True)
+def installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The example as if its package were installed."""
+    found = EntryPoints([EntryPoint("pandas", "contender:CONTENDER", "cqels_opt.contenders")])
+    monkeypatch.syspath_prepend(EXAMPLES)
+    monkeypatch.setattr(plugins, "entry_points", found.select)
+    plugins.load.cache_clear()
+
+
+def scenario(folder: Path, contenders: str) -> Path:
+    (folder / "where.rq").write_text(QUERY, encoding="utf-8")
+    file = folder / "where.toml"
+    file.write_text(SCENARIO.format(contenders=contenders), encoding="utf-8")
+    return file
+
+
+def answers(report: dict[str, Any]) -> dict[str, int]:
+    assert report["failed"] == []
+    return {result["contender"]: result["answers"] for result in report["results"]}
+
+
+def test_a_scenario_names_it(tmp_path: Path) -> None:
+    report = compare(read(scenario(tmp_path, '["adaptive", "pandas"]')))
+    assert answers(report) == {"adaptive": 60, "pandas": 60}
+    assert report["contenders"]["pandas"] == "the query where as two merges of pandas"
+
+
+def test_the_command_line_names_it(tmp_path: Path) -> None:
+    words = make_parser().parse_args(["bench", "where.toml", "--contender", "pandas"])
+    options = bench_options(words)
+    assert options.contenders == ("pandas",)
+    assert answers(compare(read(scenario(tmp_path, '["adaptive"]')), options.contenders)) == {"adaptive": 60, "pandas": 60}
+
+
+def test_the_list_has_it(capsys: pytest.CaptureFixture[str]) -> None:
+    harness.bench(BenchOptions(list=True))
+    assert "pandas: the query where as two merges of pandas" in capsys.readouterr().out
+
+
+def test_an_unknown_name_lists_it() -> None:
+    with pytest.raises(InputError, match=r"there is no contender 'panda'; there are adaptive, .*, pandas"):
+        find(["panda"])
+
+
+def test_an_entry_point_that_is_no_contender_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = EntryPoints([EntryPoint("counter", "collections:Counter", "cqels_opt.contenders")])
+    monkeypatch.setattr(plugins, "entry_points", found.select)
+    with pytest.raises(InputError, match=r"'counter' of cqels_opt.contenders must be a Contender with the name 'counter'"):
+        find(["counter"])

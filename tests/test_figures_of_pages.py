@@ -1,0 +1,276 @@
+"""Figures that the README and pages for users state are those of the tables on docs/evaluation.md and docs/measurements.md.
+
+The harness writes these tables (docs/benchmarking.md). Here each statement is made of them again; a ratio that no statement covers fails.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from functools import cache
+
+import pytest
+from pages import DOCS, ROOT
+
+NAMES = {"README": ROOT / "README.md"} | {name: DOCS / f"{name}.md" for name in ("performance", "many-queries", "uncertainty")}
+TABLES = {"evaluation": DOCS / "evaluation.md", "measurements": DOCS / "measurements.md"}
+RATIO = re.compile(r"\d[\d.]*\s*×|\d\.\d+ times|\d[\d.]* to \d[\d.]* times")
+
+
+@cache
+def text(page: str) -> str:
+    """A page on one line, without its links' targets."""
+    plain = re.sub(r"\]\([^()]*\)", "]", NAMES[page].read_text(encoding="utf-8"))
+    return re.sub(r"\s+", " ", re.sub(r"[][]", "", plain))
+
+
+def table(page: str, heading: str, number: int = 0) -> list[dict[str, str]]:
+    """A table below a heading, one dict per row."""
+    section = re.split(r"^#+ ", TABLES[page].read_text(encoding="utf-8"), flags=re.MULTILINE)
+    (mine,) = (part for part in section if part.startswith(heading))
+    lines = re.findall(r"(?:^\|.*\n)+", mine, re.MULTILINE)[number].splitlines()
+    heads, _, *rows = ([cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in lines)
+    return [dict(zip(heads, row)) for row in rows]
+
+
+def number(cell: str) -> float:
+    """The first number of a cell."""
+    return float(re.findall(r"[\d,]+(?:\.\d+)?", cell)[0].replace(",", ""))
+
+
+def ratio(cell: str) -> float:
+    """The ratio of a cell, as in ``302 (1.00×)``."""
+    return float(re.findall(r"([\d.]+)×", cell)[0])
+
+
+def only(rows: Sequence[dict[str, str]], **of: str) -> dict[str, str]:
+    (found,) = (row for row in rows if all(row[key] == value for key, value in of.items()))
+    return found
+
+
+def span(values: Iterable[float], form: str = ",.0f", scale: float = 1) -> str:
+    """The least and the greatest value, ``1 to 2``."""
+    least, *_, most = sorted(value / scale for value in values)
+    return f"{least:{form}} to {most:{form}}"
+
+
+WHOLE = {row["query"]: row for row in table("measurements", "Whole batches")}
+PACED = table("measurements", "In real time")
+JOINS = {row["contender"]: row for row in table("measurements", "Joins of DataFrames")}
+SHARE = "the optimizer's share of the time"
+COMPARED = {row[""]: row for row in table("evaluation", "Comparison with the report")}
+RATES = table("measurements", "Throughput")
+INCREMENTAL = table("measurements", "Incremental evaluation")
+TUNNEL = table("measurements", "Times")
+LAZY = table("measurements", "Times", 2)
+WINDOWS = table("measurements", "Long windows")
+STORES = {row["triples"]: row for row in table("measurements", "Static stores")}
+RECOVERY = table("measurements", "Recovery")
+STAR_BYTES = {row["annotated triples"]: row for row in table("measurements", "Annotated statements")}
+STAR_MS = {row["annotated triples"]: row for row in table("measurements", "Annotated statements", 1)}
+
+
+def paced(contender: str, column: str, rate: str = "") -> list[float]:
+    rows = [row for row in PACED if row["contender"] == contender and rate in row["elements/s"]]
+    return [number(row[column]) for row in rows]
+
+
+def static(query: str) -> str:
+    return f"{ratio(WHOLE[query]['static']):.2f}×"
+
+
+def drift(query: str) -> str:
+    return f"{ratio(COMPARED[f'{query} under drift, milliseconds: static over adaptive']['measured']):.2f}×"
+
+
+def ratios(column: str) -> list[float]:
+    return [ratio(row[column]) for row in WHOLE.values() if "×" in row[column]]
+
+
+def rows_under_drift() -> list[str]:
+    columns = ("query", "workload", "adaptive", "static", "best by phase", "static / adaptive", "adaptive / best by phase")
+    return ["| " + " | ".join(row[c] for c in columns) + " |" for row in table("evaluation", "Rows under drift")]
+
+
+def whole_batches() -> list[str]:
+    def cell(text: str) -> str:
+        return text.partition(" (")[0]
+
+    return [
+        "| " + " | ".join((query, *(cell(row[c]) for c in ("adaptive", "tuned", "as written", "noop")))) + " |"
+        for query, row in WHOLE.items()
+    ]
+
+
+def latencies() -> list[str]:
+    columns = ("p50", "p99", "maximum")
+    return [
+        f"| {rate} | {said} | " + " | ".join(span(paced(contender, column, rate)) for column in columns) + " |"
+        for rate in ("1,000", "5,000")
+        for contender, said in (("adaptive", "engine"), ("tuned", "tuned Spark job"))
+    ]
+
+
+def one_core(query: str, elements: str) -> str:
+    return f"{only(RATES, query=query, **{'elements per batch': elements})['1 core']} in batches of {elements}"
+
+
+def incremental(window: str) -> str:
+    return span((ratio(row["ratio of ms"]) for row in INCREMENTAL if row["window"] == window), ".1f")
+
+
+WRONG, RIGHT = "order as written is wrong", "it is right"
+PLAIN = ("as written", "AQE", "AQE and CBO")
+over = {name: ratio(row["over `adaptive`"]) for name, row in JOINS.items()}
+hour = WINDOWS[-1]
+A, B, C, D = (f"Q{query}'" for query in range(1, 5))
+
+
+def instances(query: str) -> str:
+    return f"{ratio(COMPARED[query + ': 5,000 instances over 10']['measured']):.1f}"
+
+
+def printed(query: str) -> str:
+    return re.findall(r"(\d+)×", COMPARED[f"{query}: 5,000 instances over 10"]["report or goal"])[0]
+
+
+def faster(rows: Sequence[dict[str, str]], *pairs: tuple[str, str]) -> str:
+    return span((number(row[slow]) / number(row[fast]) for row in rows for slow, fast in pairs), ".1f")
+
+
+STATEMENTS: list[tuple[str, str]] = [
+    *(("README", line) for line in rows_under_drift()),
+    ("README", f"- {drift('Q2')} (Q2) and {drift('Q3')} (Q3) where the fixed cost of a batch is large: 5,000 authors"),
+    ("README", f"- {static('Q2')} (Q2) and {static('Q4')} (Q4) where the joins are large: 100,000 authors"),
+    ("README", f"- {static('Q1')} (Q1) and {static('Q3')} (Q3) in the same run"),
+    (
+        "README",
+        f"The median latency of Q1 to Q4 is {span(paced('adaptive', 'p50'))} ms at 1,000 and 5,000 elements/s; "
+        f"a Spark stream that does nothing has {span(paced('noop', 'p50'))} ms",
+    ),
+    ("performance", f"window of 30 s | {span((number(row['adaptive']) for row in WHOLE.values()), '.1f', 1000)} s |"),
+    (
+        "performance",
+        f"latency at 1,000 and 5,000 elements/s, median | {span(paced('adaptive', 'p50'), '.1f', 1000)} s |",
+    ),
+    ("performance", f"latency, maximum | {span(paced('adaptive', 'maximum'), '.1f', 1000)} s |"),
+    ("performance", f"hand-tuned Spark job, time per batch | {span(ratios('tuned'), '.1f')} times ours |"),
+    (
+        "performance",
+        f"plain SQL in `foreachBatch` | {min(ratios('as written')):.1f} to {max(ratios('as written')):.0f} times ours "
+        "(Q4: stopped without an answer) |",
+    ),
+    (
+        "performance",
+        "a plan chosen once, where it does not stay the cheapest | "
+        f"{span((ratio(WHOLE[query]['static']) for query in ('Q2', 'Q4')), '.0f')} times adaptive plans (Q2, Q4) |",
+    ),
+    (
+        "performance",
+        "In Q2 and Q4 the plan of the first batch takes "
+        f"{span((ratio(WHOLE[query]['static']) for query in ('Q2', 'Q4')), '.0f')} times as long as adaptive plans.",
+    ),
+    (
+        "performance",
+        "in the evaluation, whose joins are small (5,000 authors instead of 100,000), it is "
+        f"{drift('Q2')} (Q2) and {drift('Q3')} (Q3).",
+    ),
+    (
+        "performance",
+        f"The optimizer takes {COMPARED[SHARE]['measured'].replace('%', ' %')} of a batch",
+    ),
+    ("performance", f"A second core gains at most {max(ratio(row['gain']) for row in RATES):.2f}×."),
+    *(("performance", line) for line in (*whole_batches(), *latencies())),
+    (
+        "performance",
+        f"On one core Q1 takes {one_core('Q1', '100,000').replace(' in', ' elements/s in')} and {one_core('Q1', '1,000,000')}; "
+        f"Q2 takes {one_core('Q2', '100,000')} and {one_core('Q2', '500,000')}.",
+    ),
+    (
+        "performance",
+        f"the plan of the first batch takes {over['static']:.2f} times as long as `adaptive`, the plain Spark job "
+        f"{span((over[name] for name in PLAIN), '.2f')} times (without and with AQE and CBO), and the right order in each phase, "
+        f"by hindsight, {over['hindsight']:.2f} times.",
+    ),
+    (
+        "performance",
+        "Where the written order is wrong, the plain jobs take "
+        f"{span((number(JOINS[name][WRONG]) / number(JOINS['adaptive'][WRONG]) for name in PLAIN), '.1f')} times as long.",
+    ),
+    (
+        "performance",
+        f"A batch then takes {hour['batch of 5,000']} without Spark, against {WINDOWS[0]['batch of 5,000']} at 1.1M rows. "
+        f"The driver uses {hour['driver memory, not mapped']} and the worker {hour['worker memory, not mapped']}, "
+        f"plus {hour['mapped by the worker']} of mapped files",
+    ),
+    (
+        "performance",
+        f"at a window of 150,000 rows, incremental evaluation is {incremental('150,000')} times as fast as evaluation from all rows; "
+        f"at 50,000 rows, {incremental('50,000')} times.",
+    ),
+    *(
+        (
+            "performance",
+            f"| {size} | {row['load']} | {row['store, share of source'].partition(', ')[0]} | {row['opened in']} | {row['warm probe']} |",
+        )
+        for size, row in STORES.items()
+        if size in ("1M", "30M")
+    ),
+    (
+        "performance",
+        f"the first new commit takes {RECOVERY[0]['total']} s with 150,000 rows in the window and "
+        f"{RECOVERY[-1]['total']} s with 4.5M rows: "
+        f"{span((number(row['process and session']) for row in RECOVERY), '.0f')} s for the process",
+    ),
+    (
+        "performance",
+        f"an element with ten annotated triples takes {STAR_BYTES['10']['RDF-star']} bytes, with reification "
+        f"{STAR_BYTES['10']['reification']}. A batch takes {number(STAR_MS['10']['RDF-star']):.0f} ms against "
+        f"{number(STAR_MS['10']['reification']):.0f} ms",
+    ),
+    (
+        "many-queries",
+        f"A batch of 5,000 instances takes {instances(A)} (Q1'), {instances(B)} (Q2'), {instances(C)} (Q3') and {instances(D)} times (Q4') "
+        f"as long as a batch of 10; the report has {printed(A)} and {printed(B)} times for Q1' and Q2'",
+    ),
+    (
+        "uncertainty",
+        f"Placement by `cost` is {faster(TUNNEL, ('H3', '`cost`'))} times as fast as H3 and "
+        f"{faster(TUNNEL, ('H4', '`cost`'))} times as fast as H4; lazy variables are "
+        f"{faster(LAZY, ('eager, cache', 'lazy, cache'), ('eager', 'lazy'))} times as fast as eager ones",
+    ),
+]
+
+
+@pytest.mark.parametrize(("page", "statement"), STATEMENTS)
+def test_a_statement_has_the_figures_of_the_tables(page: str, statement: str) -> None:
+    assert statement in text(page)
+
+
+@pytest.mark.parametrize("page", NAMES)
+def test_every_ratio_is_in_a_statement(page: str) -> None:
+    rest = text(page)
+    for mine, statement in STATEMENTS:
+        if mine == page:
+            rest = rest.replace(statement, " … ")
+    assert RATIO.findall(rest) == []
+
+
+def test_slower_by_up_to_a_seventh() -> None:
+    """README and docs/performance.md say so of `AdaptiveJoin` where the written order is right."""
+    slower = [number(JOINS["adaptive"][RIGHT]) / number(JOINS[name][RIGHT]) for name in PLAIN]
+    assert 1 + 1 / 8 < max(slower) <= 1 + 1 / 7
+    assert "where its written order is right by luck, it is up to a seventh slower" in text("README")
+    assert "Where it is right, `adaptive` takes up to a seventh more." in text("performance")
+
+
+def test_rounded_figures() -> None:
+    """What docs/performance.md rounds in its first table."""
+    (loads, recovered) = ([number(STORES[n]["triples/s"]) for n in ("10M", "30M")], [number(row["total"]) for row in RECOVERY])
+    rates = [number(row["1 core"]) for row in RATES]
+    assert [round(rate, -4) for rate in (min(rates), max(rates))] == [60_000, 300_000]
+    assert "large batches, one core | 60,000 to 300,000 elements/s" in text("performance")
+    assert {round(load, -4) for load in loads} == {440_000}
+    assert "from 10M triples on | 440,000 triples/s; the store takes 40 % of the source's size" in text("performance")
+    assert all(abs(seconds - 20) < 2 for seconds in recovered)
+    assert "about 20 s, whatever the window size" in text("performance")
