@@ -50,6 +50,7 @@ from cqels_opt.rdf.ids import CollisionError
 from cqels_opt.state import worker_cache
 from cqels_opt.windows.binding_slots import ANYTHING, Inside, Shape
 from cqels_opt.windows.instants import Report
+from cqels_opt.windows.kinds import kind_of
 
 PAGE = "terms.arrow"
 
@@ -298,7 +299,8 @@ class BlockBuilder:
     def _occurrence(self, pattern: a.TriplePattern, source: a.InWindow | a.Merged, several: bool) -> p.PatternOccurrence:
         name = self._unique("+".join(windows_of(source)), several)
         stamp = source.time.name if isinstance(source, a.InWindow) and source.time is not None else ""
-        as_set = self.distinct and not stamp and all(self.windows[window].kind != "last" for window in windows_of(source))
+        counted = any(kind_of(self.windows[window]).counts_elements for window in windows_of(source))
+        as_set = self.distinct and not stamp and not counted
         first, *others = (self._in_window(pattern, window, name, as_set, a.graph_in(source)) for window in windows_of(source))
         if not isinstance(source, a.Merged):
             return replace(first, time=stamp)

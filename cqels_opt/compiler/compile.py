@@ -51,6 +51,7 @@ from cqels_opt.query.templates import INSTANCE
 from cqels_opt.query.uncertainty.families import given_families
 from cqels_opt.query.visible import visible
 from cqels_opt.windows.instants import Report
+from cqels_opt.windows.kinds import kind_of
 
 BRANCHES = 16  # more UNION branches than this are joined above instead of each being planned
 
@@ -249,7 +250,7 @@ class Compiler:
         if not self.building.distinct:
             return LogicalBlock([(pattern, source) for pattern in patterns])
         draft = LogicalBlock([(pattern, self._settled(pattern, source)) for pattern in patterns])
-        if draft.moving and any(self.building.windows[name].kind == "last" for name in windows_of(source)):
+        if draft.moving and any(kind_of(self.building.windows[name]).counts_elements for name in windows_of(source)):
             return Above(p.DistinctNode(_HOLE, tuple(sorted(draft.variables))), [draft])
         return draft
 

@@ -9,6 +9,7 @@ from typing import Literal
 from cqels_opt.errors import InputError
 from cqels_opt.query.algebra import Query, StreamOperator
 from cqels_opt.windows.instants import Policy, Report
+from cqels_opt.windows.kinds import kind_of, with_window_bounds
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +58,7 @@ def query_semantics(
             there = f"it has {', '.join(sorted(names))}" if names else "it has none"
             raise InputError(f"{option} {wrong[0]}=…: the query has no window {wrong[0]}; {there}")
     policies = dict(report or {})
-    every = max((w.step for w in query.windows if w.kind == "star"), default=0)
+    every = max((kind_of(w).report_period for w in query.windows), default=0)
     usual = Policy(period=every) if every else defaults.policy  # COMPUTED EVERY (RSP-QL*, Definition 17)
     chosen = Report(policies.pop("", usual), policies, dict(t0 or {}))
     kept = duplicates or defaults.duplicates
@@ -68,5 +69,4 @@ def with_bounds(query: Query, bounds: Literal["open-closed", "closed-open"] | No
     """The query with its (α, β, t0) windows open or closed at the ends that ``--bounds`` says."""
     if bounds is None:
         return query
-    kinds = ("open-closed", "closed-open")
-    return replace(query, windows=tuple(replace(w, kind=bounds) if w.kind in kinds else w for w in query.windows))
+    return replace(query, windows=tuple(with_window_bounds(w, bounds) for w in query.windows))

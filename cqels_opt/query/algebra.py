@@ -323,7 +323,6 @@ class Describe:
 Form: TypeAlias = Construct | Ask | Describe
 
 # ------------------------------------------------------------------ windows and queries
-WindowKind: TypeAlias = Literal["now", "range", "grid", "delta", "open-closed", "closed-open", "star", "past", "last", "all"]
 StreamOperator: TypeAlias = Literal["istream", "dstream", "rstream"]
 
 
@@ -331,14 +330,15 @@ StreamOperator: TypeAlias = Literal["istream", "dstream", "rstream"]
 class Window:
     """A window over a stream (SEMANTICS §1). Times in milliseconds.
 
-    ``width`` is α (for ``past`` how far back it begins), ``slide`` is β or δ (for ``past`` where it ends; 0: none), ``count``
-    the n of ``last``, ``every`` its m (0: none), ``step`` the SLIDE of a past range or, of RSP-QL, the period of COMPUTED EVERY
-    (0: none).
+    ``kind`` is the name of a class of :mod:`cqels_opt.windows.kinds`, or of one that another package adds. The kind defines what the
+    other fields mean. Of the built-in kinds ``width`` is α (for ``past`` how far back it begins), ``slide`` is β or δ (for ``past``
+    where it ends; 0: none), ``count`` the n of ``last``, ``every`` its m (0: none), ``step`` the SLIDE of a past range or, of RSP-QL,
+    the period of COMPUTED EVERY (0: none).
     """
 
     name: str
     stream: str
-    kind: WindowKind
+    kind: str
     width: int = 0
     slide: int = 0
     count: int = 0

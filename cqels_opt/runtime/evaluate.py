@@ -47,6 +47,7 @@ from cqels_opt.state.spilled_results import apart
 from cqels_opt.storage import checksum, disk
 from cqels_opt.windows.binding_slots import SlotFile, rank_elements
 from cqels_opt.windows.intervals import FOREVER
+from cqels_opt.windows.kinds import kind_of
 
 Fresh: TypeAlias = dict[str, list[Rows]]
 """The rows that a step adds, by block: the first chunk in memory, others mapped."""
@@ -173,7 +174,7 @@ def finish_parts(task: EvaluateTask, parts: int) -> int:
 
 def ranked(program: CompiledProgram) -> bool:
     """Whether rows end at ranks: then result slots are written anew each step."""
-    return any(w.kind == "last" for w in program.windows)
+    return any(kind_of(w).counts_elements for w in program.windows)
 
 
 @bounded(EvaluateReport)

@@ -13,6 +13,7 @@ from cqels_opt.state.pending_counts import KIND as PENDING
 from cqels_opt.windows.binding_slots import SlotFile, rank_elements
 from cqels_opt.windows.instants import retained_from
 from cqels_opt.windows.intervals import FOREVER
+from cqels_opt.windows.kinds import kind_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +74,7 @@ class Retention:
 
         Where a window moves by m elements, of the (n + m)-th last. What was there then may still have to be named as it goes.
         """
-        deepest = max(w.count + w.every for p in self.programs for w in p.windows if w.stream == stream and w.kind == "last")
+        deepest = max(kind_of(w).depth for p in self.programs for w in p.windows if w.stream == stream)
         tables = [f for f in files if f.kind == "elements" and f.stream == stream]
         passed = rank_elements(self.folder, tables, 0, looked_at).times
         if len(passed) <= deepest or bound is None:

@@ -28,6 +28,7 @@ from cqels_opt.state.worker_cache import Stamp, stamp_in_state
 from cqels_opt.storage.columns import read_arrays, write_arrays
 from cqels_opt.windows.binding_slots import Shape, SlotFile, read_span
 from cqels_opt.windows.intervals import BEFORE_TIME
+from cqels_opt.windows.kinds import kind_of
 
 Key = tuple[int, ...]
 _LAYOUT = "cqels-opt segment"
@@ -60,7 +61,7 @@ def layouts(programs: Sequence[CompiledProgram]) -> tuple[Layout, ...]:
                 if part.distinct:
                     repeats.add(part.shape)
                     mine |= {tuple(range(part.shape.width))} - {()}
-                if part.window.kind == "last":
+                if kind_of(part.window).counts_elements:
                     excluded.add(part.shape)
     return tuple(Layout(s, tuple(sorted(found)), s in repeats) for s, found in keys.items() if s not in excluded)
 

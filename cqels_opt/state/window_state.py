@@ -23,6 +23,8 @@ from cqels_opt.state.worker_cache import relation as static_relation
 from cqels_opt.storage.columns import Columns
 from cqels_opt.windows.binding_slots import SlotFile, rank_elements, read_span
 from cqels_opt.windows.intervals import BEFORE_TIME, FOREVER
+from cqels_opt.windows.kinds import kind_of
+from cqels_opt.windows.window_kind import CountWindowKind
 
 Key = tuple[str, str, str, object]
 
@@ -129,6 +131,9 @@ class CountWindowState:
 
     def __init__(self, occurrence: PatternOccurrence) -> None:
         self.occurrence = occurrence
+        kind = kind_of(occurrence.window)
+        assert isinstance(kind, CountWindowKind)
+        self._kind = kind
         self._old = self.new = _no_rows(occurrence)
         self._sides: dict[bool, list[Indexed]] = {False: [], True: []}
         self._read: tuple[object, ...] = ()
@@ -151,9 +156,7 @@ class CountWindowState:
         bound = {variable: columns[f"v{i}"] for i, variable in enumerate(occurrence.variables)}
         if occurrence.time:
             bound[occurrence.time] = integer_ids(columns["t"])
-        every = occurrence.window.every or 1  # the window moves with each m-th element
-        entry = (rank + every) // every * every - 1
-        expiry = (rank + occurrence.window.count + every) // every * every - 1
+        entry, expiry = self._kind.ranks(rank)
         start, end = (ranks.time_of(at, int(FOREVER)) for at in (entry, expiry))
         rows = Rows({**bound, RANK + stream: expiry}, start, end, np.ones(len(end), np.int64))
         rows = rows.take((start < end) & (end > step.ended) & (columns["t"] > occurrence.since))
@@ -199,5 +202,5 @@ def content(occurrence: PatternOccurrence, step: EvaluationStep) -> WindowState 
 
 
 def _made(occurrence: PatternOccurrence) -> WindowState | CountWindowState | UnionWindowState:
-    parts = [(CountWindowState if part.window.kind == "last" else WindowState)(part) for part in occurrence.parts]
+    parts = [(CountWindowState if kind_of(part.window).counts_elements else WindowState)(part) for part in occurrence.parts]
     return UnionWindowState(occurrence, parts) if occurrence.merged else parts[0]
