@@ -8,11 +8,13 @@ from __future__ import annotations
 import re
 
 from cqels_opt.query.algebra import Algebra, InWindow, Source, Variable, Window
-from cqels_opt.query.dialects.forms import grammar, read_count, read_duration, register, stream_of
+from cqels_opt.query.dialects.forms import grammar, read_called, read_count, read_duration, register, stream_of
 from cqels_opt.query.reading import Branch, Dialect, Reading, branches, span, tokens
 
 
 def _window(reading: Reading, tree: Branch, name: str, stream: str) -> Window:
+    if tree.data == "called":
+        return read_called(reading, tree, name, stream)
     lengths = [read_duration(reading, part) for part in branches(tree)]
     match tree.data:
         case "now":

@@ -10,7 +10,7 @@ from functools import reduce
 from typing import Final
 
 from cqels_opt.query.algebra import Algebra, InWindow, Join, Source, StreamOperator, Union, Values, Variable, Window
-from cqels_opt.query.dialects.forms import grammar, read_count, read_duration, register
+from cqels_opt.query.dialects.forms import grammar, read_called, read_count, read_duration, register
 from cqels_opt.query.formulas import read_iri
 from cqels_opt.query.groups import graph_name
 from cqels_opt.query.mistakes import nearest
@@ -35,6 +35,10 @@ def _declare(reading: Reading, tree: Branch, name: Branch, stream: Branch, windo
     if window.data == "elements":
         count, *every = read_count(reading, window)
         declared = Window(called, source, "last", count=count, every=every[0] if every else 0, step=reading.every)
+    elif window.data == "called":
+        if reading.every:
+            reading.fail(window, "COMPUTED EVERY is for windows of RSP-QL*, and this window is of another kind")
+        declared = read_called(reading, window, called, source)
     else:
         width, slide = (read_duration(reading, part) for part in branches(window))
         declared = Window(called, source, "star" if reading.every else "open-closed", width, slide, step=reading.every)

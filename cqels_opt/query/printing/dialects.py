@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import chain, count
 from typing import Final
 
+from cqels_opt import plugins
 from cqels_opt.query.algebra import (
     Construct,
     DefaultGraph,
@@ -21,6 +22,7 @@ from cqels_opt.query.algebra import (
     Variable,
     Window,
 )
+from cqels_opt.query.dialects.forms import LENGTHS
 from cqels_opt.query.printing.writing import Writing, found_in
 
 _UNITS: Final = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s"), (1, "ms"))
@@ -61,8 +63,15 @@ def duration(milliseconds: int) -> str:
 
 
 def _cannot(writing: Writing, window: Window) -> str:
-    more = f" by {window.every}" if window.kind == "last" and window.every else ""
-    writing.fail(f"it has no words for the window {window.name}, {_KINDS[window.kind]}{more}")
+    more = f" by {window.every}" if window.every else ""
+    kind = _KINDS[window.kind] if window.kind in _KINDS else _called(window)
+    writing.fail(f"it has no words for the window {window.name}, {kind}{more}")
+
+
+def _called(window: Window) -> str:
+    """A window of a kind that another package adds."""
+    values = [(field, getattr(window, field)) for field in plugins.load("windows", window.kind).parameters]
+    return f"{window.kind}({', '.join(duration(value) if field in LENGTHS else str(value) for field, value in values)})"
 
 
 # ------------------------------------------------------------------ where a pattern is matched
@@ -143,6 +152,8 @@ def _cqels_window(writing: Writing, window: Window) -> str:
             text = f"RANGE {duration(width)} " + ("TUMBLING" if width == slide else f"SLIDE {duration(slide)}")
         case Window(_, _, "last", count=count, every=0):
             text = f"TRIPLES {count}"
+        case Window(_, _, kind) if kind not in _KINDS:
+            text = _called(window)
         case _:
             return _cannot(writing, window)
     return f"FROM NAMED {window.stream} [{text}] AS ?{writing.windows[window.name]}"
@@ -160,6 +171,8 @@ def _rspql_window(writing: Writing, window: Window) -> str:
             text = f"RANGE {duration(width)} STEP {duration(slide)}"
         case Window(_, _, "last", count=count, every=every):
             text = f"ELEMENTS {count}" + (f" STEP {every}" if every else "")
+        case Window(_, _, kind) if kind not in _KINDS:
+            text = _called(window)
         case _:
             return _cannot(writing, window)
     return f"FROM NAMED WINDOW <urn:window:{window.name}> ON {window.stream} [{text}]"
