@@ -62,7 +62,7 @@ def read_called(reading: Reading, tree: Branch, name: str, stream: str) -> Windo
     if kind not in (known := plugins.names("windows")):
         there = f"; there are {', '.join(known)}" if known else ""
         reading.fail(kind, f"no installed package adds the window kind {kind}{nearest(kind, known) or there}")
-    parameters = plugins.load("windows", kind).parameters
+    parameters = getattr(plugins.load("windows", kind), "parameters", ())
     if len(arguments) != len(parameters):
         reading.fail(kind, f"the window kind {kind} takes ({', '.join(parameters)}), not {len(arguments)} arguments")
     values = {}
