@@ -39,6 +39,7 @@ from cqels_opt.errors import QueryError
 from cqels_opt.operators import compiled_query as p
 from cqels_opt.operators import query_forms
 from cqels_opt.operators.rows import HIDDEN
+from cqels_opt.operators.stream_operators import stream_operator
 from cqels_opt.operators.transitive_closure import PathsTooManyError
 from cqels_opt.plans import JoinKind
 from cqels_opt.query import algebra as a
@@ -89,7 +90,7 @@ class Compiler:
         self._outside: set[str] = set()  # what rows outside the pattern in hand bind, which is evaluated for each of them
         self._told: set[int] = set()  # ORDER BYs whose order shows
 
-    def compile(self, identity: str, operator: a.StreamOperator, instances: p.Instances | None = None) -> p.CompiledProgram:
+    def compile(self, identity: str, operator: str, instances: p.Instances | None = None) -> p.CompiledProgram:
         """The program. Sub-results are saved, with the terms that were made for them."""
         try:
             return self._compiled(identity, operator, instances)
@@ -115,8 +116,8 @@ class Compiler:
         """How often each variable is named in the query."""
         return mentions(self.query.body)
 
-    def _compiled(self, identity: str, operator: a.StreamOperator, instances: p.Instances | None) -> p.CompiledProgram:
-        if operator == "rstream" and self.query.form is None:
+    def _compiled(self, identity: str, operator: str, instances: p.Instances | None) -> p.CompiledProgram:
+        if stream_operator(operator).whole and self.query.form is None:
             self._tell(self.query.body)
         normal = self._top(query_forms.body(self.query))
         tree = self.building.finished(normal, query_forms.read_above(self.query))

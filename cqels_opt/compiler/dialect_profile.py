@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from cqels_opt.errors import InputError
-from cqels_opt.query.algebra import Query, StreamOperator
+from cqels_opt.query.algebra import Query
 from cqels_opt.windows.instants import Policy, Report
 from cqels_opt.windows.kinds import kind_of, with_window_bounds
 
@@ -17,7 +17,7 @@ class Profile:
     """The defaults of an engine."""
 
     policy: Policy
-    operator: StreamOperator
+    operator: str
     duplicates: Literal["set", "bag"]
 
 
@@ -38,7 +38,7 @@ class QuerySemantics:
     """How a query is meant: by its text, its profile and the options that override it."""
 
     report: Report
-    operator: StreamOperator
+    operator: str
     duplicates: Literal["set", "bag"]
 
 
@@ -46,7 +46,7 @@ def query_semantics(
     query: Query,
     profile: str | None = None,
     report: Mapping[str, Policy] | None = None,
-    operator: StreamOperator | None = None,
+    operator: str | None = None,
     duplicates: Literal["set", "bag"] | None = None,
     t0: Mapping[str, int] | None = None,
 ) -> QuerySemantics:

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from cqels_opt.lod.store import StaticPattern
 from cqels_opt.plans import JoinKind
-from cqels_opt.query.algebra import Aggregate, Expression, StreamOperator, Variable, Window
+from cqels_opt.query.algebra import Aggregate, Expression, Variable, Window
 from cqels_opt.query.extensions import Extension
 from cqels_opt.query.scope import uses_now
 from cqels_opt.query.templates import INSTANCE
@@ -407,7 +407,7 @@ class CompiledProgram:
     tree: Tree
     windows: tuple[Window, ...]
     report: Report
-    operator: StreamOperator
+    operator: str
     store: str
     scheme: IdScheme
     output: str | None = None  # the stream that its answers are, in angle brackets, where its text names it

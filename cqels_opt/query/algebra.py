@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -323,7 +323,6 @@ class Describe:
 Form: TypeAlias = Construct | Ask | Describe
 
 # ------------------------------------------------------------------ windows and queries
-StreamOperator: TypeAlias = Literal["istream", "dstream", "rstream"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -368,7 +367,7 @@ class Query:
     """A parsed query: the answer's variables in order, the body, its windows by name, and what its text says of output.
 
     ``file`` is what errors call the text. ``dataset`` is what FROM says in a query that reads no stream (None: all that is given).
-    ``operator`` is None where the text does not say ISTREAM, DSTREAM or RSTREAM; the profile then decides. ``form`` is None for
+    ``operator`` is istream, dstream or rstream; None where the text has none of them: the profile then decides. ``form`` is None for
     SELECT; of the others ``body`` gives the solutions and ``variables`` are those of a solution. ``output`` is the name that the
     text registers for its answers: an IRI in angle brackets, or a word.
     """
@@ -379,7 +378,7 @@ class Query:
     body: Algebra
     windows: tuple[Window, ...]
     clauses: tuple[WindowClause, ...]
-    operator: StreamOperator | None = None
+    operator: str | None = None
     base: str | None = None
     form: Form | None = None
     output: str | None = None

@@ -22,7 +22,6 @@ from cqels_opt.query.algebra import (
     Name,
     NamedGraph,
     Source,
-    StreamOperator,
     Variable,
     Window,
     WindowClause,
@@ -87,7 +86,7 @@ class Reading:
         self.windows: dict[str, Window] = {}
         self.window_of: dict[Name, str] = {}
         self.clauses: list[WindowClause] = []
-        self.operator: StreamOperator | None = None
+        self.operator: str | None = None
         self.output: str | None = None
         self.every = 0
         self.any_function = False

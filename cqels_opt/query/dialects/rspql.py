@@ -9,14 +9,14 @@ import re
 from functools import reduce
 from typing import Final
 
-from cqels_opt.query.algebra import Algebra, InWindow, Join, Source, StreamOperator, Union, Values, Variable, Window
+from cqels_opt.query.algebra import Algebra, InWindow, Join, Source, Union, Values, Variable, Window
 from cqels_opt.query.dialects.forms import grammar, read_called, read_count, read_duration, register
 from cqels_opt.query.formulas import read_iri
 from cqels_opt.query.groups import graph_name
 from cqels_opt.query.mistakes import nearest
 from cqels_opt.query.reading import Branch, Dialect, Reading, branches, only, span, tokens
 
-_OPERATORS: Final[dict[str, StreamOperator]] = {"RSTREAM": "rstream", "ISTREAM": "istream", "DSTREAM": "dstream"}
+_OPERATORS: Final[dict[str, str]] = {"RSTREAM": "rstream", "ISTREAM": "istream", "DSTREAM": "dstream"}
 
 
 def _registration(reading: Reading, tree: Branch) -> None:

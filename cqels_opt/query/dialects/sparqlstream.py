@@ -8,11 +8,11 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from cqels_opt.query.algebra import StreamOperator, Window
+from cqels_opt.query.algebra import Window
 from cqels_opt.query.dialects.forms import grammar, merge, read_duration, stream_of
 from cqels_opt.query.reading import Branch, Dialect, Reading, branches, only, span, tokens
 
-_OPERATORS: Final[dict[str, StreamOperator]] = {"RSTREAM": "rstream", "ISTREAM": "istream", "DSTREAM": "dstream"}
+_OPERATORS: Final[dict[str, str]] = {"RSTREAM": "rstream", "ISTREAM": "istream", "DSTREAM": "dstream"}
 
 
 def _window(reading: Reading, tree: Branch, name: str, stream: str) -> Window:
