@@ -8,7 +8,8 @@ from __future__ import annotations
 import re
 
 from cqels_opt.query.algebra import Algebra, InWindow, Source, Variable, Window
-from cqels_opt.query.dialects.forms import grammar, read_called, read_count, read_duration, register, stream_of
+from cqels_opt.query.dialects.called_windows import read_called
+from cqels_opt.query.dialects.forms import grammar, read_count, read_duration, register, stream_of
 from cqels_opt.query.reading import Branch, Dialect, Reading, branches, span, tokens
 
 

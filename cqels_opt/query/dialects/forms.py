@@ -4,22 +4,16 @@ from __future__ import annotations
 
 from importlib import resources
 
-from cqels_opt import plugins
 from cqels_opt.query import durations
 from cqels_opt.query.algebra import DefaultGraph, GraphsMerged, Merged, Window
 from cqels_opt.query.formulas import read_iri
-from cqels_opt.query.mistakes import nearest
 from cqels_opt.query.reading import Branch, Reading, branches, tokens
-
-LENGTHS = frozenset({"width", "slide", "step"})
-"""The fields of a window that are durations; the others are numbers of elements."""
 
 _PART = r"[0-9]+(?:\.[0-9]+)?[ \t\r\n]*(?!(?:SLIDE|STEP|TUMBLING|FIXED|TO|AS|FROM|WHERE|ON)\b)[A-Za-z\u00B5\u03BC]+"
 _DURATIONS = rf"""
 duration: DURATION | INTEGER | DECIMAL
 DURATION.4: /P[0-9T][0-9A-Z.]*|{_PART}(?:[ \t\r\n]*{_PART})*/i
 """
-_KIND = r"KIND: /[A-Za-z_][A-Za-z0-9_-]*(?=[ \t\r\n]*\()/" + "\n"
 _HEADER = """
 %extend unit: prologue registration prologue query
 computed_every: "COMPUTED"i "EVERY"i duration
@@ -31,7 +25,7 @@ NAME: /[A-Za-z_][A-Za-z0-9_.-]*/
 def grammar(dialect: str, header: bool = True) -> str:
     """A dialect's addition to the grammar: its own file, and the rules that every dialect with windows has."""
     own = resources.files(__package__).joinpath(f"{dialect}.lark").read_text(encoding="utf-8")
-    return _DURATIONS + _KIND + (_HEADER if header else "") + own
+    return _DURATIONS + (_HEADER if header else "") + own
 
 
 def read_duration(reading: Reading, tree: Branch, least: int = 1) -> int:
@@ -54,27 +48,6 @@ def read_count(reading: Reading, tree: Branch) -> list[int]:
             reading.fail(token, "an element window holds at least one element")
         found.append(count)
     return found
-
-
-def read_called(reading: Reading, tree: Branch, name: str, stream: str) -> Window:
-    """The window of ``[kind(arguments)]``. An installed package adds the kind; its class names the fields that the arguments set."""
-    kind, arguments = tokens(tree)[0], branches(tree)
-    if kind not in (known := plugins.names("windows")):
-        there = f"; there are {', '.join(known)}" if known else ""
-        reading.fail(kind, f"no installed package adds the window kind {kind}{nearest(kind, known) or there}")
-    parameters = getattr(plugins.load("windows", kind), "parameters", ())
-    if len(arguments) != len(parameters):
-        reading.fail(kind, f"the window kind {kind} takes ({', '.join(parameters)}), not {len(arguments)} arguments")
-    values = {}
-    for field, argument in zip(parameters, arguments):
-        value = tokens(argument)[0]
-        if field in LENGTHS:
-            values[field] = read_duration(reading, argument)
-        elif value.type == "INTEGER":
-            (values[field],) = read_count(reading, argument)
-        else:
-            reading.fail(value, f"{value} is no whole number: {field} of the window kind {kind} is one")
-    return Window(name, stream, str(kind), **values)
 
 
 def stream_of(reading: Reading, tree: Branch) -> str:

@@ -10,7 +10,8 @@ from functools import reduce
 from typing import Final
 
 from cqels_opt.query.algebra import Algebra, InWindow, Join, Source, Union, Values, Variable, Window
-from cqels_opt.query.dialects.forms import grammar, read_called, read_count, read_duration, register
+from cqels_opt.query.dialects.called_windows import read_called
+from cqels_opt.query.dialects.forms import grammar, read_count, read_duration, register
 from cqels_opt.query.formulas import read_iri
 from cqels_opt.query.groups import graph_name
 from cqels_opt.query.mistakes import nearest

@@ -22,7 +22,7 @@ from cqels_opt.query.algebra import (
     Variable,
     Window,
 )
-from cqels_opt.query.dialects.forms import LENGTHS
+from cqels_opt.query.dialects.called_windows import LENGTHS
 from cqels_opt.query.printing.writing import Writing, found_in
 
 _UNITS: Final = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s"), (1, "ms"))
