@@ -73,7 +73,7 @@ def read_query(language: Language, number: int) -> Query:
 def origins(query: Query) -> list[int]:
     """Every t0 that the slide of the query's window allows (``Z`` of the paper's oracle), or none where it has no t0."""
     (window,) = query.windows
-    return [] if window.kind == "range" else [k * SECOND - window.width for k in range(window.slide // SECOND)]
+    return [k * SECOND - window.width for k in range(window.slide // SECOND)]
 
 
 def run(query: Query, t0: int | None, stream: list[Element], file: Path, folder: Path) -> Run:

@@ -28,7 +28,7 @@ from cqels_opt.operators.query_forms import answer_variables
 from cqels_opt.operators.stream_output import column_names
 from cqels_opt.planner.explain import Format, explained
 from cqels_opt.planner.plan_modes import plan_mode
-from cqels_opt.query.algebra import Query, StreamOperator
+from cqels_opt.query.algebra import Query
 from cqels_opt.query.printing import to_text
 from cqels_opt.rdf.ids import IdScheme
 from cqels_opt.rdf.payloads import Payload
@@ -194,7 +194,7 @@ class Engine:
         dialect: str = "auto",
         profile: str | None = None,
         report: Mapping[str, Policy] | None = None,
-        output_operator: StreamOperator | None = None,
+        output_operator: str | None = None,
         duplicates: Literal["set", "bag"] | None = None,
         bounds: Literal["open-closed", "closed-open"] | None = None,
         t0: Mapping[str, int] | None = None,

@@ -29,7 +29,8 @@ from cqels_opt.operators.interval_join import Indexed
 from cqels_opt.operators.rows import Ints, Rows, concat, empty
 from cqels_opt.query.algebra import Query, Variable
 from cqels_opt.query.parser import parse
-from cqels_opt.windows.intervals import BEFORE_TIME, validity
+from cqels_opt.windows.intervals import BEFORE_TIME
+from cqels_opt.windows.kinds import kind_of
 
 CAPACITY = 200_000
 """Keys per table that the cache keeps by default; the option ``system-x.cache`` of a scenario changes it."""
@@ -76,7 +77,7 @@ def _check(query: Query) -> None:
     usual = meant.report.default
     if meant.operator != "istream" or meant.duplicates != "bag" or not usual.content_change or meant.report.by_window:
         raise UnsupportedError("System X puts out what is new whenever the content changes, as bags: CQELS-QL's profile")
-    if any(window.kind == "last" for window in query.windows):
+    if any(kind_of(window).counts_elements for window in query.windows):
         raise UnsupportedError("System X has windows of time, not of the last n elements")
 
 
@@ -87,7 +88,7 @@ def _variables(pattern: StreamPattern) -> list[str]:
 
 def _matched(pattern: StreamPattern, columns: dict[str, Ints], t: Ints, terms: Terms) -> Rows:
     """The elements that match a pattern, with the intervals in which its window contains them."""
-    start, end = validity(pattern.window, t, 0)
+    start, end = kind_of(pattern.window).validity(t, 0)
     matching, bound = np.ones(len(t), bool), dict[str, Ints]()
     for name in "spo":
         node, column = getattr(pattern.pattern, name), columns[name]

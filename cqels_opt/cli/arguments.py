@@ -11,6 +11,7 @@ from collections.abc import Callable
 from importlib.metadata import version
 from typing import Any, NoReturn, TypeAlias, TypeVar
 
+from cqels_opt import plugins
 from cqels_opt.cli.options import (
     CONSTANTS,
     COST_MODELS,
@@ -213,7 +214,7 @@ def _query_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="[NAME=]cc|wc|nc|p:DUR,...",
         help="report policies: content change, window close, non-empty content, periodic",
     )
-    meaning.add_argument("--output-operator", choices=("istream", "dstream", "rstream"))
+    meaning.add_argument("--output-operator", choices=("istream", "dstream", "rstream", *plugins.names("stream_operators")))
     meaning.add_argument("--duplicates", choices=("set", "bag"))
     meaning.add_argument("--bounds", choices=("open-closed", "closed-open"))
     meaning.add_argument(

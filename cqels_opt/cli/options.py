@@ -66,7 +66,7 @@ class RunOptions:
     base: str | None = None
     profile: str | None = None
     report: Mapping[str, Policy] = field(default_factory=dict)
-    output_operator: Literal["istream", "dstream", "rstream"] | None = None
+    output_operator: str | None = None
     duplicates: Literal["set", "bag"] | None = None
     bounds: Literal["open-closed", "closed-open"] | None = None
     t0: Mapping[str, int] = field(default_factory=dict)

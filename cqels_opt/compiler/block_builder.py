@@ -37,6 +37,7 @@ from cqels_opt.query.scope import seeded
 from cqels_opt.query.scope import variables as read_by
 from cqels_opt.windows.binding_slots import Shape
 from cqels_opt.windows.instants import Report
+from cqels_opt.windows.kinds import kind_of
 
 PAGE: Final = "terms.arrow"
 """The file of the terms that a program adds to those of the store."""
@@ -204,7 +205,7 @@ class BlockBuilder:
         windows = windows_of(source)
         name = self._unique("+".join(windows), several)
         time = source.time.name if isinstance(source, a.InWindow) and source.time is not None else ""
-        as_set = self.distinct and not time and all(self.windows[window].kind != "last" for window in windows)
+        as_set = self.distinct and not time and not any(kind_of(self.windows[window]).counts_elements for window in windows)
 
         def within(window: str) -> p.PatternOccurrence:
             shape, variables = self._shape(pattern, window, a.graph_in(source))

@@ -70,14 +70,14 @@ class Compiler:
         self._body: a.Algebra = query.body
 
     # -------------------------------------------------------------- programs
-    def compile(self, identity: str, operator: a.StreamOperator, instances: p.Instances | None = None) -> p.CompiledProgram:
+    def compile(self, identity: str, operator: str, instances: p.Instances | None = None) -> p.CompiledProgram:
         """The program. Saves its sub-results, and the terms that these add to the store's."""
         try:
             return self._compiled(identity, operator, instances)
         except RecursionError:
             self.refuse("the query is too large: too many UNIONs, OPTIONALs, BINDs or groups follow or hold one another")
 
-    def _compiled(self, identity: str, operator: a.StreamOperator, instances: p.Instances | None) -> p.CompiledProgram:
+    def _compiled(self, identity: str, operator: str, instances: p.Instances | None) -> p.CompiledProgram:
         self._body = apply_passes(replace(self.query, operator=operator))
         tree = self.builder.finished(self._plan_of_body(), query_forms.read_above(self.query))
         tree = query_forms.above(self.query, tree, lambda term: self.builder.terms.id(term), self._graph_of_triples)

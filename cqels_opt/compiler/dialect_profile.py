@@ -10,9 +10,10 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from cqels_opt.errors import InputError
-from cqels_opt.query.algebra import Query, StreamOperator
+from cqels_opt.query.algebra import Query
 from cqels_opt.query.dialects.registry import find
 from cqels_opt.windows.instants import Policy, Report
+from cqels_opt.windows.kinds import kind_of, with_window_bounds
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +21,7 @@ class QuerySemantics:
     """The semantics of a query: from its text, its profile, and the options that override these."""
 
     report: Report
-    operator: StreamOperator
+    operator: str
     duplicates: Literal["set", "bag"]
 
 
@@ -28,7 +29,7 @@ def query_semantics(
     query: Query,
     profile: str | None = None,
     report: Mapping[str, Policy] | None = None,
-    operator: StreamOperator | None = None,
+    operator: str | None = None,
     duplicates: Literal["set", "bag"] | None = None,
     t0: Mapping[str, int] | None = None,
 ) -> QuerySemantics:
@@ -40,7 +41,7 @@ def query_semantics(
             there = f"it has {', '.join(sorted(names))}" if names else "it has none"
             raise InputError(f"{option} {wrong[0]}=…: the query has no window {wrong[0]}; {there}")
     policies = dict(report or {})
-    every = max((w.step for w in query.windows if w.kind == "star"), default=0)
+    every = max((kind_of(w).report_period for w in query.windows), default=0)
     own = defaults.report.split(",")
     usual = (
         Policy(period=every) if every else Policy("cc" in own, "wc" in own, "nc" in own)
@@ -54,5 +55,4 @@ def with_bounds(query: Query, bounds: Literal["open-closed", "closed-open"] | No
     """The query with the bounds of ``--bounds`` for its (α, β, t0) windows."""
     if bounds is None:
         return query
-    kinds = ("open-closed", "closed-open")
-    return replace(query, windows=tuple(replace(w, kind=bounds) if w.kind in kinds else w for w in query.windows))
+    return replace(query, windows=tuple(with_window_bounds(w, bounds) for w in query.windows))

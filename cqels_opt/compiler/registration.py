@@ -22,7 +22,6 @@ from cqels_opt.compiler.view_maintenance import ViewMaintenance
 from cqels_opt.operators.compiled_query import CompiledProgram, Instances
 from cqels_opt.operators.instances import NAMES, write_names
 from cqels_opt.operators.term_table import Page
-from cqels_opt.query.algebra import StreamOperator
 from cqels_opt.query.texts import Reader
 from cqels_opt.state import worker_cache
 from cqels_opt.storage import checksum, disk, sealed_files
@@ -45,7 +44,7 @@ def record_of(
     dialect: str = "auto",
     profile: str | None = None,
     report: Mapping[str, Policy] | None = None,
-    output_operator: StreamOperator | None = None,
+    output_operator: str | None = None,
     duplicates: Literal["set", "bag"] | None = None,
     bounds: Literal["open-closed", "closed-open"] | None = None,
     t0: Mapping[str, int] | None = None,

@@ -22,6 +22,7 @@ from cqels_opt.operators import compiled_query as p
 from cqels_opt.query import algebra as a
 from cqels_opt.query.templates import INSTANCE
 from cqels_opt.query.visible import visible
+from cqels_opt.windows.kinds import kind_of
 
 Inputs: TypeAlias = Callable[[a.Algebra], LogicalPlan]
 """Gives the plan of an input of an operator."""
@@ -50,7 +51,7 @@ def _matched_as_set(patterns: tuple[a.TriplePattern, ...], source: a.InWindow | 
     """Patterns that match each triple once. In windows of the last n elements, whose ends depend on later elements, the bag is joined and
     each match counts once."""
     block = LogicalBlock([(pattern, _static_if_present(pattern, source, builder)) for pattern in patterns])
-    if block.moving and any(builder.windows[name].kind == "last" for name in windows_of(source)):
+    if block.moving and any(kind_of(builder.windows[name]).counts_elements for name in windows_of(source)):
         return LogicalOperator(p.DistinctNode(HOLE, tuple(sorted(block.variables))), [block])
     return block
 

@@ -9,6 +9,7 @@ from cqels_opt.plans import JoinKind
 from cqels_opt.query.algebra import Expression, Window
 from cqels_opt.windows.binding_slots import Shape
 from cqels_opt.windows.intervals import BEFORE_TIME
+from cqels_opt.windows.kinds import kind_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +49,7 @@ class PatternOccurrence:
     @property
     def ranked(self) -> tuple[str, ...]:
         """The streams at whose ranks rows end: those of its windows of the last n elements."""
-        return tuple(dict.fromkeys(part.window.stream for part in self.parts if part.window.kind == "last"))
+        return tuple(dict.fromkeys(part.window.stream for part in self.parts if kind_of(part.window).counts_elements))
 
 
 @dataclass(frozen=True, slots=True)

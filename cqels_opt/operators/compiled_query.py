@@ -28,7 +28,7 @@ from cqels_opt.operators.algebra.triple import TRIPLE, FreshBlank, Place, Quoted
 from cqels_opt.operators.algebra.union import UnionNode
 from cqels_opt.operators.algebra.values import ValuesNode
 from cqels_opt.operators.blocks import Block, BlockFilter, PatternOccurrence, Static
-from cqels_opt.query.algebra import StreamOperator, Window
+from cqels_opt.query.algebra import Window
 from cqels_opt.query.extensions import Extension
 from cqels_opt.query.templates import INSTANCE
 from cqels_opt.query.uncertainty.families import Family
@@ -93,7 +93,7 @@ class CompiledProgram:
     tree: Tree
     windows: tuple[Window, ...]
     report: Report
-    operator: StreamOperator
+    operator: str
     store: str
     scheme: IdScheme
     output: str | None = None  # the stream of its answers, in angle brackets, where its text names it

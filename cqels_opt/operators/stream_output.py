@@ -1,4 +1,4 @@
-"""From the rows of a step to answers: ISTREAM, DSTREAM, RSTREAM at each instant of E, as bags (RSP-QL 2014, Definitions 20–22)."""
+"""The answers that a step emits, as lines of JSON and as columns of terms."""
 
 from __future__ import annotations
 
@@ -13,11 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cqels_opt.lod.multiplicities import summed, total
-from cqels_opt.operators.algebra.expression_rows import at_each_instant
-from cqels_opt.operators.algebra.order import ORDER
-from cqels_opt.operators.rows import Ints, Rows, group_ids
+from cqels_opt.operators.rows import Ints
 from cqels_opt.operators.term_table import TermTable
-from cqels_opt.query.algebra import StreamOperator
 from cqels_opt.rdf.terms import (
     OPENING,
     XSD_STRING,
@@ -32,8 +29,6 @@ from cqels_opt.rdf.terms import (
 
 PIECE = 1 << 17  # answers that are written at a time
 _LINE = pa.large_string()
-
-SIGN: dict[StreamOperator, str] = {"istream": "+", "dstream": "-", "rstream": "="}
 
 
 @dataclass(slots=True)
@@ -52,57 +47,6 @@ class Answers:
     def total(self) -> int:
         """The number of answers, each as often as it occurs."""
         return total(self.n)
-
-
-def answers(
-    rows: Rows, variables: Sequence[str], operator: StreamOperator, instants: Ints, part: int = 0, parts: int = 1
-) -> Answers:
-    """What is put out at the instants after the first, of the share of them that falls to this part."""
-    columns = rows.values(variables)
-    low, high = _share(rows, operator, len(instants), part, parts)
-    if operator != "rstream":
-        place, n, chosen = _changes(rows, columns, 1 if operator == "istream" else -1, low, high)
-        return Answers(instants[place], n, {v: c[chosen] for v, c in zip(variables, columns)}, SIGN[operator])
-    place, n, chosen, order = _snapshots(rows, low, high)
-    picked = [c[chosen] for c in columns]
-    by_time = np.lexsort((*picked, order, place))
-    return Answers(instants[place[by_time]], n[by_time], {v: c[by_time] for v, c in zip(variables, picked)}, SIGN[operator])
-
-
-def _share(rows: Rows, operator: StreamOperator, places: int, part: int, parts: int) -> tuple[int, int]:
-    """The places of a part, of those from 1 on: neighbours, with about as many rows as those of any other part.
-
-    So the answers of the parts follow each other in time, and no line has to be put between those of another part.
-    """
-    if parts == 1:
-        return 1, places
-    begun, ended = (np.bincount(np.clip(at, 0, places), minlength=places + 1)[:places] for at in (rows.start, rows.end))
-    work = np.cumsum(np.cumsum(begun - ended) if operator == "rstream" else begun + ended)
-    edges = [1 + int(np.searchsorted(work[1:], work[-1] * k / parts)) for k in range(1, parts)]
-    return [1, *edges][part], [*edges, places][part]
-
-
-def _snapshots(rows: Rows, low: int, high: int) -> tuple[Ints, Ints, Ints, Ints]:
-    numbered = rows.with_column("#row", np.arange(len(rows)))
-    each = at_each_instant(numbered.with_interval(np.maximum(rows.start, low), np.minimum(rows.end, high)))
-    order = each.columns.get(ORDER, np.zeros(len(each), np.int64))
-    return each.start, each.n, each.columns["#row"], order
-
-
-def _changes(rows: Rows, columns: list[Ints], sign: int, low: int, high: int) -> tuple[Ints, Ints, Ints]:
-    """Bag differences: a row that ends and an equal one that begins at the same place cancel out. By place, and then by the columns."""
-    at = np.concatenate([rows.start, rows.end])
-    shown = np.flatnonzero((at >= low) & (at < high))
-    of = np.where(shown < len(rows), shown, shown - len(rows))
-    group, first = group_ids([c[of] for c in columns], len(of))
-    change = np.where(shown < len(rows), sign, -sign) * rows.n[of]
-    event = at[shown] * max(1, len(first)) + group
-    order = np.argsort(event)
-    event = event[order]
-    edges = np.flatnonzero(np.append(len(event) > 0, event[1:] != event[:-1]))
-    n = summed(change[order], lambda some: np.add.reduceat(some, edges)) if len(edges) else change
-    key, n = event[edges][n > 0], n[n > 0]
-    return key // max(1, len(first)), n, of[first[key % max(1, len(first))]]
 
 
 def json_term(term: str) -> dict[str, Any]:

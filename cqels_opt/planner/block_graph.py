@@ -16,11 +16,11 @@ from cqels_opt.planner.relation_heuristics import ranks
 from cqels_opt.planner.row_expressions import written
 from cqels_opt.planner.union_statistics import summands
 from cqels_opt.plans import FilterNode, QueryGraph, RelationNode
-from cqels_opt.query.algebra import Window
 from cqels_opt.state import worker_cache
 from cqels_opt.stats import StaticRelation
 from cqels_opt.stats import WindowedRelation as StatisticsOccurrence
-from cqels_opt.windows.intervals import FOREVER, validity
+from cqels_opt.windows.intervals import FOREVER
+from cqels_opt.windows.kinds import kind_of
 
 
 def graph_of(block: Block, graphs: bool = True, as_written: bool = True) -> QueryGraph:
@@ -56,16 +56,10 @@ def occurrences_of(o: PatternOccurrence, elements: Mapping[str, Ints]) -> list[S
     return [_occurrence(replace(part, name=name), elements) for name, part in zip(summands(o), o.parts)]
 
 
-def extent(window: Window) -> float:
-    """How long a window is, to put windows in order: NOW shortest, of everything longest."""
-    if window.kind == "now":
-        return 1.0
-    return float("inf") if window.kind == "all" else float(window.width + window.slide or window.count)
-
-
 def _occurrence(o: PatternOccurrence, elements: Mapping[str, Ints]) -> StatisticsOccurrence:
-    if o.window.kind != "last":
-        return StatisticsOccurrence(o.name, o.variables, lambda t: validity(o.window, t, o.t0))
+    kind = kind_of(o.window)
+    if not kind.counts_elements:
+        return StatisticsOccurrence(o.name, o.variables, lambda t: kind.validity(t, o.t0))
 
     def intervals(t: Ints) -> tuple[Ints, Ints]:
         times = elements.get(o.window.stream, np.empty(0, np.int64))

@@ -13,7 +13,7 @@ from cqels_opt.operators.filter_costs import MeasuredCosts
 from cqels_opt.operators.rows import Ints
 from cqels_opt.operators.term_table import TermTable
 from cqels_opt.planner.background_jobs import BackgroundJobs
-from cqels_opt.planner.block_graph import extent, graph_of, occurrences_of, static_joins, static_of, what_it_is
+from cqels_opt.planner.block_graph import graph_of, occurrences_of, static_joins, static_of, what_it_is
 from cqels_opt.planner.delta_plan import DeltaPlan, ExecutedPlan
 from cqels_opt.planner.join_sampling import JoinSampler
 from cqels_opt.planner.planner_options import PlannerOptions
@@ -31,6 +31,7 @@ from cqels_opt.plans.view_selection import Design, design_of
 from cqels_opt.stats import BlockStatistics, SlotCounts
 from cqels_opt.stats.window import Content
 from cqels_opt.trace.records import Delta
+from cqels_opt.windows.kinds import kind_of
 
 
 class BlockPlanner:
@@ -178,7 +179,7 @@ class BlockPlanner:
     def views(self) -> dict[str, Statistics]:
         """What the plans of each source read now; and the order of the delta rule, which they hang on."""
         # of equals by what they are, so that the order in which a query is written decides nothing
-        widest = sorted(self.block.occurrences, key=lambda o: (-extent(o.window), *what_it_is(o)))
+        widest = sorted(self.block.occurrences, key=lambda o: (-kind_of(o.window).extent, *what_it_is(o)))
         windows = self.statistics.windows
         contents: dict[str, float | None] = {o.name: float(sum(windows[n].card("old") for n in summands(o))) for o in widest}
         self.order = tuple(occurrence_order(contents))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -358,22 +358,21 @@ class Describe:
 Form: TypeAlias = Construct | Ask | Describe
 
 # ------------------------------------------------------------------ windows and queries
-WindowKind: TypeAlias = Literal["now", "range", "grid", "delta", "open-closed", "closed-open", "star", "past", "last", "all"]
-StreamOperator: TypeAlias = Literal["istream", "dstream", "rstream"]
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
     """A window over a stream (SEMANTICS §1). Times in milliseconds.
 
-    ``width`` is α (for ``past`` how far back it begins), ``slide`` is β or δ (for ``past`` where it ends; 0: none), ``count``
-    the n of ``last``, ``every`` its m (0: none), ``step`` the SLIDE of a past range or, of RSP-QL, the period of COMPUTED EVERY
-    (0: none).
+    ``kind`` is the name of a class of :mod:`cqels_opt.windows.kinds`, or of one that another package adds. The kind defines what the
+    other fields mean. Of the built-in kinds ``width`` is α (for ``past`` how far back it begins), ``slide`` is β or δ (for ``past``
+    where it ends; 0: none), ``count`` the n of ``last``, ``every`` its m (0: none), ``step`` the SLIDE of a past range or, of RSP-QL,
+    the period of COMPUTED EVERY (0: none).
     """
 
     name: str
     stream: str
-    kind: WindowKind
+    kind: str
     width: int = 0
     slide: int = 0
     count: int = 0
@@ -403,7 +402,7 @@ class Query:
     """A parsed query: the answer's variables in order, the body, its windows by name, and what its text says of output.
 
     ``file`` is what errors call the text. ``dataset`` is what FROM says in a query that reads no stream (None: all that is given).
-    ``operator`` is None where the text does not say ISTREAM, DSTREAM or RSTREAM; the profile then decides. ``form`` is None for
+    ``operator`` is istream, dstream or rstream; None where the text has none of them: the profile then decides. ``form`` is None for
     SELECT; of the others ``body`` gives the solutions and ``variables`` are those of a solution. ``output`` is the name that the
     text registers for its answers: an IRI in angle brackets, or a word.
     """
@@ -414,7 +413,7 @@ class Query:
     body: Algebra
     windows: tuple[Window, ...]
     clauses: tuple[WindowClause, ...]
-    operator: StreamOperator | None = None
+    operator: str | None = None
     base: str | None = None
     form: Form | None = None
     output: str | None = None

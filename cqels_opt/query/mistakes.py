@@ -60,7 +60,7 @@ _NAME = re.compile(r"AS\s+([?$]\w+)", re.IGNORECASE)
 
 def explain(unexpected: UnexpectedInput, text: str, grammar: Lark) -> tuple[str, int]:
     """A message for what was met, and its place in the text."""
-    accepted = _accepted(unexpected)
+    accepted = _accepted(unexpected) - {"KIND"}  # a window kind of another package: few readers have one
     if isinstance(unexpected, UnexpectedToken) and unexpected.token.type == "$END":
         return f"the query ends too early; expected {_listed(accepted, grammar)}", len(text.rstrip())
     at = unexpected.pos_in_stream or 0

@@ -19,7 +19,6 @@ from cqels_opt.query.algebra import (
     Name,
     NamedGraph,
     Source,
-    StreamOperator,
     Variable,
     Window,
     WindowClause,
@@ -37,7 +36,7 @@ class Profile:
     """What holds where a query's text and the options leave it open: the report policy as ``--report`` writes it, and the output."""
 
     report: Literal["cc", "wc", "wc,nc"]
-    operator: StreamOperator
+    operator: str
     duplicates: Literal["set", "bag"]
 
 
@@ -100,7 +99,7 @@ class Reading:
         self.windows: dict[str, Window] = {}
         self.window_of: dict[Name, str] = {}
         self.clauses: list[WindowClause] = []
-        self.operator: StreamOperator | None = None
+        self.operator: str | None = None
         self.output: str | None = None
         self.every = 0
         self.any_function = False

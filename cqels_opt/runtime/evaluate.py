@@ -33,7 +33,8 @@ from cqels_opt.operators.instances import names_of
 from cqels_opt.operators.key_pushdown import Pushdown
 from cqels_opt.operators.rows import RANK, Ints, Rows, chunks, concat, empty
 from cqels_opt.operators.semijoin_filter import EVERY, share
-from cqels_opt.operators.stream_output import Answers, answers
+from cqels_opt.operators.stream_operators import answers, stream_operator
+from cqels_opt.operators.stream_output import Answers
 from cqels_opt.operators.term_table import TermTable
 from cqels_opt.operators.udf_cache import CallStatistics
 from cqels_opt.query.algebra import Call
@@ -48,6 +49,7 @@ from cqels_opt.state.spilled_results import apart
 from cqels_opt.storage import checksum, disk
 from cqels_opt.windows.binding_slots import SlotFile, rank_elements
 from cqels_opt.windows.intervals import FOREVER
+from cqels_opt.windows.kinds import kind_of
 
 Fresh: TypeAlias = dict[str, list[Rows]]
 """The rows that a step adds, by block: the first chunk in memory, others mapped."""
@@ -173,7 +175,7 @@ def finish_parts(task: EvaluateTask, parts: int) -> int:
 
 def ranked(program: CompiledProgram) -> bool:
     """Whether rows end at ranks: then result slots are written anew each step."""
-    return any(w.kind == "last" for w in program.windows)
+    return any(kind_of(w).counts_elements for w in program.windows)
 
 
 @bounded(EvaluateReport)
@@ -298,7 +300,7 @@ def _answers(
     before = answers_before(program)
     report.replaced += before.paths(step)
     if program.row_wise:
-        run = evaluate_tree if program.operator == "rstream" else changing
+        run = evaluate_tree if stream_operator(program.operator).whole else changing
         found = chain(in_chunks(program.tree, scope, run=run), [at_first(before.held(step, EVERY))])
         for rows in apart(found, program.columns, step.path / f"results/{step.batch:08d}-{program.id}-{name}"):
             yield answers(rows, program.columns, program.operator, instants, part, parts)
@@ -317,7 +319,7 @@ def _answers(
         report.replaced += replaced if part == 0 else []
         if part == 0:
             _merge(files, step, name, report, partial(added_up, keys=groups.node.keys, amounts=amounts))
-    if program.operator != "rstream":
+    if not stream_operator(program.operator).whole:
         rows = concat([mine.within(changing(program.tree, scope, mine)), at_first(before.held(step, EVERY))])
     elif not task.pushdown.stands:
         rows = evaluate_tree(program.tree, scope)

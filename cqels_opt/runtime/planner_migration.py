@@ -20,6 +20,7 @@ from cqels_opt.stats import SlotCounts, load, save
 from cqels_opt.windows.binding_slots import SlotFile
 from cqels_opt.windows.instants import instants, retained_from
 from cqels_opt.windows.intervals import BEFORE_TIME
+from cqels_opt.windows.kinds import kind_of
 
 
 def following_planner(
@@ -68,9 +69,10 @@ def reported_last(
     first = min((firsts[s] for s in program.streams if s in firsts), default=None)
     if first is None:
         return None
-    reach = max((w.width + 2 * max(w.slide, w.step, 1) for w in program.windows), default=0)
+    reaches = [kind_of(w).reach for w in program.windows]
+    reach = max((known for known in reaches if known is not None), default=0)
     reach += 2 * max((program.report.policy(w.name).period for w in program.windows), default=0)
-    after = int(BEFORE_TIME) if any(w.kind in ("last", "all") for w in program.windows) else upto - 2 * reach
+    after = int(BEFORE_TIME) if None in reaches else upto - 2 * reach
     found = instants(program.windows, program.report, times, first, after, upto, moves)
     return int(found[-1]) if len(found) else None
 
@@ -102,5 +104,5 @@ def _sets(programs: Sequence[CompiledProgram]) -> set[str]:
 
 
 def _depth(windows: Sequence[Window], stream: str) -> int:
-    """How many elements the longest last-n window holds."""
-    return max((w.count + w.every for w in windows if w.stream == stream and w.kind == "last"), default=0)
+    """How many of the last elements of a stream the windows that count them need."""
+    return max((kind_of(w).depth for w in windows if w.stream == stream), default=0)

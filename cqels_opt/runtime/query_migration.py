@@ -23,6 +23,7 @@ from cqels_opt.storage import sealed_files
 from cqels_opt.storage.columns import Columns, read_columns, write_columns
 from cqels_opt.windows.binding_slots import Shape, SlotFile, read_span
 from cqels_opt.windows.intervals import BEFORE_TIME
+from cqels_opt.windows.kinds import kind_of
 
 TAKEN = "taken-"  # in front of the names of result slots made for a changed query: no batch gives its own files such a name
 
@@ -47,7 +48,7 @@ def patterns_of(programs: Iterable[CompiledProgram]) -> dict[str, str]:
     occurrences = (o for program in programs for block in program.blocks for o in block.occurrences)
     for o in (part for occurrence in occurrences for part in occurrence.parts):
         found.setdefault(f"{o.shape.stream} {o.shape.key}", o.name)
-        if o.window.kind == "last":
+        if kind_of(o.window).counts_elements:
             found.setdefault(f"{o.shape.stream} {o.shape.key} last", o.name)
     return found
 

@@ -14,6 +14,7 @@ from cqels_opt.compiler.multi_query_sharing import Member
 from cqels_opt.errors import InputError
 from cqels_opt.operators.compiled_query import CompiledProgram
 from cqels_opt.operators.evaluation_step import NOWHEN
+from cqels_opt.operators.stream_operators import stream_operator
 from cqels_opt.planner.query_planner import QueryPlanner
 from cqels_opt.runtime.evaluate import EvaluateTask
 from cqels_opt.runtime.planner_migration import count_up, covered, following_planner, gone_with, reported_last, take_over
@@ -186,7 +187,7 @@ class Reconfiguration:
         """Keeps a program's answers at the instant that it reported last; where there are any, and somebody compares with them."""
         driver, upto = self.driver, self.driver.frontier.value
         reported = driver.state.reported.get(program.id)
-        if program.operator == "rstream" or reported is None:
+        if stream_operator(program.operator).whole or reported is None:
             return None
         looked_at = np.array([int(NOWHEN), reported], np.int64)
         step = driver.bare_step(program, number, upto, upto, looked_at, driver.state.files)

@@ -38,6 +38,7 @@ from cqels_opt.storage.compaction_policy import CompactionPolicy
 from cqels_opt.windows.binding_slots import SlotFile, rank_elements
 from cqels_opt.windows.frontier import Frontier
 from cqels_opt.windows.intervals import BEFORE_TIME
+from cqels_opt.windows.kinds import kind_of
 
 FOLDERS = ("slots", "results", "answers", "knowledge")  # of a checkpoint, whose files commit records name
 LARGE = 50_000  # delta rows a task; more are shared between tasks
@@ -135,7 +136,7 @@ class RunState:
             self.scheme = self.scheme.with_displaced(program.scheme.displaced)
         self.network = network(self.programs)
         self.shapes = tuple(dict.fromkeys(s for p in self.programs for s in p.shapes))
-        self.tables = frozenset(w.stream for p in self.programs for w in p.windows if w.kind == "last")
+        self.tables = frozenset(w.stream for p in self.programs for w in p.windows if kind_of(w).counts_elements)
         self.merging = Compaction(
             self.folder, self.programs, self.options.tiers, self.runner.merge, self._merging_start, self.note
         )

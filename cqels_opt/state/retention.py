@@ -1,4 +1,4 @@
-"""Which files later steps can still need (DESIGN §3: a slot is dropped once its end is behind the last reported instant)."""
+"""Which files later steps can still need (DESIGN §3: a slot is dropped when it has ended before the last reported instant)."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from cqels_opt.state.pending_counts import KIND as PENDING
 from cqels_opt.windows.binding_slots import SlotFile, rank_elements
 from cqels_opt.windows.instants import retained_from
 from cqels_opt.windows.intervals import FOREVER
+from cqels_opt.windows.kinds import kind_of
 
 
 @dataclass(frozen=True, slots=True)
 class RetainedFiles:
-    """The files that stay; the elements that have gone from each stream's tables; the time from which on each stream is needed."""
+    """The retained files, the number of elements dropped from each stream's tables, and the time from which each stream is needed."""
 
     files: list[SlotFile]
     dropped: dict[str, int]
@@ -26,27 +27,27 @@ class RetainedFiles:
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """The rule for a set of programs. ``tables`` are the streams with windows of the last n elements."""
+    """The rule for a set of programs. ``tables`` are the streams with windows that count elements."""
 
     folder: Path
     programs: Sequence[CompiledProgram]
     tables: frozenset[str]
-    streams: tuple[str, ...] = ()  # those that come, whether or not somebody reads them
+    streams: tuple[str, ...] = ()  # all streams of the run, also those that no program reads
 
     def after(self, files: Sequence[SlotFile], reported: Mapping[str, int], state: Commit, frontier: int) -> RetainedFiles:
-        """What stays after a step that ended at ``frontier`` and reported, a program, up to ``reported``."""
+        """What is retained after a step that ended at ``frontier``; ``reported`` has the last reported instant of each program."""
         streams = tuple(dict.fromkeys((*self.streams, *(s for p in self.programs for s in p.streams))))
         dropped = dict(state.dropped)
         bounds: dict[str, int | None] = {}
         first = state.first if state.first is not None else frontier
         for stream in streams:
-            looked_at = {p.id: min(reported.get(p.id, first), frontier) for p in self.programs if stream in p.streams}
-            bounds[stream] = self._bound(stream, looked_at) if looked_at else frontier  # nobody reads it
+            reported_at = {p.id: min(reported.get(p.id, first), frontier) for p in self.programs if stream in p.streams}
+            bounds[stream] = self._bound(stream, reported_at) if reported_at else frontier  # no program reads it
             if stream in self.tables:
-                bounds[stream] = self._of_last(stream, files, bounds[stream], min(looked_at.values()), dropped)
+                bounds[stream] = self._counted(stream, files, bounds[stream], min(reported_at.values()), dropped)
         known = [bound for bound in bounds.values() if bound is not None]
         lowest = min(known, default=None) if len(known) == len(bounds) else None
-        # Pages of terms may be of no one stream: earlier versions wrote those of all streams together.
+        # A page of terms without a stream has terms of all streams: earlier versions wrote such pages.
         needed_from = {**bounds, "": lowest}
         live = [
             f
@@ -60,27 +61,28 @@ class Retention:
             return file.greatest > reported.get(file.shape.split("/")[0], int(NOWHEN))
         return bound is None or file.greatest >= bound
 
-    def _bound(self, stream: str, looked_at: Mapping[str, int]) -> int | None:
-        """The time from which on elements are needed by programs that have been looked at up to these instants; None: all are."""
-        found = [retained_from(p.windows, p.report, stream, looked_at[p.id]) for p in self.programs if p.id in looked_at]
+    def _bound(self, stream: str, reported_at: Mapping[str, int]) -> int | None:
+        """The time from which programs need elements after they reported up to these instants; None: they need all."""
+        found = [retained_from(p.windows, p.report, stream, reported_at[p.id]) for p in self.programs if p.id in reported_at]
         known = [bound for bound in found if bound is not None]
         return min(known) if len(known) == len(found) else None
 
-    def _of_last(
-        self, stream: str, files: Sequence[SlotFile], bound: int | None, looked_at: int, dropped: dict[str, int]
+    def _counted(
+        self, stream: str, files: Sequence[SlotFile], bound: int | None, reported_at: int, dropped: dict[str, int]
     ) -> int | None:
-        """For last-n windows: the time of the n-th last element at the instant last looked at, and of no table that straddles it.
+        """For windows that count elements: the time of the first element that the deepest of them needs at the last reported instant.
 
-        Where a window moves by m elements, of the (n + m)-th last. What was there then may still have to be named as it goes.
+        Tables are dropped whole, so a table with that time stays, too. Elements that were in a window then are needed for the answers
+        that report their expiry.
         """
-        deepest = max(w.count + w.every for p in self.programs for w in p.windows if w.stream == stream and w.kind == "last")
+        deepest = max(kind_of(w).depth for p in self.programs for w in p.windows if w.stream == stream)
         tables = [f for f in files if f.kind == "elements" and f.stream == stream]
-        passed = rank_elements(self.folder, tables, 0, looked_at).times
+        passed = rank_elements(self.folder, tables, 0, reported_at).times
         if len(passed) <= deepest or bound is None:
             return None
         limit = min(bound, int(passed[-deepest]))
         while (lower := min([limit, *(f.least for f in tables if f.greatest >= limit)])) < limit:
             limit = lower
-        going = [f for f in tables if f.greatest < limit]
-        dropped[stream] = dropped.get(stream, 0) + len(rank_elements(self.folder, going, 0, int(FOREVER)).times)
+        leaving = [f for f in tables if f.greatest < limit]
+        dropped[stream] = dropped.get(stream, 0) + len(rank_elements(self.folder, leaving, 0, int(FOREVER)).times)
         return limit

@@ -18,7 +18,8 @@ from cqels_opt.operators.interval_join import Indexed
 from cqels_opt.operators.rows import Ints, Rows, group_ids
 from cqels_opt.rdf.ids import integer_ids
 from cqels_opt.storage.columns import Columns
-from cqels_opt.windows.intervals import BEFORE_TIME, validity
+from cqels_opt.windows.intervals import BEFORE_TIME
+from cqels_opt.windows.kinds import kind_of
 
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
@@ -56,10 +57,10 @@ class SortedRun:
         In a window that is a set, of a repeated triple only what its earlier occurrences leave uncovered (DESIGN §3): starts and ends
         never fall as time goes on, so that is the part behind the end of the occurrence before.
         """
-        start, end = validity(occurrence.window, self.times(rows), occurrence.t0)
+        start, end = kind_of(occurrence.window).validity(self.times(rows), occurrence.t0)
         if occurrence.distinct and self.before is not None:
             before = self.before[rows]
-            opened, closed = validity(occurrence.window, before, occurrence.t0)
+            opened, closed = kind_of(occurrence.window).validity(before, occurrence.t0)
             start = np.maximum(start, np.where((opened < closed) & (before > BEFORE_TIME), closed, BEFORE_TIME))
         return start, end
 
@@ -109,7 +110,7 @@ class SortedRun:
 
 def ends_at(occurrence: PatternOccurrence, t: int) -> int:
     """When an element of time t leaves the window. What never enters it has left before any instant that is asked for."""
-    return int(validity(occurrence.window, np.array([t], np.int64), occurrence.t0)[1][0])
+    return int(kind_of(occurrence.window).validity(np.array([t], np.int64), occurrence.t0)[1][0])
 
 
 def relation_of(columns: Columns, rows: int) -> Relation:

@@ -1,9 +1,9 @@
-"""Segments: the old part of a window on disk, one file a stretch of time and shape, sorted by time and indexed on the join keys.
+"""Time slices: the old part of a window on disk, one file (of kind ``segment``) per stretch of time and shape, with indexes on join keys.
 
-A segment is what slots became when they were merged. Its file is mapped, so that all workers of a machine share its pages and a restart
-opens it at once. Segments of a shape follow on each other in time: all elements up to the last time of the last one are in them, and
-what slots hold of these does not count any more. Keys are sorted values with the starts of their runs and a permutation of the
-rows, as :mod:`cqels_opt.lod.index` has them; a composite key has its own only where no single one is good enough.
+Compaction merges slots into a time slice, whose rows are sorted by time. Its file is mapped: all workers of a machine share its pages, and
+a restart opens it at once. The time slices of a shape are consecutive. They have all elements up to the last time of the last one; rows of
+slots up to that time do not count any more. An index has sorted values with the starts of their runs and a permutation of the rows, as in
+:mod:`cqels_opt.lod.index`. A composite key has an index of its own only if no index on one of its columns is selective enough.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from cqels_opt.state.worker_cache import Stamp, stamp_in_state
 from cqels_opt.storage.columns import read_arrays, write_arrays
 from cqels_opt.windows.binding_slots import Shape, SlotFile, read_span
 from cqels_opt.windows.intervals import BEFORE_TIME
+from cqels_opt.windows.kinds import kind_of
 
 Key = tuple[int, ...]
 _LAYOUT = "cqels-opt segment"
@@ -35,7 +36,7 @@ _LAYOUT = "cqels-opt segment"
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """What segments of a shape have beside their rows: indexes on these columns, and the times of equal rows before (for sets)."""
+    """What time slices of a shape have next to their rows: indexes on these columns and, for sets, the times of earlier equal rows."""
 
     shape: Shape
     keys: tuple[Key, ...]
@@ -43,7 +44,7 @@ class Layout:
 
 
 def layouts(programs: Sequence[CompiledProgram]) -> tuple[Layout, ...]:
-    """The shapes that become segments: all but those of last-n windows, whose rows end with later elements and are few.
+    """The shapes that are merged into time slices: all but those of windows that count elements, which have few rows.
 
     Keys are those that some plan may join on: each set of the variables that an occurrence shares with other relations of its block.
     """
@@ -60,7 +61,7 @@ def layouts(programs: Sequence[CompiledProgram]) -> tuple[Layout, ...]:
                 if part.distinct:
                     repeats.add(part.shape)
                     mine |= {tuple(range(part.shape.width))} - {()}
-                if part.window.kind == "last":
+                if kind_of(part.window).counts_elements:
                     excluded.add(part.shape)
     return tuple(Layout(s, tuple(sorted(found)), s in repeats) for s, found in keys.items() if s not in excluded)
 
@@ -90,7 +91,7 @@ def write_time_slice(path: Path, run: SortedRun, keys: Sequence[Key]) -> None:
 
 
 def read_time_slice(path: Path) -> SortedRun:
-    """A segment, mapped."""
+    """A time slice, mapped."""
     arrays, said = read_arrays(path)
     header = json.loads(said[_LAYOUT])
     columns = {name: arrays[name] for name in sorted(arrays) if name.startswith("v")}
@@ -108,7 +109,7 @@ _SEGMENTS: WeakValueDictionary[tuple[str, Stamp], SortedRun] = WeakValueDictiona
 
 
 def time_slice(path: Path) -> SortedRun:
-    """A segment, opened once by a worker, and mapped as long as a window has it: a mapped file takes its place on disk."""
+    """A time slice. A worker opens it once, and maps it as long as a window has it: a mapped file takes its space on disk."""
     key = (str(path), stamp_in_state(path))
     found = _SEGMENTS.get(key)
     if found is None:
@@ -117,16 +118,16 @@ def time_slice(path: Path) -> SortedRun:
 
 
 def sealed(segments: Sequence[SlotFile]) -> int:
-    """The time up to which segments of one shape have everything."""
+    """The time up to which the time slices of one shape have all elements."""
     return max((s.greatest for s in segments), default=int(BEFORE_TIME))
 
 
 # ------------------------------------------------------------------ merging
 @dataclass(frozen=True, slots=True)
 class TimeSliceMergeTask:
-    """Segments that follow on each other, and behind the last of them what slots hold up to a time, become one segment at ``path``.
+    """Consecutive time slices, and the rows of slots after the last of them up to a time, become one time slice at ``path``.
 
-    ``earlier`` are the segments before them, where equal rows are looked for.
+    ``earlier`` are the time slices before them, which may have equal rows.
     """
 
     folder: str
@@ -139,7 +140,7 @@ class TimeSliceMergeTask:
 
 
 def merge_time_slices(task: TimeSliceMergeTask) -> SlotFile:
-    """Writes the merged segment. Nothing is deleted: what it replaces counts until a commit record says otherwise."""
+    """Writes the merged time slice. Nothing is deleted: the replaced files count until a commit record names the new one."""
     folder, shape = Path(task.folder), task.layout.shape
     parts = [read_time_slice(folder / s.path) for s in task.segments]
     if task.slots:
@@ -148,7 +149,7 @@ def merge_time_slices(task: TimeSliceMergeTask) -> SlotFile:
         earlier = [*parts, *(read_time_slice(folder / s.path) for s in task.earlier)] if task.layout.repeats else None
         new = run_of(columns, shape.width, earlier)
         parts += [new] if new is not None else []
-    if task.layout.repeats:  # a query that came later matches as a set what was a bag before: it sees nothing of that
+    if task.layout.repeats:  # of a query added later, as a set, over rows kept as a bag: it sees no earlier rows
         parts = [run if run.before is not None else replace(run, before=np.full(len(run), BEFORE_TIME)) for run in parts]
     run = joined(parts, 0)
     write_time_slice(folder / task.path, run, task.layout.keys)

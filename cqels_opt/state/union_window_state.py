@@ -1,9 +1,9 @@
-"""The content of a merged relation: the sum of what several windows hold of a pattern and of the static triples that match it.
+"""The content of a merged relation: the matches of a pattern in several windows and in the static data.
 
-In C-SPARQL, SPARQLstream and Streaming SPARQL a pattern is matched in windows and static data at once (SEMANTICS §3). Each such pattern is
-one relation of its block, and one delta source: its new rows are those of its windows, and the static triples are old from the
-beginning. As a set the merged graph has each triple once: repetitions within a window are left out by its runs, a triple that is static as
-well counts as the static one, and the rows of several windows are coalesced.
+In C-SPARQL, SPARQLstream and Streaming SPARQL a pattern matches windows and static data as one graph (SEMANTICS §3). Each such pattern is
+one relation of its block, and one delta source: its new rows are those of its windows, and the static triples are old from the start. As a
+set the merged graph has each triple once: the runs of a window omit its repetitions, a triple that is also static counts as static, and
+the rows of several windows are coalesced.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ OWNER = "#owner"
 
 
 class SingleWindow(Protocol):
-    """What one window holds of a pattern, see :mod:`cqels_opt.state.window_state`."""
+    """The matches of a pattern in one window, see :mod:`cqels_opt.state.window_state`."""
 
     new: Rows
 
@@ -36,7 +36,7 @@ class SingleWindow(Protocol):
         """The indexes of the old part, and of the new one."""
 
     def rows(self, with_new: bool) -> Rows:
-        """The living rows of the old part, and the new ones."""
+        """The valid rows of the old part, and the new rows."""
 
     @property
     def nbytes(self) -> int:
@@ -44,9 +44,9 @@ class SingleWindow(Protocol):
 
 
 class UnionWindowState:
-    """The rows of a merged relation: those of its windows, ``new`` and old, and the static ones, which are old.
+    """The rows of a merged relation: those of its windows, ``new`` and old, and the static rows, which are old.
 
-    The rows of several windows that are a set are kept in memory, in disjoint intervals: a new row adds what no row before it covers.
+    If several windows are matched as a set, their rows are in memory, with disjoint intervals: a new row adds what no earlier row covers.
     """
 
     def __init__(self, occurrence: PatternOccurrence, parts: Sequence[SingleWindow]) -> None:
@@ -59,7 +59,7 @@ class UnionWindowState:
         self._arrived = _Piece(self.new)
 
     def advance(self, step: EvaluationStep, static: Relation | None) -> None:
-        """Moves the content to a step. ``static`` are the static rows, as they are now."""
+        """Moves the content to a step. ``static`` are the current static rows."""
         for part in self.parts:
             part.advance(step)
         if static is not None and (self._static is None or self._static.relation is not static):
@@ -76,7 +76,7 @@ class UnionWindowState:
         self._arrived = _Piece(self.new)
 
     def _follow(self, step: EvaluationStep) -> None:
-        """The old part becomes that of the step: by what was new, or, where steps are missing, from the windows."""
+        """Moves the old part to the step: adds the rows that were new or, if steps were skipped, reads the windows."""
         if self._upto != step.after:
             if self._new_upto == step.after:
                 self._held.append(self._arrived)
@@ -88,7 +88,7 @@ class UnionWindowState:
             self._held[some] = [_Piece(concat([piece.rows.take(piece.rows.end > step.ended) for piece in self._held[some]]))]
 
     def _uncovered(self, rows: Rows) -> Rows:
-        """The parts of rows that no old row covers, in an order that does not hang on how the old ones are cut."""
+        """The parts of rows that no old row covers, in an order that does not depend on how the old rows are split."""
         found = [_pairs(rows, piece.indexed, self.occurrence.variables) for piece in self._held]
         if found and len(rows):
             owner, start, end = (np.concatenate(columns) for columns in zip(*found))
@@ -96,7 +96,7 @@ class UnionWindowState:
         return rows.take(np.lexsort((rows.start, *(rows.columns[v] for v in self.occurrence.variables))))
 
     def _beside_static(self, rows: Rows) -> Rows:
-        """The rows without those that are static as well, where a triple counts once."""
+        """The rows without those that are also static, if a triple counts once."""
         if self._static is None or not self.occurrence.distinct or not len(rows):
             return rows
         alone = np.ones(len(rows), bool)
@@ -135,7 +135,7 @@ class UnionWindowState:
         return Indexed(side.relation, side.names, intervals)
 
     def rows(self, with_new: bool) -> Rows:
-        """The living rows of the windows' old part, the new ones, and the static rows."""
+        """The valid rows of the windows' old part, the new rows, and the static rows."""
         if self._coalesced:
             found = [piece.rows.take(piece.rows.end > self._ended) for piece in self._held]
         else:
@@ -154,7 +154,7 @@ class UnionWindowState:
 
 
 class _Piece:
-    """Rows with disjoint intervals, indexed once they are looked up."""
+    """Rows with disjoint intervals, indexed on first use."""
 
     def __init__(self, rows: Rows) -> None:
         self.rows = rows
@@ -163,14 +163,14 @@ class _Piece:
 
     @property
     def indexed(self) -> Indexed:
-        """The side of a join."""
+        """The rows as a side of a join."""
         if self._indexed is None:
             self._indexed = Indexed.of_rows(self.rows)
         return self._indexed
 
 
 def _pairs(rows: Rows, side: Indexed, on: Sequence[str]) -> tuple[Ints, Ints, Ints]:
-    """Which rows meet an equal row of a side, and when."""
+    """Which rows meet an equal row of a side, and in which intervals."""
     asked = rows.only(on).with_column(OWNER, np.arange(len(rows)))
     found = list(side.probe(asked, on))
     none = np.empty(0, np.int64)

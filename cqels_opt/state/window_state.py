@@ -1,8 +1,7 @@
-"""The content of a window, as joins see it in a step: an old part in indexed runs, and a new part.
+"""The content of a window that joins read in a step: an old part in indexed runs, and a new part.
 
-What is old lies in segments (see time_slices.py), which are mapped; what the segments do not have yet is kept in memory by the worker, in
-runs
-that are merged when they are of like size. So a probe meets few runs, and a worker holds few rows, however long the window is.
+Old rows are in time slices (see time_slices.py), which are mapped. A worker has the rows that no time slice has yet in memory, in runs
+that it merges when they are of similar size. So a probe reads few runs, and a worker has few rows in memory, however long the window is.
 """
 
 from __future__ import annotations
@@ -24,6 +23,8 @@ from cqels_opt.storage.columns import Columns
 from cqels_opt.storage.compaction_policy import runs_to_merge
 from cqels_opt.windows.binding_slots import SlotFile, rank_elements, read_span
 from cqels_opt.windows.intervals import BEFORE_TIME, FOREVER
+from cqels_opt.windows.kinds import kind_of
+from cqels_opt.windows.window_kind import CountWindowKind
 
 Key = tuple[str, str, str, object]
 
@@ -34,15 +35,15 @@ class WindowState:
     def __init__(self, occurrence: PatternOccurrence) -> None:
         self.occurrence = occurrence
         self.new = _no_rows(occurrence)
-        self._instant = int(BEFORE_TIME)  # what has ended by then does not count
+        self._instant = int(BEFORE_TIME)  # rows that have ended by then do not count
         self._upto = self._new_upto = self._sealed = int(BEFORE_TIME)
-        self._held: list[SortedRun] = []  # behind the segments, in memory
+        self._held: list[SortedRun] = []  # in memory, later than the time slices
         self._arrived: SortedRun | None = None  # the new rows
         self._mapped: list[SortedRun] = []
-        self._parts: dict[str, SortedRun] = {}  # of segments most of which has expired: the living part, in memory
+        self._parts: dict[str, SortedRun] = {}  # in memory: the valid rows of time slices of which most rows have expired
 
     def advance(self, step: EvaluationStep) -> None:
-        """Moves the content to a step. A step that does not follow on the last one makes it read its slots again."""
+        """Moves the content to a step. If it is not the step after the last one, the slots are read again."""
         segments = step.select("segment", self.occurrence.shape.stream, self.occurrence.shape.key)
         mapped = sealed(segments)
         if (self._upto, self._new_upto, self._sealed) == (step.after, step.upto, mapped):
@@ -74,7 +75,7 @@ class WindowState:
             self._held[some] = [joined(self._held[some], oldest.living(self.occurrence, self._instant))]
 
     def _map(self, step: EvaluationStep, segments: list[SlotFile]) -> None:
-        """The segments with living rows. Of one that is mostly behind the window only its living part is taken, into memory."""
+        """Maps the time slices with valid rows. If most rows of one have expired, only its valid rows are read, into memory."""
         parts, self._mapped = self._parts, []
         self._parts = {}
         for file in segments:
@@ -100,42 +101,45 @@ class WindowState:
         return [*self._mapped, *self._held]
 
     def indexed(self, with_new: bool) -> list[Indexed]:
-        """The indexes of the old part, one a run, and of the new one; expired rows among them meet no row that lives."""
+        """The indexes of the old part, one per run, and of the new part. They have expired rows, whose intervals meet no valid row."""
         runs = [*self.old, self._arrived] if with_new and self._arrived is not None else self.old
         return [run.indexed(self.occurrence) for run in runs]
 
     def rows(self, with_new: bool) -> Rows:
-        """The living rows of the old part, and the new ones: copies, as many as there are."""
+        """Copies of the valid rows of the old part, and of the new rows."""
         parts = [run.rows(self.occurrence, run.living(self.occurrence, self._instant)) for run in self.old]
         rows = concat([*parts, self.new if with_new else self.new.take(np.empty(0, np.int64))])
         return rows.take(rows.end > self._instant)
 
     @property
     def nbytes(self) -> int:
-        """Bytes that are held in memory: what is not mapped."""
+        """Bytes in memory, without mapped files."""
         runs = [*self._held, *self._parts.values(), *([] if self._arrived is None else [self._arrived])]
         return sum(run.nbytes for run in runs)
 
 
 def _behind(run: SortedRun, t: int) -> int:
-    """The place of the first row of a run behind a time."""
+    """The place of the first row of a run after a time."""
     return int(np.searchsorted(run.offsets, t - run.base, "right"))
 
 
 class CountWindowState:
-    """The content of a last-n window: small, and read anew, for its ends hang on later elements.
+    """The content of a window that counts elements. It is small, and read again in each step: its intervals depend on later elements.
 
-    With a step of m elements its beginnings do too: a row is new in the step in which the window moves over its element.
+    A row is new in the step in which its interval begins, which may be a later step than that of its element.
     """
 
     def __init__(self, occurrence: PatternOccurrence) -> None:
         self.occurrence = occurrence
+        kind = kind_of(occurrence.window)
+        assert isinstance(kind, CountWindowKind)
+        self._kind = kind
         self._old = self.new = _no_rows(occurrence)
         self._sides: dict[bool, list[Indexed]] = {False: [], True: []}
         self._read: tuple[object, ...] = ()
 
     def advance(self, step: EvaluationStep) -> None:
-        """Reads what the tables still hold; see :class:`Ranks`."""
+        """Reads the rows of the remaining tables; see :class:`Ranks`."""
         occurrence, stream = self.occurrence, self.occurrence.window.stream
         slots, elements = step.select("slot", stream, occurrence.shape.key), step.select("elements", stream)
         read = (step.after, step.upto, *slots, *elements)
@@ -152,9 +156,7 @@ class CountWindowState:
         bound = {variable: columns[f"v{i}"] for i, variable in enumerate(occurrence.variables)}
         if occurrence.time:
             bound[occurrence.time] = integer_ids(columns["t"])
-        every = occurrence.window.every or 1  # the window moves with each m-th element
-        entry = (rank + every) // every * every - 1
-        expiry = (rank + occurrence.window.count + every) // every * every - 1
+        entry, expiry = self._kind.ranks(rank)
         start, end = (ranks.time_of(at, int(FOREVER)) for at in (entry, expiry))
         rows = Rows({**bound, RANK + stream: expiry}, start, end, np.ones(len(end), np.int64))
         rows = rows.take((start < end) & (end > step.ended) & (columns["t"] > occurrence.since))
@@ -189,7 +191,7 @@ _CONTENTS: LRUCache[Key, WindowState | CountWindowState | UnionWindowState] = LR
 
 
 def content(occurrence: PatternOccurrence, step: EvaluationStep) -> WindowState | CountWindowState | UnionWindowState:
-    """The content of an occurrence's windows at a step. Occurrences that differ in their variables' names have one each."""
+    """The content of an occurrence's windows at a step. Occurrences that differ in the names of variables have separate contents."""
     found = cached(_CONTENTS, (step.run, occurrence.shape.key, occurrence.window.stream, occurrence), lambda: _made(occurrence))
     if isinstance(found, UnionWindowState):
         static = occurrence.static
@@ -200,5 +202,5 @@ def content(occurrence: PatternOccurrence, step: EvaluationStep) -> WindowState 
 
 
 def _made(occurrence: PatternOccurrence) -> WindowState | CountWindowState | UnionWindowState:
-    parts = [(CountWindowState if part.window.kind == "last" else WindowState)(part) for part in occurrence.parts]
+    parts = [(CountWindowState if kind_of(part.window).counts_elements else WindowState)(part) for part in occurrence.parts]
     return UnionWindowState(occurrence, parts) if occurrence.merged else parts[0]

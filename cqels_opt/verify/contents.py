@@ -1,7 +1,8 @@
-"""What a window holds at an instant, from the definitions of SEMANTICS §1. No validity intervals anywhere.
+"""What a window holds at an instant, from the definitions of SEMANTICS §1, without validity intervals.
 
-Every window holds a run of neighbours of its stream, which is in order of (time, arrival), so a content is a ``range`` of
-places in the stream.
+This is the one module of the independent evaluation that compares window kinds. It shares nothing with :mod:`cqels_opt.windows`, so that
+an error in one of them shows (docs/decisions/005). Every window holds a run of neighbours of its stream, which is in order of (time,
+arrival); so a content is a ``range`` of places in the stream.
 """
 
 from __future__ import annotations
@@ -9,9 +10,13 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 
+from cqels_opt.errors import InputError
 from cqels_opt.query.algebra import Window
 
-PERIODIC = ("open-closed", "closed-open", "star", "grid", "delta")
+OPENINGS = ("open-closed", "closed-open", "star")
+PERIODIC = (*OPENINGS, "grid", "delta")
+ENDLESS = ("all", "last")
+"""Kinds that never empty by time alone."""
 
 
 def content(window: Window, times: Sequence[int], at: int, t0: int) -> range:
@@ -27,7 +32,7 @@ def content(window: Window, times: Sequence[int], at: int, t0: int) -> range:
 
 
 def _last(window: Window, seen: int) -> range:
-    """The last n of the elements seen so far, looked at whenever m more have come."""
+    """The last n of the elements seen so far, counted whenever m more have arrived."""
     seen -= seen % (window.every or 1)
     return range(max(0, seen - window.count), seen) if seen else range(0)
 
@@ -59,7 +64,7 @@ def _span(window: Window, at: int, t0: int) -> tuple[int, int] | None:
             return at - width + 1, at - slide
         case "all":
             return -(1 << 63), at
-    raise ValueError(window.kind)
+    raise InputError(f"verify has no definition of the window kind {window.kind}")
 
 
 def _present_opening(window: Window, at: int, t0: int) -> int:
@@ -69,11 +74,11 @@ def _present_opening(window: Window, at: int, t0: int) -> int:
 
 
 def candidates(window: Window, t: int, t0: int) -> Iterator[int]:
-    """Instants among which are all those at which an element of time t can enter or leave; the caller looks whether it does."""
+    """Instants that include all those at which an element of time t can enter or leave; the caller checks each."""
     width, slide = window.width, window.slide
-    yield from (t, t + 1, t + width, t + slide, t0 + width + 1)  # the last: the first closing is behind
+    yield from (t, t + 1, t + width, t + slide, t0 + width + 1)  # the last: just after the first closing
     if window.kind in PERIODIC:
-        origin = t0 if window.kind in ("open-closed", "closed-open", "star") else 0
+        origin = t0 if window.kind in OPENINGS else 0
         for near in (t, t + width):  # every opening and closing within two slides of the entry and the exit, and one after
             first = near - (near - origin) % slide - 2 * slide
             for point in range(first, first + 5 * slide, slide):
@@ -89,7 +94,7 @@ def changes(window: Window, times: Sequence[int], t0: int) -> list[int]:
 def closings(window: Window, times: Sequence[int], t0: int, begin: int, end: int) -> list[int]:
     """The closings of the window from ``begin`` to ``end``; a window without a step closes whenever its content changes."""
     match window.kind:
-        case "open-closed" | "closed-open" | "star":
+        case kind if kind in OPENINGS:
             first, step = t0 + window.width, window.slide
         case "past" if window.step:
             first, step = t0 + window.width, window.step

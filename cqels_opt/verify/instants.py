@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from cqels_opt.errors import InputError
 from cqels_opt.query.algebra import Query, Window
-from cqels_opt.verify.contents import changes, closings, content, periodic
+from cqels_opt.verify.contents import ENDLESS, changes, closings, content, periodic
 from cqels_opt.verify.model import Options
 
 Times = Mapping[str, Sequence[int]]
@@ -76,7 +76,7 @@ def _holds(window: Window, times: Times, at: int, options: Options) -> bool:
 
 def _drained(query: Query, times: Times, options: Options, begin: int, end: int) -> int:
     """The first instant of E, taken without NC, at which everything has left all windows; at least the end of the input."""
-    endless = [w.name for w in query.windows if w.kind in ("all", "last")]
+    endless = [w.name for w in query.windows if w.kind in ENDLESS]
     if endless:
         raise InputError(f"--drain needs windows that empty with time; ?{endless[0]} does not")
     last_change = max((at for w in query.windows for at in changes(w, times[w.name], t0_of(w, options))), default=end)

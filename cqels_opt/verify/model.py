@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from cqels_opt.query.algebra import StreamOperator
-
 Triple: TypeAlias = tuple[str, str, str]
 Row: TypeAlias = frozenset[tuple[str, str]]
 """One row of an answer: (variable without question mark, term); an unbound variable is absent."""
@@ -70,7 +68,7 @@ class Options:
 
     policy: str = "cc"
     policies: Mapping[str, str] = field(default_factory=dict)
-    operator: StreamOperator | None = None
+    operator: str | None = None
     duplicates: Literal["bag", "set"] = "bag"
     t0: int = 0
     t0s: Mapping[str, int] = field(default_factory=dict)

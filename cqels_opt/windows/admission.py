@@ -1,6 +1,7 @@
-"""Which elements of a live source take part: those that are neither late nor too far ahead of what came before them (docs/semantics.md).
+"""Which elements of a live source are admitted: those that are neither late nor too far ahead of earlier elements (docs/semantics.md).
 
-Both are decided element by element in the order of a partition, from times alone. So the cut into batches and restarts change nothing.
+Both are decided for one element after the other, in the order of the partition, from times alone. So neither the cut into batches nor a
+restart changes the result.
 """
 
 from __future__ import annotations
@@ -20,9 +21,10 @@ Mask: TypeAlias = "NDArray[np.bool_]"
 
 @dataclass(frozen=True, slots=True)
 class Admitted:
-    """Of the elements of a partition: which are late and which too far ahead; the greatest time now.
+    """Which elements of a partition are late, which are too far ahead, and the greatest time so far.
 
-    ``after`` is the greatest time before each element that is too far ahead; ``suspect`` the time of the last element if it is one.
+    ``after`` is the greatest time before each element that is too far ahead; ``suspect`` is the time of the last element if it is too
+    far ahead.
     """
 
     late: Mask
@@ -34,9 +36,9 @@ class Admitted:
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """The rule, and how far each partition has come: durations in milliseconds; ``max_ahead`` None: no element is too far ahead.
+    """The rule, and the progress of each partition. Durations are in milliseconds; ``max_ahead`` None: no element is too far ahead.
 
-    ``greatest`` has the greatest time of each partition, ``suspects`` the time of its last element where that was too far ahead.
+    ``greatest`` has the greatest time of each partition; ``suspects`` has the time of its last element if that was too far ahead.
     """
 
     greatest: Mapping[int, int] = field(default_factory=dict)
@@ -45,7 +47,7 @@ class Admission:
     max_ahead: int | None = None
 
     def judge(self, partition: int, t: Ints) -> Admitted:
-        """The next elements of a partition, in its order."""
+        """Judges the next elements of a partition, in its order."""
         known, suspect = self.greatest.get(partition), self.suspects.get(partition)
         if not len(t):
             return Admitted(np.zeros(0, bool), np.zeros(0, bool), (), known, suspect)
@@ -56,17 +58,19 @@ class Admission:
         return self._one_by_one(t, known, suspect, self.max_ahead)
 
     def after(self, judged: Mapping[int, Admitted]) -> Admission:
-        """The rule for what comes after these."""
+        """The rule for the elements after these."""
         greatest = {number: found.greatest for number, found in judged.items() if found.greatest is not None}
         suspects = {number: time for number, time in self.suspects.items() if number not in judged}
         suspects |= {number: found.suspect for number, found in judged.items() if found.suspect is not None}
         return replace(self, greatest={**self.greatest, **greatest}, suspects=suspects)
 
     def _one_by_one(self, t: Ints, greatest: int | None, suspect: int | None, max_ahead: int) -> Admitted:
-        """As :meth:`judge` where some are too far ahead: what follows one hangs on it."""
+        """As :meth:`judge` where some are too far ahead: each of these decides how the next element is judged."""
         late, ahead, after = np.zeros(len(t), bool), np.zeros(len(t), bool), list[int]()
         for place, time in enumerate(t.tolist()):
-            agrees = suspect is not None and abs(time - suspect) <= max_ahead  # with the one before it: the stream has moved on
+            agrees = (
+                suspect is not None and abs(time - suspect) <= max_ahead
+            )  # with the element before it: the whole stream has jumped ahead
             if greatest is not None and time > greatest + max_ahead and not agrees:
                 ahead[place], suspect = True, time
                 after.append(greatest)

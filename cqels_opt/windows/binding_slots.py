@@ -1,8 +1,8 @@
-"""Binding slots: what a micro-batch's elements bind in the shape of a stream pattern, one file a batch, task and shape.
+"""Binding slots: the bindings of a micro-batch's elements in the shape of a stream pattern, one file per batch, task and shape.
 
-A slot's rows are ordered by (time, partition, offset). It holds no intervals: they are computed for each window when it is read, so
-windows and queries share slots. An element belongs to the *content* of the step ``(F0, F1]`` of the frontier by its time alone:
-its rows are new where ``F0 < t <= F1`` and old where ``t <= F0``; which batch brought them plays no part.
+The rows of a slot are ordered by (time, partition, offset). A slot has no intervals: a reader computes them for its window, so windows
+and queries share slots. In the step ``(F0, F1]`` of the frontier, rows are new where ``F0 < t <= F1`` and old where ``t <= F0``: only
+the time of an element counts, not the batch that contained it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from cqels_opt.storage.columns import Columns, read_columns
 
 ANYTHING = -1
-"""The constant of a place without a column whose value is looked at no further: it is a triple term, and its parts are."""
+"""The constant of a place that has no column and matches any value: a triple term, of which only the parts are compared."""
 
 
 class Inside(NamedTuple):
@@ -32,11 +32,11 @@ class Inside(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What a slot keeps of a stream: the triples with these constants (ids; 0: any) and repeated variables.
+    """The triples of a stream that a slot has: those with these constants (ids; 0: any) and repeated variables.
 
     ``places`` gives for subject, predicate and object the number of its binding column ``v0 …``, or -1 for a constant. With a fourth
-    place for the name of the element's graph, only elements that have such a name are kept. ``inside`` takes triple terms apart: a pattern
-    with a quoted triple is one slot, with a binding column for each variable, wherever it stands.
+    place, for the name of the element's graph, the slot has only elements with such a name. ``inside`` describes the parts of triple
+    terms: a pattern with a quoted triple is one slot, with a binding column for each variable inside or outside the quoted triple.
     """
 
     stream: str
@@ -101,7 +101,7 @@ def read_span(folder: Path, slots: list[SlotFile], after: int, upto: int, width:
 
 @dataclass(frozen=True, slots=True)
 class Ranks:
-    """Ranks of a stream's elements in the order (time, partition, offset), for windows of the last n elements.
+    """Ranks of a stream's elements in the order (time, partition, offset), for windows that count elements.
 
     ``times[r - base]`` is the time of the element of rank r; ``of[path]`` maps a place in an element table to its rank.
     """
@@ -120,9 +120,9 @@ class Ranks:
 
 
 def rank_elements(folder: Path, tables: list[SlotFile], base: int, upto: int) -> Ranks:
-    """The ranks of the elements with ``t <= upto``; ``base`` elements came before those of the tables that are left.
+    """The ranks of the elements with ``t <= upto``; ``base`` elements precede those of the remaining tables.
 
-    An element of several triples may stand in several tables, where the tasks of a batch have shared its rows: it has one rank.
+    An element of several triples has one rank, also where several tasks of a batch have rows of it, each in its own table.
     """
     parts = [read_columns(folder / table.path) for table in tables]
     lengths = [len(p["t"]) for p in parts]

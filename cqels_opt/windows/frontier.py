@@ -1,8 +1,8 @@
 """The frontier: every element with t <= F has been seen, so instants up to F are final (Streaming SPARQL's watermark).
 
-Per partition F = (greatest t seen) - 1 ms - allowed lateness; over partitions and streams the minimum. What has ended does not hold
-it back; a partition of a finite replay that has not begun does so by its first time, which is known. A stream that is let go because it is
-idle does not, until it brings elements again; those at or before the frontier are late then.
+Per partition F = (greatest t seen) - 1 ms - allowed lateness; over partitions and streams the minimum. A partition that has ended does
+not count. A partition of a finite replay that has not begun counts with its first time, which is known. An idle stream that was released
+does not count until it delivers elements again; of these, the elements at or before the frontier are late.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class SourcePartition:
 
 @dataclass(slots=True)
 class Frontier:
-    """Where a run stands in time. ``streams`` are those that the queries read."""
+    """The progress of a run in time. ``streams`` are those that the queries read."""
 
     streams: tuple[str, ...]
     lateness: int = 0
@@ -45,13 +45,13 @@ class Frontier:
     value: int = int(BEFORE_TIME)
 
     def seen(self, number: int, stream: str, last_time: int, last_offset: int) -> None:
-        """A batch brought elements of a partition up to this time and offset."""
+        """Records that a batch had elements of a partition up to this time and offset."""
         mine = self.partitions.setdefault(number, SourcePartition(stream))
         mine.last_time = last_time if mine.last_time is None else max(mine.last_time, last_time)
         mine.last_offset = max(mine.last_offset, last_offset)
 
     def suspected(self, suspects: Mapping[int, int | None]) -> None:
-        """Whether the last element of each partition of a batch was too far ahead: its time, or None."""
+        """Records for each partition of a batch the time of its last element if that was too far ahead, else None."""
         for number, time in suspects.items():
             if number in self.partitions:
                 self.partitions[number].suspect = time
@@ -73,7 +73,7 @@ class Frontier:
         return Admission(greatest, suspects, self.lateness, self.max_ahead)
 
     def advance(self, idle: Collection[str | int] = ()) -> int:
-        """Moves the frontier to where the elements seen allow, and returns it. It never falls. ``idle``: what is let go."""
+        """Moves the frontier as far as the elements allow, and returns it. It never falls. ``idle``: released streams and partitions."""
         greatest = self.greatest
         if greatest is not None:
             self.value = max(self.value, greatest if self.ended else min(self._bounds(idle), default=self.value))

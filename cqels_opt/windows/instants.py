@@ -1,4 +1,4 @@
-"""The evaluation instants E of a query: at which times the outside world looks (RSP-QL 2014, §Report)."""
+"""The evaluation instants E of a query: the times at which it is evaluated (RSP-QL 2014, §Report)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ import numpy as np
 
 from cqels_opt.errors import InputError
 from cqels_opt.query.algebra import Window
-from cqels_opt.windows.intervals import BEFORE_TIME, FOREVER, Times, closings, validity
+from cqels_opt.windows.intervals import BEFORE_TIME, FOREVER, Times, periodic
+from cqels_opt.windows.kinds import kind_of
+from cqels_opt.windows.window_kind import WindowKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,37 +44,36 @@ class Report:
 
 def changes(window: Window, times: Times, t0: int, after: int, upto: int) -> Times:
     """Instants in ``(after, upto]`` at which an element of sorted distinct ``times`` enters or leaves the window."""
-    if window.kind == "last":
+    kind = kind_of(window)
+    if kind.counts_elements:
         found = times[slice(*np.searchsorted(times, [after, upto], "right"))]
     else:
-        times = _begun(window, times, t0)
-        entering = times[_reached(window, times, t0, 0, after) : _reached(window, times, t0, 0, upto)]
-        leaving = times[_reached(window, times, t0, 1, after) : _reached(window, times, t0, 1, upto)]
-        start, end = validity(window, np.concatenate([entering, leaving]), t0)
+        times = _held(kind, times, t0)
+        entering = times[_reached(kind, times, t0, 0, after) : _reached(kind, times, t0, 0, upto)]
+        leaving = times[_reached(kind, times, t0, 1, after) : _reached(kind, times, t0, 1, upto)]
+        start, end = kind.validity(np.concatenate([entering, leaving]), t0)
         found = np.concatenate([start[start < end], end[start < end]])
     return np.unique(found[(found > after) & (found <= upto)])
 
 
-def _begun(window: Window, times: Times, t0: int) -> Times:
-    """The times that are in the window at all: from there on starts and ends never fall (see intervals.py)."""
-    if window.kind not in ("open-closed", "closed-open", "star"):
-        return times
-    return times[np.searchsorted(times, t0, "right" if window.kind == "open-closed" else "left") :]
+def _held(kind: WindowKind, times: Times, t0: int) -> Times:
+    """The times from the first on that the window holds: among these, starts and ends never fall."""
+    return times[np.searchsorted(times, kind.first(t0)) :]
 
 
-def _reached(window: Window, times: Times, t0: int, edge: int, instant: int) -> int:
-    """How many of ``times`` have their start (edge 0) or their end (edge 1) at or before an instant: by bisection, for windows are long."""
-    return bisect_right(range(len(times)), instant, key=lambda i: int(validity(window, times[i : i + 1], t0)[edge][0]))
+def _reached(kind: WindowKind, times: Times, t0: int, edge: int, instant: int) -> int:
+    """How many of ``times`` have their start (edge 0) or their end (edge 1) at or before an instant; by bisection: windows are long."""
+    return bisect_right(range(len(times)), instant, key=lambda i: int(kind.validity(times[i : i + 1], t0)[edge][0]))
 
 
-def _content(window: Window, times: Times, t0: int, tau: Times) -> np.ndarray:
+def _content(kind: WindowKind, times: Times, t0: int, tau: Times) -> np.ndarray:
     """Whether the window has content at each of these rising instants."""
     if len(tau):
-        # of what has started before the first of them, the last element ends last
-        times = _begun(window, times, t0)
-        ended, started = (_reached(window, times, t0, edge, int(tau[0])) for edge in (1, 0))
+        # Of the elements that started before the first instant, the last one ends last.
+        times = _held(kind, times, t0)
+        ended, started = (_reached(kind, times, t0, edge, int(tau[0])) for edge in (1, 0))
         times = times[started - (ended < started) :]
-    start, end = validity(window, times, t0)
+    start, end = kind.validity(times, t0)
     start, end = start[start < end], end[start < end]
     return np.searchsorted(start, tau, "right") > np.searchsorted(end, tau, "right")
 
@@ -86,10 +87,10 @@ def instants(
     upto: int,
     moves: Mapping[str, Times] | None = None,
 ) -> Times:
-    """E in ``(after, upto]``, from the sorted distinct element times of each stream that can still matter.
+    """E in ``(after, upto]``, from the sorted distinct times of each stream's elements that can still matter.
 
-    ``first`` is the first element's time on any stream: E begins at or after it. ``moves`` has, by window, when those of n elements move
-    that do so with each m-th element.
+    ``first`` is the time of the first element on any stream: E begins at or after it. ``moves`` has, by window name, the times at which
+    windows change that do so with each m-th element.
     """
     seen_by = {w.name: (moves or {}).get(w.name, times[w.stream]) for w in windows}
     after = max(after, first - 1)
@@ -99,35 +100,35 @@ def instants(
     for window in windows:
         policy, t0, stream = report.policy(window.name), report.origin(window.name), seen_by[window.name]
         own = []
-        closing = closings(window, t0, after + 1, upto) if policy.window_close else None
+        closing = kind_of(window).closings(t0, after + 1, upto) if policy.window_close else None
         if policy.content_change or (policy.window_close and closing is None):
             own.append(changes(window, stream, t0, after, upto))
         if closing is not None:
             own.append(closing)
         if policy.period:
-            k = -((t0 - (after + 1)) // policy.period)
-            own.append(np.arange(t0 + max(0, k) * policy.period, upto + 1, policy.period, dtype=np.int64))
+            own.append(periodic(t0, policy.period, max(after + 1, t0), upto))
         mine = np.unique(np.concatenate(own)) if own else np.empty(0, np.int64)
         if policy.non_empty:
             if window.name in report.by_window:
-                seen = _content(window, stream, t0, mine)
+                seen = _content(kind_of(window), stream, t0, mine)
             else:
                 seen = np.zeros(len(mine), bool)
                 for other in windows:
-                    seen |= _content(other, seen_by[other.name], report.origin(other.name), mine)
+                    seen |= _content(kind_of(other), seen_by[other.name], report.origin(other.name), mine)
             mine = mine[seen]
         found.append(mine)
     return np.unique(np.concatenate(found)) if found else np.empty(0, np.int64)
 
 
 def emptied(windows: Sequence[Window], report: Report, times: Mapping[str, Times]) -> int:
-    """The first instant from which on all windows stay empty, given the sorted times of each stream that can still matter (``--drain``)."""
+    """The first instant from which on all windows stay empty, from the sorted times of each stream that can still matter (``--drain``)."""
     ends = [BEFORE_TIME]
     for window in windows:
-        if window.kind in ("last", "all"):
+        kind = kind_of(window)
+        if kind.reach is None:
             raise InputError(f"--drain: window {window.name} ({window.kind}) never empties; leave --drain out")
-        start, end = validity(window, times[window.stream], report.origin(window.name))
-        ends += end[start < end][-1:].tolist()  # the last element may be in no window, and an earlier one in one that is to come
+        start, end = kind.validity(times[window.stream], report.origin(window.name))
+        ends += end[start < end][-1:].tolist()  # the last element may be in no window, while an earlier one is still to enter
     return int(max(ends))
 
 
@@ -137,33 +138,42 @@ def drained(windows: Sequence[Window], report: Report, times: Mapping[str, Times
     found = []
     for window in windows:
         policy, t0 = report.policy(window.name), report.origin(window.name)
-        step = window.slide if window.kind != "past" else window.step
-        closing = closings(window, t0, empty, max(empty, t0 + window.width) + step) if policy.window_close and step else None
-        if closing is not None and len(closing):
-            found.append(int(closing[0]))
-        if policy.content_change or (policy.window_close and closing is None):
+        closes = policy.window_close and kind_of(window).closings(t0, empty, empty) is not None
+        if closes:
+            found.append(_next_closing(kind_of(window), t0, empty))
+        if policy.content_change or (policy.window_close and not closes):
             found += changes(window, times[window.stream], t0, empty - 1, empty).tolist()
         if policy.period:
             found.append(t0 + max(0, -((t0 - empty) // policy.period)) * policy.period)
     return min(found, default=empty)
 
 
-def retained_from(windows: Sequence[Window], report: Report, stream: str, reported: int) -> int | None:
-    """Elements of a stream with a time below this can be forgotten after instant ``reported``; None: all must stay.
+def _next_closing(kind: WindowKind, t0: int, at: int) -> int:
+    """The first closing from an instant on."""
+    span = 1
+    while (found := kind.closings(t0, at, at + span)) is not None and not len(found):
+        span *= 2
+    assert found is not None
+    return int(found[0])
 
-    Found by bisection on the ends, which never fall as t rises. For ``last`` windows see :mod:`cqels_opt.windows.binding_slots`.
+
+def retained_from(windows: Sequence[Window], report: Report, stream: str, reported: int) -> int | None:
+    """Elements of a stream with a time below this can be deleted after instant ``reported``; None: all must stay.
+
+    Found by bisection on the ends, which never fall as t rises. For windows that count elements see
+    :mod:`cqels_opt.windows.binding_slots`.
     """
     bound = int(FOREVER)
     for window in windows:
-        if window.stream != stream or window.kind == "last":
+        kind = kind_of(window)
+        if window.stream != stream or kind.counts_elements:
             continue
-        if window.kind == "all":
+        if kind.reach is None:
             return None
-        reach = window.width + 2 * max(window.slide, 1) + 2
-        low, high = reported - 2 * reach - 2, reported + 1
-        while low < high:  # the first t whose end is behind `reported`
+        low, high = reported - 2 * kind.reach - 2, reported + 1
+        while low < high:  # the first t whose end is after `reported`
             middle = (low + high) // 2
-            _, end = validity(window, np.array([middle], np.int64), report.origin(window.name))
+            _, end = kind.validity(np.array([middle], np.int64), report.origin(window.name))
             if end[0] > reported:
                 high = middle
             else:

@@ -1,8 +1,8 @@
-"""Files of stream elements to one sequence: k-way by the time of each file's next element, with lateness judged on the way.
+"""Merges files of stream elements into one sequence, and judges lateness.
 
-The next element is taken from the file whose next element has the least time; of equals, from the file that was named first. No
-file is re-ordered. This is the same as ordering all elements by (greatest time so far in their file, file, place in the file),
-which is how it is done here for whole blocks at a time.
+The next element comes from the file whose next element has the least time; of equals, from the file that was named first. No file is
+re-ordered. This equals an order of all elements by (greatest time so far in their file, file, place in the file), which is how the
+merge sorts whole blocks.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ LEAST = -(2**62)
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """Rows in the order of the replay; the rows of an element stand together.
+    """Rows in the order of the replay; the rows of an element are adjacent.
 
     ``rows`` has the columns of the reader; ``source`` is the file's number, ``reached`` the greatest time so far in that file,
-    and ``late`` says that the element comes too late (SEMANTICS §4).
+    and ``late`` whether the element is late (SEMANTICS §4).
     """
 
     rows: pa.Table
@@ -37,7 +37,7 @@ class Merged:
 
 @dataclass(slots=True)
 class _Source:
-    """A file that is being read: its rows that have not been taken yet."""
+    """A file that is being read, with the rows that have not been taken yet."""
 
     number: int
     batches: Iterator[pa.RecordBatch]
@@ -49,7 +49,7 @@ class _Source:
     late: NDArray[np.bool_] = field(default_factory=lambda: np.empty(0, np.bool_))
 
     def fill(self) -> None:
-        """Reads on where nothing is left."""
+        """Reads the next batch if no row is left."""
         while not len(self.reached) and not self.ended:
             batch = next(self.batches, None)
             if batch is None:
@@ -77,9 +77,9 @@ class _Source:
 def merge(
     files: Sequence[Iterator[pa.RecordBatch]], lateness: int, progress: Callable[[], None] | None = None
 ) -> Iterator[Merged]:
-    """The rows of all files in the order of the replay; memory holds about one batch a file.
+    """The rows of all files in the order of the replay; memory holds about one batch per file.
 
-    A batch has columns ``t`` and ``element`` among others, and cuts no element.
+    A batch has columns ``t`` and ``element`` among others. No element is split between batches.
     """
     sources = [_Source(number, batches, lateness) for number, batches in enumerate(files)]
     while True:
@@ -88,7 +88,7 @@ def merge(
         live = [source for source in sources if len(source.reached)]
         if not live:
             return
-        # All that comes before the end of the buffer that ends first is known; beyond it that file must be read on.
+        # All rows before the end of the buffer that ends first are known; for later rows its file must be read further.
         bound = min((int(source.reached[-1]), source.number) for source in live)
         parts = []
         for source in live:

@@ -1,7 +1,7 @@
-"""Files to be replayed, cut into chunk files that Spark's file source reads one a micro-batch (DESIGN §8, "Met on the way").
+"""Cuts files to be replayed into chunk files, of which Spark's file source reads one per micro-batch (DESIGN §8).
 
-Spark can neither cut a file nor interleave two streams, so this is done before: the files are merged by time, each element is
-judged for lateness, and whole elements go into Parquet files whose names and modification times give their order.
+Spark can neither split a file nor interleave two streams. So the files are merged by time, each element is judged for lateness, and whole
+elements are written to Parquet files whose names and modification times give their order.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ CHUNK_SCHEMA = pa.schema(_FIELDS)
 """``stream`` is the place in ``ReplayPlan.streams``; ``offset`` numbers the elements of a partition."""
 
 ROW_GROUP = 1 << 16
-"""About so many rows a row group: Spark splits a large chunk between them."""
+"""About so many rows per row group: Spark splits a large chunk between row groups."""
 
 _FIRST_MODIFIED = 946_684_800  # 2000-01-01: chunk k is k seconds younger, whatever the clock says
 
@@ -82,8 +82,8 @@ def cut(
 ) -> ReplayPlan:
     """Cuts the streams' files into chunks below ``folder``; returns at once if that was done with the same files and options.
 
-    Two sources of one stream concatenate. ``DataError`` names a bad line (with ``on_error="fail"``), ``CheckpointError`` what
-    differs from the replay that the folder holds. The record is written last, so an interrupted cut begins anew.
+    Two sources of one stream are concatenated. ``DataError`` names a bad line (with ``on_error="fail"``); ``CheckpointError`` names the
+    difference from the replay in the folder. The record is written last, so an interrupted cut starts again.
     """
     for source in streams:
         for path in source.paths:
@@ -119,7 +119,7 @@ def cut(
 
 
 class _Inputs:
-    """The files that are read: their positions, and their lines that are refused."""
+    """The files that are read, with the reading positions and the rejected lines."""
 
     def __init__(
         self,
@@ -145,7 +145,7 @@ class _Inputs:
             self._log.close()
 
     def readers(self) -> list[Iterator[pa.RecordBatch]]:
-        """A reader a file."""
+        """One reader per file."""
         return [self._reader(number, Path(partition.path)) for number, partition in enumerate(self._partitions)]
 
     def _reader(self, number: int, path: Path) -> Iterator[pa.RecordBatch]:
@@ -163,14 +163,14 @@ class _Inputs:
         return read_stream(path, time_predicate=self._time_predicate, on_error=self._on_error, rejected=reject, consumed=position)
 
     def report(self, rows: int) -> None:
-        """Tells the progress after more rows."""
+        """Reports the progress after more rows."""
         self._rows += rows
         if self._progress is not None:
             total = sum(partition.size for partition in self._partitions)
             self._progress(Progress(self._rows, min(total, sum(self._positions)), total))
 
     def count_rejected(self, source: int, line: int) -> int:
-        """How many lines of a file up to this one were refused and not counted before."""
+        """How many lines of a file up to this one were rejected and not counted before."""
         waiting = self.pending.get(source)
         if not waiting:
             return 0
@@ -196,7 +196,7 @@ class _Open:
     writer: pa_parquet.ParquetWriter | None = None
 
     def write(self, rows: pa.Table) -> None:
-        """Adds rows; a large chunk is written as it grows."""
+        """Adds rows; a large chunk is written piece by piece."""
         self.parts.append(rows)
         self.waiting += len(rows)
         if self.waiting >= 4 * ROW_GROUP:
@@ -211,7 +211,7 @@ class _Open:
         self.parts, self.waiting = [], 0
 
     def close(self) -> Chunk:
-        """Writes what is left, and sets the time by which Spark orders the files."""
+        """Writes the remaining rows, and sets the modification time by which Spark orders the files."""
         if self.parts:
             self._flush()
         assert self.writer is not None and self.file is not None

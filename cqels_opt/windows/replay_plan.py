@@ -1,4 +1,4 @@
-"""What a replay was cut into: the record ``replay.json`` of a folder of chunks, and whether it still fits its inputs."""
+"""The record ``replay.json`` of a replay's chunks, and the check that its inputs have not changed."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ DEFAULT_BATCH = BatchSize(count=5000)
 class ReplayPartition:
     """A file of a stream as it was when it was cut; ``first`` and ``greatest`` are times, ``last_chunk`` is -1 if it is empty.
 
-    ``partition`` numbers the files of all streams, so that it names a source partition by itself.
+    ``partition`` numbers the files of all streams: the number alone identifies a source partition.
     """
 
     stream: int
@@ -93,12 +93,12 @@ class ReplayPlan:
 
     @property
     def chunk_folder(self) -> Path:
-        """The folder with the chunks and nothing else: the source that Spark follows."""
+        """The folder with the chunks and nothing else, which is Spark's source."""
         return self.folder / CHUNKS
 
     @property
     def rejected_file(self) -> Path:
-        """The lines that were refused, as JSON lines with ``file``, ``line`` and ``reason``; absent where there is none."""
+        """The rejected lines, as JSON lines with ``file``, ``line`` and ``reason``; absent if there are none."""
         return self.folder / REJECTED
 
     def path(self, number: int) -> Path:
@@ -117,12 +117,12 @@ class ReplayPlan:
 
     @cached_property
     def late(self) -> int:
-        """Elements that came too late."""
+        """The number of late elements."""
         return sum(chunk.late for chunk in self.chunks)
 
     @cached_property
     def rejected(self) -> int:
-        """Lines that were refused."""
+        """The number of rejected lines."""
         return sum(partition.rejected for partition in self.partitions)
 
     @property
@@ -145,8 +145,8 @@ class ReplayPlan:
     def frontier(self, number: int, lateness: int) -> int:
         """The frontier after a chunk (SEMANTICS §4), in milliseconds.
 
-        A partition holds it back by the greatest time that it has shown, and before its first element by the time of that, which
-        is known here; one that has ended does not. After the last chunk it is the greatest time of all.
+        A partition bounds it by its greatest time so far or, before its first element, by that element's time, which is known here. A
+        partition that has ended does not bound it. After the last chunk it is the greatest time of all.
         """
         reached = self.reached[number]
         going = [(p, t) for p, t in zip(self.partitions, reached) if p.last_chunk > number]
@@ -155,12 +155,12 @@ class ReplayPlan:
         return min(p.first if t is None else t for p, t in going) - 1 - lateness
 
     def ended(self, number: int) -> list[bool]:
-        """Which partitions have shown all their elements after a chunk."""
+        """Which partitions have no more elements after a chunk."""
         return [partition.last_chunk <= number for partition in self.partitions]
 
 
 def write_plan(plan: ReplayPlan) -> None:
-    """Writes the record under a temporary name and renames it: a folder with a record is whole."""
+    """Writes the record under a temporary name and renames it: a folder with a record is complete."""
     record = {
         "version": VERSION,
         "parameters": plan.parameters,
@@ -216,7 +216,7 @@ def fingerprints(sources: Sequence[ReplaySource]) -> tuple[tuple[str, ...], list
 def check_same(
     plan: ReplayPlan, parameters: dict[str, str | int], streams: tuple[str, ...], partitions: Sequence[ReplayPartition]
 ) -> None:
-    """``CheckpointError`` naming what differs between the replay of a checkpoint and what is asked for now."""
+    """Raises ``CheckpointError`` that names a difference between the replay of a checkpoint and the current request."""
     advice = "give what the checkpoint was made with, or another --checkpoint"
     for name, value in parameters.items():
         was = plan.parameters.get(name)

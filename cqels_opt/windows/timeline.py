@@ -1,4 +1,4 @@
-"""The distinct times of a stream's elements, as the driver keeps them: 8 bytes an instant that a window still needs."""
+"""The distinct times of a stream's elements in the driver: 8 bytes for each instant that a window still needs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from cqels_opt.windows.intervals import Times
 
 
 class Timeline:
-    """Rising times. New ones mostly come behind the last, old ones go from the front; neither copies the rest."""
+    """Rising times. New times are mostly appended, old ones are dropped at the front; neither copies the other times."""
 
     def __init__(self) -> None:
         self._room: Times = np.empty(1024, np.int64)
@@ -21,11 +21,11 @@ class Timeline:
 
     @property
     def nbytes(self) -> int:
-        """What is held: at most four times what the times need, and 8 kB."""
+        """Bytes in memory: at most four times those of the times, plus 8 kB."""
         return self._room.nbytes
 
     def add(self, times: Times) -> None:
-        """Further times, rising."""
+        """Adds rising times."""
         if not len(times):
             return
         kept = int(np.searchsorted(self.times, times[0]))
@@ -38,13 +38,13 @@ class Timeline:
         self._room[at : self._end] = times
 
     def forget(self, before: int) -> None:
-        """The times before an instant go."""
+        """Drops the times before an instant."""
         self._first += int(np.searchsorted(self.times, before))
         if 4 * (self._end - self._first) < len(self._room) - 1024:
             self._move(self._end - self._first, 0)
 
     def _move(self, kept: int, more: int) -> None:
-        """The first ``kept`` times to another place with room for ``more``, and for as many again."""
+        """Copies the first ``kept`` times to a new array with room for ``more``, and for as many again."""
         room = np.empty(max(2 * (kept + more), 1024), np.int64)
         room[:kept] = self.times[:kept]
         self._room, self._first, self._end = room, 0, kept

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from typing import cast
 
 import numpy as np
 import pytest
@@ -13,9 +12,9 @@ from hypothesis import strategies as st
 from operators.interval_rows import HORIZON, Plain, plain_rows, rows_of, snapshots
 
 from cqels_opt.operators.algebra.order import ORDER
-from cqels_opt.operators.stream_output import SIGN, Answers, answers, columns_of, json_lines, json_term, json_terms
+from cqels_opt.operators.stream_operators import answers, stream_operator
+from cqels_opt.operators.stream_output import Answers, columns_of, json_lines, json_term, json_terms
 from cqels_opt.operators.term_table import TermTable
-from cqels_opt.query.algebra import StreamOperator
 from cqels_opt.rdf.ids import PUBLIC
 from cqels_opt.rdf.terms import XSD_INTEGER, XSD_STRING, literal
 
@@ -31,19 +30,18 @@ def bag(found: Answers, variables: str) -> Counter[tuple[int, tuple[int, ...]]]:
 
 
 @given(plain_rows(2), st.sampled_from(OPERATORS), st.integers(1, 3))
-def test_each_operator_by_definition(plain: list[Plain], name: str, parts: int) -> None:
+def test_each_operator_by_definition(plain: list[Plain], operator: str, parts: int) -> None:
     """The instants after the first; the parts of the answers together are all of them."""
-    operator = cast(StreamOperator, name)
     shown = snapshots(rows_of("xy", plain), "xy")
     content = [Counter({row: n for (at, row), n in shown.items() if at == place}) for place in range(HORIZON)]
     expected: Counter[tuple[int, tuple[int, ...]]] = Counter()
     for place in range(1, HORIZON):
         now, before = content[place], content[place - 1]
-        put = {"istream": now - before, "dstream": before - now, "rstream": now}[name]
+        put = {"istream": now - before, "dstream": before - now, "rstream": now}[operator]
         expected.update({(int(INSTANTS[place]), row): n for row, n in put.items()})
     found = [answers(rows_of("xy", plain), "xy", operator, INSTANTS, part, parts) for part in range(parts)]
     assert sum((bag(f, "xy") for f in found), Counter()) == expected
-    assert all(f.op == SIGN[operator] for f in found)
+    assert all(f.op == stream_operator(operator).sign for f in found)
     assert (np.diff(np.concatenate([f.time for f in found])) >= 0).all()  # also from part to part
 
 

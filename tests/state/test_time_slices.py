@@ -28,7 +28,7 @@ from cqels_opt.storage.columns import write_columns
 from cqels_opt.storage.compaction_policy import CompactionPolicy
 from cqels_opt.windows.binding_slots import Shape, SlotFile
 from cqels_opt.windows.instants import Policy, Report
-from cqels_opt.windows.intervals import validity
+from cqels_opt.windows.kinds import kind_of
 
 S = "<http://ex.org/S>"
 WINDOWS = [
@@ -86,7 +86,7 @@ class Stream:
     def valid_at(self, instant: int, known: int) -> Counter[tuple[int, ...]]:
         """What the window has at an instant, of elements with t <= known."""
         found: Counter[tuple[int, ...]] = Counter()
-        start, end = validity(self.of.window, np.array([t for t, _ in self.rows], np.int64), self.of.t0)
+        start, end = kind_of(self.of.window).validity(np.array([t for t, _ in self.rows], np.int64), self.of.t0)
         for (t, values), inside in zip(self.rows, (start <= instant) & (instant < end)):
             if t <= known and inside:
                 found[values] = 1 if self.of.distinct else found[values] + 1

@@ -19,7 +19,8 @@ from cqels_opt.query.algebra import Window
 from cqels_opt.stats import BlockStatistics, Key, SlotCounts, StaticRelation, WindowedRelation, slot_parts
 from cqels_opt.stats.frequencies import Ints
 from cqels_opt.stats.slot_statistics import Intervals
-from cqels_opt.windows.intervals import FOREVER, validity
+from cqels_opt.windows.intervals import FOREVER
+from cqels_opt.windows.kinds import kind_of
 
 NAMES = ("a", "b", "c")
 VARIABLES = {"a": ("x", "y"), "b": ("x",), "c": ("x", "z")}
@@ -86,7 +87,7 @@ def intervals(window: Window, elements: Ints) -> Intervals:
         place = np.searchsorted(elements, t, "right") - 1 + window.count
         return t, np.append(elements, FOREVER)[np.minimum(place, len(elements))]
 
-    return last if window.kind == "last" else lambda t: validity(window, t, 0)
+    return last if window.kind == "last" else lambda t: kind_of(window).validity(t, 0)
 
 
 class Told:

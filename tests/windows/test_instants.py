@@ -14,7 +14,7 @@ from cqels_opt.query.algebra import Bgp, Query, Window
 from cqels_opt.verify import Options
 from cqels_opt.verify.instants import instants as by_definition
 from cqels_opt.windows.instants import Policy, Report, drained, instants, retained_from
-from cqels_opt.windows.intervals import validity
+from cqels_opt.windows.kinds import kind_of
 
 from .test_intervals import window, windows
 
@@ -151,7 +151,7 @@ def test_what_may_be_forgotten_has_ended(w: Window, t0: int, reported: int) -> N
     bound = retained_from([w], Report(CC, t0={"": t0}), w.stream, reported)
     assert bound is not None
     times = np.arange(-40, 100, dtype=np.int64)
-    start, end = validity(w, times, t0)
+    start, end = kind_of(w).validity(times, t0)
     assert (end[times < bound] <= reported).all()
     assert (end[(times >= bound) & (start < end)] > reported).all()
 

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from cqels_opt.query.algebra import Window
 from cqels_opt.verify.contents import closings as closings_by_definition
 from cqels_opt.verify.contents import content
-from cqels_opt.windows.intervals import FOREVER, closings, validity
+from cqels_opt.windows.intervals import FOREVER
+from cqels_opt.windows.kinds import kind_of
 
 
 def window(kind: str, width: int = 0, slide: int = 0, step: int = 0, count: int = 0) -> Window:
@@ -18,7 +19,7 @@ def window(kind: str, width: int = 0, slide: int = 0, step: int = 0, count: int 
 
 
 def valid(w: Window, *times: int, t0: int = 0) -> list[tuple[int, int]]:
-    start, end = validity(w, np.array(times, np.int64), t0)
+    start, end = kind_of(w).validity(np.array(times, np.int64), t0)
     return list(zip(start.tolist(), end.tolist()))
 
 
@@ -70,7 +71,7 @@ def test_an_element_is_valid_while_the_window_holds_it(w: Window, t0: int, t: in
 
 @given(windows(), st.integers(-5, 30), st.lists(st.integers(-20, 60), min_size=2))
 def test_starts_and_ends_never_fall(w: Window, t0: int, times: list[int]) -> None:
-    start, end = validity(w, np.array(sorted(times), np.int64), t0)
+    start, end = kind_of(w).validity(np.array(sorted(times), np.int64), t0)
     inside = start < end
     assert (np.diff(start[inside]) >= 0).all()
     assert (np.diff(end[inside]) >= 0).all()
@@ -78,7 +79,7 @@ def test_starts_and_ends_never_fall(w: Window, t0: int, times: list[int]) -> Non
 
 @given(windows(), st.integers(-5, 30), st.integers(0, 40), st.integers(0, 30))
 def test_closings(w: Window, t0: int, first: int, length: int) -> None:
-    found = closings(w, t0, first, first + length)
+    found = kind_of(w).closings(t0, first, first + length)
     if w.kind in ("now", "range") or (w.kind == "past" and not w.step):
         assert found is None
     else:

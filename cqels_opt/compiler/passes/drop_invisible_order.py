@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from cqels_opt.compiler.passes.traversal import map_inputs
+from cqels_opt.operators.stream_operators import stream_operator
 from cqels_opt.query import algebra as a
 
 
@@ -16,7 +17,7 @@ def drop_invisible_order(body: a.Algebra, query: a.Query) -> a.Algebra:
         before: (join (order (?b) (bgp (?a :p ?b))) (slice 0 5 (project (?b) (order (?c) (bgp (?b :q ?c))))))
         after:  (join (bgp (?a :p ?b)) (slice 0 5 (project (?b) (order (?c) (bgp (?b :q ?c))))))
     """
-    return _dropped(body, query.operator == "rstream" and query.form is None)
+    return _dropped(body, query.form is None and query.operator is not None and stream_operator(query.operator).whole)
 
 
 def _dropped(node: a.Algebra, visible: bool) -> a.Algebra:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from cqels_opt.query import durations
-from cqels_opt.query.algebra import DefaultGraph, GraphsMerged, Merged, StreamOperator, Window
+from cqels_opt.query.algebra import DefaultGraph, GraphsMerged, Merged, Window
 from cqels_opt.query.formulas import read_iri
 from cqels_opt.query.reading import Branch, Reading, branches, span, tokens
 
@@ -23,7 +23,7 @@ registered_name: iri | NAME
 NAME: /[A-Za-z_][A-Za-z0-9_.-]*/
 """
 """The grammar of REGISTER; a dialect with this header defines the rule ``registration``."""
-OPERATORS: Final[dict[str, StreamOperator]] = {"RSTREAM": "rstream", "ISTREAM": "istream", "DSTREAM": "dstream"}
+OPERATORS: Final[dict[str, str]] = {"RSTREAM": "rstream", "ISTREAM": "istream", "DSTREAM": "dstream"}
 
 
 def read_duration(reading: Reading, tree: Branch, least: int = 1) -> int:

@@ -10,8 +10,9 @@ from itertools import chain, count
 from typing import Final
 
 from cqels_opt.query.algebra import Algebra, InWindow, Source, Variable, Window
+from cqels_opt.query.dialects.called_windows import CALLED, read_called, written_call
 from cqels_opt.query.dialects.clauses import DURATIONS, HEADER, read_count, read_duration, register, stream_of
-from cqels_opt.query.printing.style import Style, cannot, duration, no_element_graphs, registered, static_graph
+from cqels_opt.query.printing.style import Style, duration, no_element_graphs, registered, static_graph
 from cqels_opt.query.printing.writing import Writing, found_in
 from cqels_opt.query.reading import Branch, Dialect, Profile, Reading, branches, span, tokens
 
@@ -29,10 +30,13 @@ window: "NOW"i                                                                  
     | "RANGE"i duration                                                                         -> range
     | "RANGE"i duration "SLIDE"i duration                                                       -> sliding
     | "RANGE"i duration "TUMBLING"i                                                             -> tumbling
+    | called_window                                                                             -> called
 """
 
 
 def _window(reading: Reading, tree: Branch, name: str, stream: str) -> Window:
+    if tree.data == "called":
+        return read_called(reading, branches(tree)[0], name, stream)
     lengths = [read_duration(reading, part) for part in branches(tree)]
     match tree.data:
         case "now":
@@ -83,7 +87,7 @@ def _written(writing: Writing, window: Window) -> str:
         case Window(_, _, "last", count=count, every=0):
             text = f"TRIPLES {count}"
         case _:
-            return cannot(writing, window)
+            text = written_call(writing, window)
     return f"FROM NAMED {window.stream} [{text}] AS ?{writing.windows[window.name]}"
 
 
@@ -94,7 +98,7 @@ def _opened(writing: Writing, source: Source) -> str:
 
 DIALECT = Dialect(
     name="cqels",
-    grammar=DURATIONS + HEADER + _GRAMMAR,
+    grammar=DURATIONS + HEADER + CALLED + _GRAMMAR,
     recognise=re.compile(r"\] ?AS [?$]|(?<!FROM )(?<!NAMED )\bSTREAM (<>|[\w.-]*:[\w.-]*) ?\[[^]]*\] ?\{", re.IGNORECASE),
     clauses={"named_window": _named_window, "registration": register},
     patterns={"stream_block": _stream_block},

@@ -10,11 +10,12 @@ from functools import reduce
 from typing import Final
 
 from cqels_opt.query.algebra import Algebra, InWindow, Join, Source, Union, Values, Variable, Window
+from cqels_opt.query.dialects.called_windows import CALLED, read_called, written_call
 from cqels_opt.query.dialects.clauses import DURATIONS, HEADER, OPERATORS, read_count, read_duration, register
 from cqels_opt.query.formulas import read_iri
 from cqels_opt.query.groups import graph_name
 from cqels_opt.query.mistakes import nearest
-from cqels_opt.query.printing.style import Style, cannot, duration, static_graph
+from cqels_opt.query.printing.style import Style, duration, static_graph
 from cqels_opt.query.printing.writing import Writing
 from cqels_opt.query.reading import Branch, Dialect, Profile, Reading, branches, only, span, tokens
 
@@ -37,6 +38,7 @@ window_block: "WINDOW"i var_or_iri group
 
 window: "RANGE"i duration ("STEP"i | "SLIDE"i) duration                                         -> range
     | "ELEMENTS"i INTEGER ("STEP"i INTEGER)?                                                    -> elements
+    | called_window                                                                             -> called
 """
 
 
@@ -56,6 +58,10 @@ def _declare(reading: Reading, tree: Branch, name: Branch, stream: Branch, windo
     if window.data == "elements":
         count, *every = read_count(reading, window)
         declared = Window(called, source, "last", count=count, every=every[0] if every else 0, step=reading.every)
+    elif window.data == "called":
+        if reading.every:
+            reading.fail(window, "COMPUTED EVERY is for windows of RSP-QL*, and this window is of another kind")
+        declared = read_called(reading, branches(window)[0], called, source)
     else:
         width, slide = (read_duration(reading, part) for part in branches(window))
         declared = Window(called, source, "star" if reading.every else "open-closed", width, slide, step=reading.every)
@@ -108,7 +114,7 @@ def _written(writing: Writing, window: Window) -> str:
         case Window(_, _, "last", count=count, every=every):
             text = f"ELEMENTS {count}" + (f" STEP {every}" if every else "")
         case _:
-            return cannot(writing, window)
+            text = written_call(writing, window)
     return f"FROM NAMED WINDOW <urn:window:{window.name}> ON {window.stream} [{text}]"
 
 
@@ -133,7 +139,7 @@ def _in_header(writing: Writing) -> str:
 
 DIALECT = Dialect(
     name="rspql",
-    grammar=DURATIONS + HEADER + _GRAMMAR,
+    grammar=DURATIONS + HEADER + CALLED + _GRAMMAR,
     recognise=re.compile(
         r"\bNAMED WINDOW\b|\bREGISTER [RID]STREAM\b|\bWINDOW ?(<>|[?$]\w+|[\w.-]*:[\w.-]*) ?\{|\] ?AS (<>|[\w.-]*:)",
         re.IGNORECASE,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NoReturn
 
 from cqels_opt.query.algebra import (
     Construct,
@@ -45,9 +45,9 @@ def duration(milliseconds: int) -> str:
     return f"{milliseconds // size}{unit}"
 
 
-def cannot(writing: Writing, window: Window) -> str:
+def cannot(writing: Writing, window: Window) -> NoReturn:
     """Raise: the dialect has no clause for this kind of window."""
-    more = f" by {window.every}" if window.kind == "last" and window.every else ""
+    more = f" by {window.every}" if window.every else ""
     writing.fail(f"it has no words for the window {window.name}, {_KINDS.get(window.kind, window.kind)}{more}")
 
 

@@ -1,0 +1,133 @@
+"""Relation-to-stream operators: which answers a query emits at each instant of E, as bags (RSP-QL 2014, Definitions 20–22).
+
+Other packages add operators through the entry points ``cqels_opt.stream_operators`` (docs/extending.md); ``--output-operator NAME`` or
+``output_operator=NAME`` then selects them.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, Final
+
+import numpy as np
+
+from cqels_opt import plugins
+from cqels_opt.errors import InputError
+from cqels_opt.lod.multiplicities import summed
+from cqels_opt.operators.algebra.expression_rows import at_each_instant
+from cqels_opt.operators.algebra.order import ORDER
+from cqels_opt.operators.rows import Ints, Rows, group_ids
+from cqels_opt.operators.stream_output import Answers
+
+
+class StreamOperator(ABC):
+    """A relation-to-stream operator. ``sign`` is the ``op`` of its answers.
+
+    Rows come with intervals of places in the sequence of instants. Place 0 is the instant that was reported before.
+    """
+
+    sign: ClassVar[str]
+    whole: ClassVar[bool]
+    """Whether :meth:`emit` needs all rows that are valid at an instant; else it needs those that begin or end there."""
+
+    @abstractmethod
+    def emit(self, rows: Rows, columns: Sequence[Ints], low: int, high: int) -> tuple[Ints, Ints, Ints]:
+        """What is emitted at the places in ``[low, high)``, by place: (place, how often, number of the row)."""
+
+
+class ChangeOperator(StreamOperator):
+    """An operator that reads by how much the number of equal answers differs from that at the previous instant."""
+
+    whole = False
+
+    @abstractmethod
+    def emitted(self, change: Ints) -> Ints:
+        """How often an answer is emitted whose number has changed by so much, which is never 0. Below 1: it is not emitted."""
+
+    def emit(self, rows: Rows, columns: Sequence[Ints], low: int, high: int) -> tuple[Ints, Ints, Ints]:
+        """By place, and then by the columns. A row that ends and an equal one that begins at the same place cancel out."""
+        at = np.concatenate([rows.start, rows.end])
+        shown = np.flatnonzero((at >= low) & (at < high))
+        of = np.where(shown < len(rows), shown, shown - len(rows))
+        group, first = group_ids([c[of] for c in columns], len(of))
+        change = np.where(shown < len(rows), 1, -1) * rows.n[of]
+        event = at[shown] * max(1, len(first)) + group
+        order = np.argsort(event)
+        event = event[order]
+        edges = np.flatnonzero(np.append(len(event) > 0, event[1:] != event[:-1]))
+        change = summed(change[order], lambda some: np.add.reduceat(some, edges)) if len(edges) else change
+        n = summed(self.emitted(change), lambda some: some)  # refuses what is too many rows
+        kept = (change != 0) & (n > 0)
+        key = event[edges][kept]
+        return key // max(1, len(first)), n[kept], of[first[key % max(1, len(first))]]
+
+
+class IStream(ChangeOperator):
+    """ISTREAM: what the bag has at an instant and had not at the previous one."""
+
+    sign = "+"
+
+    def emitted(self, change: Ints) -> Ints:
+        """The increase."""
+        return change
+
+
+class DStream(ChangeOperator):
+    """DSTREAM: what the bag had at the previous instant and has not at this one."""
+
+    sign = "-"
+
+    def emitted(self, change: Ints) -> Ints:
+        """The decrease."""
+        return -change
+
+
+class RStream(StreamOperator):
+    """RSTREAM: the whole bag at each instant."""
+
+    sign = "="
+    whole = True
+
+    def emit(self, rows: Rows, columns: Sequence[Ints], low: int, high: int) -> tuple[Ints, Ints, Ints]:
+        """By place, then in the order of ORDER BY, then by the columns."""
+        numbered = rows.with_column("#row", np.arange(len(rows)))
+        each = at_each_instant(numbered.with_interval(np.maximum(rows.start, low), np.minimum(rows.end, high)))
+        order = each.columns.get(ORDER, np.zeros(len(each), np.int64))
+        row = each.columns["#row"]
+        by_place = np.lexsort((*(column[row] for column in columns), order, each.start))
+        return each.start[by_place], each.n[by_place], row[by_place]
+
+
+OPERATORS: Final[Mapping[str, StreamOperator]] = {"istream": IStream(), "dstream": DStream(), "rstream": RStream()}
+"""The built-in operators by the names that queries and options use."""
+
+
+def stream_operator(name: str) -> StreamOperator:
+    """An operator by its name. Raises InputError where neither this package nor an installed one has it."""
+    if name in OPERATORS:
+        return OPERATORS[name]
+    found = plugins.load("stream_operators", name)
+    if not (isinstance(found, type) and issubclass(found, StreamOperator)):
+        raise InputError(f"the entry point {name!r} of cqels_opt.stream_operators is {found!r}, not a subclass of StreamOperator")
+    return found()
+
+
+def answers(rows: Rows, variables: Sequence[str], operator: str, instants: Ints, part: int = 0, parts: int = 1) -> Answers:
+    """What is emitted at the instants after the first, of the share of these instants that this part has."""
+    chosen, columns = stream_operator(operator), rows.values(variables)
+    place, n, row = chosen.emit(rows, columns, *_share(rows, chosen, len(instants), part, parts))
+    return Answers(instants[place], n, {v: column[row] for v, column in zip(variables, columns)}, chosen.sign)
+
+
+def _share(rows: Rows, operator: StreamOperator, places: int, part: int, parts: int) -> tuple[int, int]:
+    """The places of a part, of those from 1 on: neighbours, with about as many rows as those of any other part.
+
+    So the answers of the parts follow each other in time, and their lines need not be merged.
+    """
+    if parts == 1:
+        return 1, places
+    begun, ended = (np.bincount(np.clip(at, 0, places), minlength=places + 1)[:places] for at in (rows.start, rows.end))
+    work = np.cumsum(np.cumsum(begun - ended) if operator.whole else begun + ended)
+    edges = [1 + int(np.searchsorted(work[1:], work[-1] * k / parts)) for k in range(1, parts)]
+    return [1, *edges][part], [*edges, places][part]
