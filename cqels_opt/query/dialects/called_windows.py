@@ -8,7 +8,7 @@ from cqels_opt import plugins
 from cqels_opt.query.algebra import Window
 from cqels_opt.query.dialects.clauses import read_count, read_duration
 from cqels_opt.query.mistakes import nearest
-from cqels_opt.query.printing.style import cannot, duration
+from cqels_opt.query.printing.style import LENGTHS, call_of, cannot
 from cqels_opt.query.printing.writing import Writing
 from cqels_opt.query.reading import Branch, Reading, branches, tokens
 
@@ -17,9 +17,6 @@ called_window: KIND "(" (duration ("," duration)*)? ")"
 KIND: /[A-Za-z_][A-Za-z0-9_-]*(?=[ \t\r\n]*\()/
 """
 """The grammar of ``kind(arguments)``."""
-
-LENGTHS: Final = frozenset({"width", "slide", "step"})
-"""The fields of a window that are durations; the others are numbers of elements."""
 
 
 def read_called(reading: Reading, tree: Branch, name: str, stream: str) -> Window:
@@ -45,7 +42,4 @@ def read_called(reading: Reading, tree: Branch, name: str, stream: str) -> Windo
 
 def written_call(writing: Writing, window: Window) -> str:
     """``kind(arguments)`` of a kind that another package adds. Another kind cannot be written."""
-    if window.kind not in plugins.names("windows"):
-        cannot(writing, window)
-    values = [(field, getattr(window, field)) for field in plugins.load("windows", window.kind).parameters]
-    return f"{window.kind}({', '.join(duration(value) if field in LENGTHS else str(value) for field, value in values)})"
+    return call_of(window) if window.kind in plugins.names("windows") else cannot(writing, window)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, NoReturn
 
+from cqels_opt import plugins
 from cqels_opt.query.algebra import (
     Construct,
     DefaultGraph,
@@ -37,6 +38,8 @@ _KINDS: Final = {
     "last": "the last n elements",
     "all": "[ALL]",
 }
+LENGTHS: Final = frozenset({"width", "slide", "step"})
+"""The fields of a window that are durations; the others are numbers of elements."""
 
 
 def duration(milliseconds: int) -> str:
@@ -48,7 +51,14 @@ def duration(milliseconds: int) -> str:
 def cannot(writing: Writing, window: Window) -> NoReturn:
     """Raise: the dialect has no clause for this kind of window."""
     more = f" by {window.every}" if window.every else ""
-    writing.fail(f"it has no words for the window {window.name}, {_KINDS.get(window.kind, window.kind)}{more}")
+    kind = _KINDS[window.kind] if window.kind in _KINDS else call_of(window)
+    writing.fail(f"it has no words for the window {window.name}, {kind}{more}")
+
+
+def call_of(window: Window) -> str:
+    """``kind(arguments)`` of a window whose kind another package adds."""
+    values = [(field, getattr(window, field)) for field in plugins.load("windows", window.kind).parameters]
+    return f"{window.kind}({', '.join(duration(value) if field in LENGTHS else str(value) for field, value in values)})"
 
 
 # ------------------------------------------------------------------ where a pattern is matched
