@@ -1,9 +1,9 @@
-"""Accumulators: COUNT, SUM and AVG of groups, kept from step to step, so that a group is not read again when some of its members change.
+"""Accumulators: COUNT, SUM and AVG of groups, kept from step to step, so that a change of some members does not read the whole group.
 
-These aggregates are sums over the members. What a step adds to them, and takes away, is known from the rows of the group's input that
-change. It is kept as rows of differences, found by the group's key; those of a group add up to its sums at the instant reported
-last. Merging files of them adds them up. Numbers that do not fit into columns (doubles, huge ones) and members that are none are counted
-as ``others``; a group that has any is computed from its members.
+These aggregates are sums over the members. The changing rows of the group's input give the difference that a step adds to each sum. The
+differences are kept as rows, indexed by the keys of the group; those of a group add up to its sums at the instant reported last, and
+merging files adds them up. Members that are not numbers, or numbers that do not fit into columns (doubles, huge ones), are counted as
+``others``; a group with others is computed from its members.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from cqels_opt.rdf.ids import kinds, numeric_parts
 from cqels_opt.state.result_store import ResultSegment
 from cqels_opt.windows.intervals import BEFORE_TIME, FOREVER
 
-DIGITS = 9  # of the fraction of a decimal; one with more is another member
-LARGEST = 1 << 36  # of what a row adds to a whole part: 2**27 rows do not overflow a column
-MOST = 1 << 32  # of a row's members: as many fractions fit into a column
+DIGITS = 9  # of the fraction of a decimal; a decimal with more is one of the others
+LARGEST = 1 << 36  # that a row adds to a whole part: 2**27 rows do not overflow a column
+MOST = 1 << 32  # multiplicity of a row: the sum of so many fractions fits into a column
 FEW = 1 << 16  # rows of a step that are not folded
 MEMBERS, OTHERS = "#members", "#others"
 
@@ -42,7 +42,7 @@ def amount_names(node: GroupNode) -> tuple[str, ...]:
 
 
 def members(node: GroupNode, rows: Rows, terms: TermTable) -> Rows:
-    """Rows as members of their groups: the keys, and what each row adds to the sums."""
+    """Rows as members of their groups: the keys, and the amounts that each row adds to the sums."""
     amounts = {MEMBERS: rows.n}
     others = np.zeros(len(rows), bool)
     for i, (_, spec) in enumerate(node.aggregates):
@@ -67,7 +67,7 @@ def members(node: GroupNode, rows: Rows, terms: TermTable) -> Rows:
 
 
 def folded(rows: Rows, keys: Sequence[str]) -> Rows:
-    """Members with equal keys and intervals as one: what they add together."""
+    """Members with equal keys and intervals, merged: their amounts are added up."""
     if len(rows) <= FEW:
         return rows
     group, first = group_ids([*rows.values(keys), rows.start, rows.end], len(rows))
@@ -79,7 +79,7 @@ def folded(rows: Rows, keys: Sequence[str]) -> Rows:
 
 
 def added_up(rows: Rows, keys: Sequence[str], amounts: Sequence[str]) -> Rows:
-    """Differences with equal keys added up; what adds up to nothing goes."""
+    """Differences with equal keys, added up; rows whose amounts are all zero are dropped."""
     group, first = group_ids(rows.values(keys), len(rows))
     columns = {key: rows.columns[key][first] for key in keys}
     some = np.zeros(len(first), bool)
@@ -110,7 +110,7 @@ class Accumulated:
         node, scope, names = self.node, self.scope, amount_names(self.node)
         new = keys.within(self.new)
         before = [segment.of(keys, int(BEFORE_TIME)) for segment in self.held]
-        counted = new.take(new.start == 0)  # these are members of what stood before the step
+        counted = new.take(new.start == 0)  # members that the sums before the step include
         counted = Rows(counted.columns | {name: -counted.columns[name] for name in names}, counted.start, counted.end, counted.n)
         rows = concat([new, *(scope.always(part) for part in (counted, *before))])
         group, first = group_ids(rows.values(node.keys), len(rows))
@@ -129,7 +129,7 @@ class Accumulated:
         return concat([found.take(shown & ~special), again])
 
     def difference(self) -> Rows:
-        """What the step adds to the sums of each group."""
+        """The difference that the step adds to the sums of each group."""
         names, new = amount_names(self.node), self.new
         sign = (new.start > 0).astype(np.int64) - (new.end < self.scope.high)
         columns = new.columns | {name: new.columns[name] * sign for name in names}

@@ -1,7 +1,7 @@
 """GROUP BY over rows with intervals: for each group a step function, a new value wherever a member begins or ends.
 
 Times are places in the list of instants of the step (see :mod:`cqels_opt.operators.algebra.operator`). COUNT, SUM and AVG
-are running sums over the members that enter and leave; MIN, MAX and SAMPLE go by the rank of the terms; both by whole columns.
+are running sums over the members that enter and leave; MIN, MAX and SAMPLE compare the ranks of terms. Both work on whole columns.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def grouped(
 ) -> Rows:
     """The groups' rows: keys and aggregates, with multiplicity 1. An ``implicit`` group is there even without members.
 
-    ``whole`` names the variables by which COUNT(DISTINCT *) tells rows apart.
+    ``whole`` names the variables whose values COUNT(DISTINCT *) compares.
     """
     columns = rows.values(keys)
     group, first = group_ids(columns, len(rows))
@@ -141,13 +141,13 @@ def _column(spec: Aggregate, rows: Rows, group: Ints, segments: GroupIntervals, 
 
 
 def counts(numbers: Ints, terms: TermTable) -> Ints:
-    """Numbers of bound members as COUNT shows them, as ids."""
+    """Numbers of bound members as ids of integers."""
     distinct, inverse = np.unique(numbers, return_inverse=True)
     return terms.ids([Total(members=c, bound=c).count() for c in distinct.tolist()])[inverse]
 
 
 def _sums(function: str, rows: Rows, group: Ints, argument: Ints, segments: GroupIntervals, terms: TermTable) -> Ints:
-    """SUM and AVG: by the column where all are small integers and decimals, else a running total a group."""
+    """SUM and AVG: by the column where all members are small integers and decimals, else a running total for each group."""
     mantissa, scale = numeric_parts(argument)
     plain = np.isin(kinds(argument), (4, 5))
     deepest = int(scale.max(initial=0))
@@ -172,7 +172,7 @@ def sum_terms(function: str, count: Ints, decimals: Ints, whole: Ints, fraction:
 
 
 def _totals(function: str, rows: Rows, group: Ints, argument: Ints, segments: GroupIntervals, terms: TermTable) -> Ints:
-    """A running total a group; members that are equal at the same instants enter and leave at once, as a join has many of them."""
+    """A running total for each group. A join makes many equal members: those that enter and leave at the same instants are one."""
     enters, leaves = segments.at(group, rows.start), segments.at(group, rows.end)
     alike, first = group_ids([argument, enters, leaves], len(rows))
     times = by_group(rows.n, alike, len(first))
@@ -209,7 +209,7 @@ def ranks(ids: Ints, terms: TermTable, key: Callable[[str | None], Any] = order_
 
 
 def _extremes(function: str, rows: Rows, group: Ints, argument: Ints, segments: GroupIntervals, terms: TermTable) -> Ints:
-    """MIN, SAMPLE (the least) and MAX. Of the members that a group has all the time only the best can win."""
+    """MIN, SAMPLE (the least) and MAX. Of the members that are valid all the time, only the best can be the result."""
     bound = argument != 0
     rows, group, argument = rows.take(bound), group[bound], argument[bound]
     result = np.zeros(len(segments.group), np.int64)

@@ -22,7 +22,7 @@ from cqels_opt.storage.columns import read_table, write_table
 
 
 def write_arrow(path: Path, found: Answers, terms: TermTable, queries: Any = None) -> None:
-    """The answers as rows for a DataFrame; ``queries`` names the query of each, where they are of several."""
+    """Writes answers as rows for a DataFrame; ``queries`` names the query of each answer, where several share the program."""
     named = [] if queries is None else ["query"]
     fields = ["op", *named, *(f"v{i}" for i in range(len(found.columns)))]
     texts: dict[str, pa.DataType] = dict.fromkeys(fields, pa.string())
@@ -35,9 +35,10 @@ def write_arrow(path: Path, found: Answers, terms: TermTable, queries: Any = Non
 
 
 def write_parquet(path: Path, found: Answers, terms: TermTable, queries: Any = None) -> Path:
-    """The answers as a file of an answer folder; where they are of several queries, the column ``instance`` names that of each.
+    """Writes answers as a file of an answer folder; the column ``instance`` names the query of each, where several share the program.
 
-    Returns the file, whose name then holds its digest. One of that name may be linked to where readers are: it is replaced, not written to.
+    Returns the file, whose name contains its digest. A file of the same name may be linked into the answer folder: it is replaced, not
+    overwritten in place.
     """
     names = column_names([*found.columns], ("instance",) if queries is not None else ())
     instant: pa.DataType = pa.timestamp("ms", "UTC")
@@ -58,7 +59,7 @@ def write_parquet(path: Path, found: Answers, terms: TermTable, queries: Any = N
 
 # ------------------------------------------------------------------ of several queries with one program
 def rows_by_query(paths: Iterable[Path], format: str) -> Counter[str]:
-    """How many answers each query has in such files."""
+    """The number of answers of each query in such files."""
     found: Counter[str] = Counter()
     for path in paths:
         found.update(_queries(path, format))
@@ -66,9 +67,9 @@ def rows_by_query(paths: Iterable[Path], format: str) -> Counter[str]:
 
 
 def without_queries(path: Path, format: str, queries: Collection[str]) -> tuple[Path, int, Ints]:
-    """Takes the answers of some queries out of such a file.
+    """Removes the answers of some queries from such a file.
 
-    Returns the file, the number of answers left, and by instant its time and the bytes of its lines.
+    Returns the file, the number of answers left, and for each instant its time and the bytes of its lines.
     """
     keep = np.array([query not in queries for query in _queries(path, format)], bool)
     made = path.with_name(path.name.replace(f".{checksum.digest_in_name(path)}.", "."))

@@ -1,7 +1,7 @@
 """Expressions over rows: each distinct combination of arguments is evaluated once.
 
-Comparisons of plain numbers, BOUND, the kinds of terms, calls of extension functions, and what connects these, go by the column. Where a
-call stands within what goes row by row, it is made first, and is a column like any other.
+Comparisons of plain numbers, BOUND, tests of kinds, calls of extension functions, and combinations of these are evaluated by the column.
+A call within an expression that is evaluated row by row is evaluated first; its result is a column like any other.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def truth(rows: Rows, condition: Expression, terms: TermTable, instants: Ints | 
 
 
 def values(rows: Rows, expression: Expression, terms: TermTable, instants: Ints | None = None, site: str = "") -> Ints:
-    """The id of the expression's value a row; 0 where it is an error. ``site``: the variable that it is for."""
+    """The id of the expression's value for each row; 0 where it is an error. ``site``: the variable that takes the value."""
     if isinstance(expression, Variable):
         return rows.columns.get(expression.name, np.zeros(len(rows), np.int64))
     if is_call(expression) and len(rows):
@@ -89,7 +89,7 @@ def is_call(expression: Expression) -> TypeGuard[Call]:
 
 
 def called(rows: Rows, call: Call, terms: TermTable, instants: Ints | None) -> tuple[Column, Ints]:
-    """(results, which of them is each row's): each distinct combination of arguments is computed once in a step."""
+    """(results, the place of each row's result among them): each distinct combination of arguments is computed once in a step."""
     names = _reads(rows, call)
     keys = [rows.columns[v] for v in names]
     if instants is not None:
@@ -106,7 +106,7 @@ def called(rows: Rows, call: Call, terms: TermTable, instants: Ints | None) -> t
 
 
 def _reads(rows: Rows, expression: Expression) -> list[str]:
-    """The columns that an expression hangs on: RAND() and its like on all that a row binds."""
+    """The columns on which an expression depends; RAND() and its like depend on all that a row binds."""
     names = {v for v in variables(expression) if v in rows.columns}
     if seeded(expression):
         names |= set(filter(is_nameable, rows.columns))
@@ -114,7 +114,7 @@ def _reads(rows: Rows, expression: Expression) -> list[str]:
 
 
 def _column_of(rows: Rows, expression: Expression, terms: TermTable, instants: Ints | None) -> Column:
-    """An expression in each row."""
+    """The values of an expression for each row."""
     if isinstance(expression, Variable):
         return _Ids(rows.columns.get(expression.name, np.zeros(len(rows), np.int64)), terms)
     if isinstance(expression, Constant):
@@ -125,7 +125,7 @@ def _column_of(rows: Rows, expression: Expression, terms: TermTable, instants: I
 
 
 class _Ids:
-    """A column of terms by their ids; what is not inline is decoded when it is asked for."""
+    """A column of terms by their ids; terms that are not inline are decoded on demand."""
 
     def __init__(self, ids: Ints, terms: TermTable) -> None:
         self._ids, self._terms = ids, terms
@@ -167,12 +167,12 @@ def _without_calls(expression: Expression, found: dict[Call, str]) -> Expression
 
 
 def needs_instant(expression: Expression) -> bool:
-    """Whether the value hangs on the instant (NOW, RAND, UUID …), so that rows must be evaluated instant by instant."""
+    """Whether the value depends on the instant (NOW, RAND, UUID …), so that rows must be evaluated instant by instant."""
     return uses_now(expression)
 
 
 def _each(rows: Rows, expression: Expression, terms: TermTable, instants: Ints | None, compile: Compile) -> NDArray[np.object_]:
-    """Runs over each distinct combination of arguments. What hangs on the instant or on the row is run for each row."""
+    """Runs an expression for each distinct combination of arguments; one that depends on the instant or the row, for each row."""
     if not len(rows):
         return np.empty(0, object)
     names = _reads(rows, expression)
@@ -194,7 +194,7 @@ def _each(rows: Rows, expression: Expression, terms: TermTable, instants: Ints |
 
 
 def goes_by_column(condition: Expression) -> bool:
-    """Whether a condition is a comparison of plain terms or calls, BOUND, a kind of term, or what connects these: see :func:`truth`."""
+    """Whether :func:`truth` evaluates a condition by the column: comparisons of plain terms or calls, BOUND, tests of kinds, && and ||."""
     if not isinstance(condition, Call):
         return False
     if condition.function in ("!", "||", "&&"):
@@ -211,7 +211,7 @@ def is_column(expression: Expression) -> bool:
 
 
 def _by_column(rows: Rows, condition: Expression, terms: TermTable) -> tuple[Mask, Mask] | None:
-    """(answer, where it is known) of comparisons, BOUND, kinds of terms and what connects them; None for anything else.
+    """(answer, where it is known) of comparisons, BOUND, tests of kinds, ``!``, ``&&`` and ``||``; None for anything else.
 
     Where it is not known the condition may be an error, or a matter of texts: it is then evaluated for the row.
     """
@@ -235,7 +235,7 @@ def _by_column(rows: Rows, condition: Expression, terms: TermTable) -> tuple[Mas
 
 
 def _connected(rows: Rows, condition: Call, terms: TermTable) -> tuple[Mask, Mask] | None:
-    """``a || b || …`` or ``a && b && …``: an operand that decides is enough, whatever the others are, errors too."""
+    """``a || b || …`` or ``a && b && …``: one deciding operand is enough, even if others are errors."""
     decisive = condition.function == "||"
     decided, known = np.zeros(len(rows), np.bool_), np.ones(len(rows), np.bool_)
     operands: list[Expression] = []
@@ -275,7 +275,7 @@ def _compare_columns(rows: Rows, condition: Call, terms: TermTable) -> tuple[Mas
 
 
 def _compare_calls(rows: Rows, condition: Call, terms: TermTable) -> tuple[Mask, Mask] | None:
-    """A comparison with doubles that calls give; where a side is no number it is not known."""
+    """A comparison with doubles that calls return; it is not known where a side is not a number."""
     if not all(map(is_column, condition.arguments)) or not len(rows):
         return None
     sides = []

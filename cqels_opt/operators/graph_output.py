@@ -1,4 +1,4 @@
-"""The answers of CONSTRUCT, DESCRIBE and ASK as lines of JSON: a graph, or a truth value, a line."""
+"""The answers of CONSTRUCT, DESCRIBE and ASK as lines of JSON: one graph, or one truth value, per line."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Lines = Iterator[tuple[pa.Buffer, Ints, Ints]]
 def lines(found: Answers, terms: TermTable, query: Any = None) -> Lines:
     """The answers of any query, some lines at a time: the bytes, and the time and the length of each line.
 
-    ``query`` is what the lines call their query, or what each answer's line calls its own; None: nothing.
+    ``query`` is the name of the query in all lines, or an array with the name for each answer; None: lines have no name.
     """
     if query is not None and not isinstance(query, str):
         return json_lines(found, terms, queries=query)
@@ -40,7 +40,7 @@ def _truths(found: Answers, said: str) -> Lines:
 
 
 def _graphs(found: Answers, terms: TermTable, said: str) -> Lines:
-    """A line an instant, with its triples in the order of their terms."""
+    """One line per instant, with its triples in the order of their terms."""
     edges = np.flatnonzero(np.append(True, found.time[1:] != found.time[:-1]))
     for begin, end in zip(edges.tolist(), [*edges[1:].tolist(), len(found)]):
         triples = sorted(zip(*(terms.texts(found.columns[name][begin:end]) for name in TRIPLE)))

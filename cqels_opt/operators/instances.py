@@ -1,4 +1,4 @@
-"""The queries that share a program: which of them an answer is of (DESIGN §9)."""
+"""The names of the queries that share a program, and the query of each answer (DESIGN §9)."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ class Names:
         return self._names.take(pa.array(self._order[np.searchsorted(self.ids, ids)]))
 
     def some(self, number: int) -> list[str]:
-        """A few of the names, in the order in which the queries came."""
+        """The first names, in the order in which the queries were registered."""
         found: list[str] = self.of(self.ids[:number]).to_pylist()
         return found
 
     def live(self, ids: Ints) -> np.ndarray[Any, np.dtype[np.bool_]]:
-        """Whether each row is of a query that is still there."""
+        """Whether the query of each row is still registered."""
         return np.isin(ids, self.ids)
 
 

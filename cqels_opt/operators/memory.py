@@ -1,4 +1,4 @@
-"""How much memory the rows of a task may take: a result that would take more fails its query, before the memory is taken."""
+"""The memory limit of a task: a result that would exceed it fails its query before the memory is allocated."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Final
 from cqels_opt.errors import LimitError
 
 SHARE: Final = 4
-"""By default a result takes one part in so many of the memory at most: operators copy rows, and other tasks run beside."""
+"""By default a result takes at most one part in so many of the memory: operators copy rows, and other tasks run at the same time."""
 _CONTROL_GROUP: Final = Path("/sys/fs/cgroup/memory.max")
 
 _most: ContextVar[int | None] = ContextVar("most", default=None)
@@ -22,7 +22,7 @@ _most: ContextVar[int | None] = ContextVar("most", default=None)
 
 @contextmanager
 def at_most(size: int | None) -> Iterator[None]:
-    """Inside, no result may take more than so many bytes; None: a share of the memory that there is."""
+    """Limits the bytes of each result inside the context; None: a share of the memory of the machine."""
     token = _most.set(size or of_the_machine() // SHARE)
     try:
         yield
@@ -31,7 +31,7 @@ def at_most(size: int | None) -> Iterator[None]:
 
 
 def check(rows: int, columns: int) -> None:
-    """LimitError where so many rows, with their interval and multiplicity, take more than a result may."""
+    """LimitError where some number of rows, with their intervals and multiplicities, exceeds the limit."""
     most = _most.get()
     if most is not None and (size := rows * (columns + 3) * 8) > most:
         raise LimitError(
@@ -42,7 +42,7 @@ def check(rows: int, columns: int) -> None:
 
 @cache
 def of_the_machine() -> int:
-    """The bytes of memory that this process may have: of the machine, of its container, of its address space."""
+    """The bytes of memory that this process can use: the least of the machine, its container and its address space."""
     found = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
     if _CONTROL_GROUP.exists() and (text := _CONTROL_GROUP.read_text(encoding="ascii").strip()).isdecimal():
         found.append(int(text))

@@ -1,4 +1,4 @@
-"""What CONSTRUCT, ASK and DESCRIBE make of a query's solutions, as operators above them (SPARQL 1.1 §16.2 to §16.4).
+"""The query forms CONSTRUCT, ASK and DESCRIBE, as operators above the solutions of a query (SPARQL 1.1 §16.2 to §16.4).
 
 The answer of a CONSTRUCT or DESCRIBE is a graph, a set of triples: rows of the columns :data:`TRIPLE`, each valid while some solution
 gives it. The answer of an ASK is one row, ``true`` or ``false``, at every instant.
@@ -33,7 +33,7 @@ def answer_variables(query: a.Query) -> tuple[str, ...]:
 
 
 def body(query: a.Query) -> a.Algebra:
-    """What is evaluated: the query's solutions, and of an ASK whether there are any."""
+    """The pattern to evaluate: that of the query's solutions, and for an ASK whether there are any."""
     if not isinstance(query.form, a.Ask):
         return query.body
     counted = a.Group(query.body, (), ((_SOLUTIONS, a.Aggregate("COUNT", None)),), implicit=True)
@@ -42,7 +42,7 @@ def body(query: a.Query) -> a.Algebra:
 
 
 def read_above(query: a.Query) -> set[str]:
-    """The variables of the body that the answers are made of."""
+    """The variables of the body from which the answers are made."""
     match query.form:
         case a.Construct(template):
             nodes = [variable for triple in template for variable in triple.variables]
@@ -54,7 +54,7 @@ def read_above(query: a.Query) -> set[str]:
 
 
 def above(query: a.Query, tree: p.Tree, code: Callable[[str], int], graph: Callable[[a.Algebra], p.Tree]) -> p.Tree:
-    """The tree of the answers over that of the body. ``code`` gives a term its id, ``graph`` compiles a pattern of triples."""
+    """The tree of the answers over the tree of the body. ``code`` returns the id of a term, ``graph`` compiles a pattern of triples."""
     match query.form:
         case a.Construct(template):
             return _constructed(query, template, tree, code)
@@ -79,7 +79,7 @@ def _constructed(query: a.Query, template: tuple[a.TriplePattern, ...], tree: p.
         return p.FreshBlank(seed + node.name, solution) if _blank(node) else node
 
     triples: list[_Places] = [(place(t.s), place(t.p), place(t.o)) for t in dict.fromkeys(template)]
-    # A triple of the template gives each of its instances once, from different values of its variables: what changes is made again alone.
+    # DISTINCT below a triple gives each of its instances once, so that only the instances that change are made again.
     parts = [p.TripleNode(p.DistinctNode(tree, _read(places)), places) for places in triples]
     if not parts:
         return p.ValuesNode(p.TRIPLE, ())
@@ -115,7 +115,7 @@ def _may_agree(one: _Places, other: _Places) -> bool:
 def _described(
     query: a.Query, nodes: tuple[a.Name, ...], tree: p.Tree, code: Callable[[str], int], graph: Callable[[a.Algebra], p.Tree]
 ) -> p.Tree:
-    """The graph is what the windows hold, and the static default graph."""
+    """The graph is the union of the windows' contents and the static default graph."""
     s, predicate, o = map(a.Variable, p.TRIPLE)
     triple = (a.TriplePattern(s, predicate, o),)
     sources: list[a.Source] = [a.DefaultGraph(), *(a.InWindow(window.name) for window in query.windows)]

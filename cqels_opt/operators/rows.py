@@ -1,4 +1,4 @@
-"""Rows: solution mappings with validity intervals and multiplicities, a numpy array a column."""
+"""Rows: solution mappings with validity intervals and multiplicities; each column is a numpy array."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from cqels_opt.windows.intervals import FOREVER
 
 Ints = NDArray[np.int64]
 UNBOUND = 0
-CHUNK = 1 << 20  # rows that a join makes, or a file of rows gets, at a time
-RANK = "#rank:"  # hidden columns: the rank at which a row of a last-n window ends, a stream
+CHUNK = 1 << 20  # rows that a join makes, or a file of rows takes, at a time
+RANK = "#rank:"  # hidden columns, one per stream: the rank at which a row of a last-n window ends
 HIDDEN = "#"  # begins the name of a column that is no variable; the parser's own variables begin with a full stop
 
 
 def is_nameable(column: str) -> bool:
-    """Whether a column is a variable that a query can write: no hidden one, no blank node, none of the parser or of a sub-select."""
+    """Whether a column is a variable that a query can write: not a hidden column, a blank node, or one of the parser or a sub-select."""
     return not column.startswith((HIDDEN, ".", "_:")) and "~" not in column
 
 
@@ -44,7 +44,7 @@ class Rows:
         return Rows({v: self.columns[v] for v in variables if v in self.columns}, self.start, self.end, self.n)
 
     def values(self, variables: Iterable[str]) -> list[Ints]:
-        """The columns of some variables; one that the rows lack is unbound."""
+        """The columns of some variables; a variable that the rows lack is unbound."""
         return [self.columns[v] if v in self.columns else missing(v, len(self)) for v in variables]
 
     def with_column(self, variable: str, column: Ints) -> Rows:
@@ -59,7 +59,7 @@ class Rows:
 
 
 def missing(column: str, length: int) -> Ints:
-    """A column that rows lack: a variable is unbound in them, and at a rank they never end."""
+    """A column that rows lack: a variable is unbound, and a rank is never reached."""
     return np.full(length, FOREVER if column.startswith(RANK) else UNBOUND, np.int64)
 
 
@@ -91,7 +91,7 @@ def concat(parts: Sequence[Rows]) -> Rows:
 
 
 def chunks(parts: Iterable[Rows]) -> Iterator[Rows]:
-    """Rows as they come from joins, put together until they are enough for a file."""
+    """The rows of joins, concatenated until they are enough for a file."""
     held: list[Rows] = []
     for part in parts:
         held.append(part)
@@ -103,7 +103,7 @@ def chunks(parts: Iterable[Rows]) -> Iterator[Rows]:
 
 
 def gathered(parts: Iterable[Rows]) -> Rows:
-    """All rows of parts that are made one after the other; LimitError as soon as they take too much memory."""
+    """All rows of parts that are produced one by one; LimitError as soon as they take too much memory."""
     held: list[Rows] = []
     total = 0
     for part in parts:
@@ -114,7 +114,7 @@ def gathered(parts: Iterable[Rows]) -> Rows:
 
 
 def group_ids(columns: Sequence[Ints], length: int) -> tuple[Ints, Ints]:
-    """Numbers equal rows alike: (a group number for each row, the place of a first row of each group)."""
+    """Gives equal rows equal numbers: (the group number of each row, the place of the first row of each group)."""
     if not columns:
         return np.zeros(length, np.int64), np.zeros(min(length, 1), np.int64)
     if len(columns) == 1:

@@ -27,13 +27,13 @@ from cqels_opt.rdf.terms import (
     triple_parts,
 )
 
-PIECE = 1 << 17  # answers that are written at a time
+PIECE = 1 << 17  # answers written at a time
 _LINE = pa.large_string()
 
 
 @dataclass(slots=True)
 class Answers:
-    """Answers in order of time: the instant, how often, and the ids of the variables, a column each."""
+    """Answers in order of time: the instant, the multiplicity, and a column of ids for each variable."""
 
     time: Ints
     n: Ints
@@ -45,12 +45,12 @@ class Answers:
 
     @property
     def total(self) -> int:
-        """The number of answers, each as often as it occurs."""
+        """The number of answers, with multiplicity."""
         return total(self.n)
 
 
 def json_term(term: str) -> dict[str, Any]:
-    """A term as SPARQL 1.1 JSON results write it, a base direction and a triple term as those of 1.2."""
+    """A term as in SPARQL 1.1 JSON results; base directions and triple terms as in those of 1.2."""
     if is_triple(term):
         parts = zip(("subject", "predicate", "object"), triple_parts(term))
         return {"type": "triple", "value": {name: json_term(part) for name, part in parts}}
@@ -72,7 +72,7 @@ def json_term(term: str) -> dict[str, Any]:
 def json_terms(texts: Sequence[str | None]) -> pa.LargeStringArray:
     """:func:`json_term` of many terms as JSON texts; null where one is unbound.
 
-    The escapes of canonical text are JSON's own, so that nearly all terms are only wrapped; those with a raw control character, and
+    Canonical text has the escapes of JSON, so nearly all terms need only a prefix and a suffix; terms with a raw control character, and
     triple terms, are written one by one.
     """
     array: Any = pa.array(texts, _LINE)
@@ -92,7 +92,7 @@ def json_terms(texts: Sequence[str | None]) -> pa.LargeStringArray:
 
 
 def _joined(*parts: Any, between: str = "") -> Any:
-    """Texts and arrays of texts, side by side; null where one of them is."""
+    """Texts and arrays of texts, concatenated row by row; null where one of them is."""
     whole = [pa.scalar(part, _LINE) if isinstance(part, str) else part for part in (*parts, between)]
     return pc.binary_join_element_wise(*whole)
 
@@ -110,7 +110,7 @@ _JSON: tuple[tuple[str, str, Callable[[Any], Any]], ...] = (
     *(('"', f"--{way}", partial(_directed, way)) for way in ("ltr", "rtl")),
     ('"', "", lambda t: _tagged(t, r'^(".*")@([^"]*)$', "xml:lang")),
 )
-"""How canonical terms begin and end, and what becomes of them."""
+"""The beginning and end of canonical terms, and the function that writes these as JSON."""
 
 
 def _tagged(texts: Any, pattern: str, tag: str) -> Any:
@@ -120,10 +120,10 @@ def _tagged(texts: Any, pattern: str, tag: str) -> Any:
 def json_lines(
     found: Answers, terms: TermTable, size: int = PIECE, said: str | None = None, queries: Any = None
 ) -> Iterator[tuple[pa.Buffer, Ints, Ints]]:
-    """The answers as lines of JSON, a line an occurrence, some at a time: the bytes, and the time and the length of each line.
+    """The answers as lines of JSON, one line per occurrence, some at a time: the bytes, and the time and the length of each line.
 
-    ``said`` is the operator as JSON, and what else stands between the time and the bindings. ``queries`` names the query of each answer,
-    where they are of several.
+    ``said`` is the JSON between the time and the bindings, by default the operator. ``queries`` names the query of each answer, where
+    several queries share the program.
     """
     said = f'"{found.op}"' if said is None else said
     columns: list[tuple[Any, Ints]] = []
@@ -150,7 +150,7 @@ def json_lines(
 
 
 def columns_of(found: Answers, terms: TermTable, size: int = PIECE) -> Iterator[tuple[Ints, dict[str, pa.StringArray]]]:
-    """The times of the answers, each as often as it occurs, and a column of terms (null: unbound) a variable; some at a time."""
+    """The times of the answers and, for each variable, a column of terms (null: unbound), with multiplicity; some at a time."""
     columns: dict[str, tuple[Any, Ints]] = {}
     for variable, ids in found.columns.items():
         distinct, inverse = np.unique(ids, return_inverse=True)
@@ -160,7 +160,7 @@ def columns_of(found: Answers, terms: TermTable, size: int = PIECE) -> Iterator[
 
 
 def pieces(found: Answers, size: int) -> Iterator[Ints]:
-    """Which answer stands at each of some places, each as often as it occurs; so many places at a time."""
+    """The number of the answer in each row of the output, where answers are repeated by multiplicity; ``size`` rows at a time."""
     ends = summed(found.n, np.cumsum)
     for begin in range(0, found.total, size):
         yield np.searchsorted(ends, np.arange(begin, min(begin + size, found.total)), "right")
@@ -169,8 +169,8 @@ def pieces(found: Answers, size: int) -> Iterator[Ints]:
 def column_names(variables: Sequence[str], also: Sequence[str] = ()) -> dict[str, str]:
     """The DataFrame column of each variable; a name that clashes without regard to case gets ``_2``, ``_3`` …
 
-    ``time``, ``op`` and ``query`` are taken, whether or not the answers of several queries come together, and those in ``also``. Columns
-    of answers that are not variables of the query (``.s``) have their name without the full stop.
+    The names ``time``, ``op``, ``query`` and those in ``also`` are reserved. Columns of answers that are not variables of the query
+    (``.s``) have their name without the full stop.
     """
     taken = {"time", "op", "query", *also}
     names = {}

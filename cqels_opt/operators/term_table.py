@@ -1,4 +1,4 @@
-"""Between ids and terms while a step is evaluated: inline ids, the store's dictionary, the slots' pages, terms made on the way."""
+"""Translates between ids and terms in a step: inline ids, the store's dictionary, the pages of slots, and terms that expressions make."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Page:
         return found, self.terms.take(pa.array(place[found])).to_pylist()
 
     def others(self, ids: Ints, texts: pa.StringArray) -> NDArray[np.bool_]:
-        """Which of the ids stand for another text here than the given one."""
+        """Which of the ids belong here to another text than the given one."""
         other = np.zeros(len(ids), bool)
         if len(self.ids) and len(ids):
             place = np.minimum(np.searchsorted(self.ids, ids), len(self.ids) - 1)
@@ -55,7 +55,7 @@ class Page:
 
 
 def check_pages(pages: Sequence[Page]) -> None:
-    """CollisionError where an id stands for one term on one page and for another one on another page."""
+    """CollisionError where an id belongs to one term on one page and to another term on another page."""
     if len(pages) > 1:
         term_ids.check_collisions(np.concatenate([page.ids for page in pages]), pa.concat_arrays([page.terms for page in pages]))
 
@@ -63,8 +63,8 @@ def check_pages(pages: Sequence[Page]) -> None:
 class TermTable:
     """Decodes ids to canonical N-Triples text and back. Terms computed by expressions are kept here until the step ends.
 
-    A term that is made has its id for itself: its text is compared with those of the store, of the pages and of the terms made before.
-    ``calls`` are those of extension functions, by the ids of their arguments; ``constants`` are terms of other queries.
+    The id of a term that is made belongs to no other term: its text is compared with those of the store, the pages and the terms made
+    before. ``calls`` are the calls of extension functions, by the ids of their arguments; ``constants`` are terms of other queries.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class TermTable:
         self.made: dict[int, str] = {}
 
     def texts(self, ids: Ints) -> list[str | None]:
-        """The term of each id; None for unbound. An id that no one knows is an internal error, said as such."""
+        """The term of each id; None for unbound. RunError for an id without a term."""
         distinct, inverse = np.unique(ids, return_inverse=True)
         known = self._texts
         missing = np.array([i for i in distinct.tolist() if i and i not in known], np.int64)
@@ -94,7 +94,7 @@ class TermTable:
         return [texts[i] for i in inverse.tolist()]
 
     def _fetch(self, missing: Ints) -> Ints:
-        """Looks for the texts of ids; returns those that nobody knows."""
+        """Looks up the texts of ids; returns the ids without one."""
         inline = term_ids.inline_texts(missing)
         if self._store is not None:
             hashed = [i for i, text in enumerate(inline) if text is None]
@@ -128,14 +128,14 @@ class TermTable:
         return np.array([by_text[t] if t is not None else 0 for t in texts], np.int64)
 
     def id(self, text: str) -> int:
-        """The id of a constant: making it takes longer than comparing a thousand rows with it."""
+        """The id of a constant, cached: computing it takes longer than comparing a thousand rows with it."""
         found = self._constants.get(text)
         if found is None:
             found = self._constants[text] = int(self.ids([text])[0])
         return found
 
     def _compare(self, codes: Ints) -> None:
-        """Looks up what the store and the pages have for ids that are about to be given to terms."""
+        """Looks up the terms of the store and the pages for ids that are about to be given to terms."""
         unseen = np.array([code for code in codes.tolist() if code not in self._texts], np.int64)
         if len(unseen) and (self._store is not None or self._pages):
             self._fetch(unseen)

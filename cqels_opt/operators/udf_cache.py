@@ -1,8 +1,8 @@
-"""Calls of extension functions in one evaluation: what they were asked, and their results, kept where that pays.
+"""A cache for calls of extension functions in one step.
 
-Within a step the same call meets the same arguments again: in other delta sources, in other pieces of rows, in a filter and in a BIND. Its
-results are kept until the step ends (Keskisärkkä et al. 2021, §4.1), by the ids of its arguments. Looking them up takes time as well:
-where it takes more than the calls it saves, a call is no longer looked up for a while, and then tried again.
+Within a step a call is repeated with the same arguments: in other delta sources, in other chunks of rows, in a filter and in a BIND. Its
+results are kept until the step ends (Keskisärkkä et al. 2021, §4.1), by the ids of its arguments. Look-ups take time as well: where they
+take more than the calls that they save, the cache is not used for this call for a while, and then tried again.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from cqels_opt.operators.rows import Ints
 from cqels_opt.query.algebra import Call
 from cqels_opt.query.columns import Column, put_together
 
-ENTRIES = 1 << 20  # results of a call that are kept
-TRIED = 16  # pieces of rows that are looked up before it is judged whether that pays: the first ones of a step find nothing
-RESTS = 64  # pieces of rows for which a call that did not pay is not looked up
+ENTRIES = 1 << 20  # kept results of a call
+TRIED = 16  # chunks of rows that are looked up before the cache is assessed: the first chunks of a step find nothing
+RESTS = 64  # chunks of rows for which the cache is not used after it did not pay off
 
 
 @dataclass(slots=True)
 class CallStatistics:
-    """What became of a call: the rows it was for, their distinct arguments, how many of these were known, seconds of the others."""
+    """Counts of a call: rows, distinct arguments, how many of these the cache had, and the seconds of the others."""
 
     rows: int = 0
     distinct: int = 0
@@ -34,7 +34,7 @@ class CallStatistics:
     seconds: float = 0.0
 
     def add(self, other: CallStatistics) -> None:
-        """Adds what happened elsewhere."""
+        """Adds the counts of another task."""
         self.rows += other.rows
         self.distinct += other.distinct
         self.hits += other.hits
@@ -44,7 +44,7 @@ class CallStatistics:
 
 @dataclass(slots=True)
 class CacheAdmission:
-    """Whether looking a call up pays in this process: what look-ups took, and the calls that they saved."""
+    """Whether the cache pays off for a call in this process: the time of its look-ups, and the calls that they saved."""
 
     pieces: int = 0
     hits: int = 0
@@ -54,14 +54,14 @@ class CacheAdmission:
     resting: int = 0
 
     def begins(self) -> bool:
-        """Whether the next piece of rows is to be looked up."""
+        """Whether the next chunk of rows is looked up."""
         if self.resting:
             self.resting -= 1
             return False
         return True
 
     def judge(self) -> None:
-        """Ends what does not pay; what was judged is forgotten, so that old times do not decide for ever."""
+        """Stops look-ups that do not pay off, and resets the times, so that old ones do not decide for ever."""
         self.pieces += 1
         if self.pieces < TRIED or not self.made:
             return
@@ -81,7 +81,7 @@ class CachedCalls:
     parts: list[Column] = field(default_factory=list)
 
     def add(self, keys: Sequence[Any], made: Column) -> None:
-        """Takes results in, in the order of their keys."""
+        """Adds results, in the order of their keys."""
         begin = len(self.places)
         if begin + len(keys) <= ENTRIES:
             self.places.update(zip(keys, range(begin, begin + len(keys))))
@@ -95,13 +95,13 @@ class CachedCalls:
 
 
 Results = dict[Call, CachedCalls]
-"""The results of one evaluation."""
+"""The results of one step."""
 
 
 class Calls:
-    """The calls of a task. ``results`` are those of the evaluation it belongs to; None: nothing is kept.
+    """The calls of a task. ``results`` are those of its step; None: nothing is kept.
 
-    ``combinations`` counts the distinct arguments that anything was asked for, also what is no call of an extension function.
+    ``combinations`` counts the distinct arguments of all expressions that are evaluated row by row, extension functions or not.
     """
 
     def __init__(self, results: Results | None = None) -> None:

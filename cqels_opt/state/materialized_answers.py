@@ -1,7 +1,8 @@
-"""The standing answers of a query: how often each holds at the instant reported last.
+"""The materialized answers of a query: the bag of its answers at the instant reported last.
 
-RSTREAM puts the whole bag out at every instant. What stands and what changes give it, so nothing that a step does not touch is
-computed again. The bag is state: a file that the commit record names, with a page of the terms in it that expressions made.
+RSTREAM emits the whole bag at every instant. The bag of a step is the materialized bag plus the changes of the step, so nothing that a
+step does not concern is computed again. The bag is state: a file that the commit record names, with a page of the terms in it that
+expressions made.
 """
 
 from __future__ import annotations
@@ -23,52 +24,57 @@ from cqels_opt.state.result_store import ResultFiles
 from cqels_opt.windows.binding_slots import SlotFile
 from cqels_opt.windows.intervals import BEFORE_TIME, FOREVER
 
-PAGES = 8  # of the keys of a group that is kept as sums, before they become one
+PAGES = 8  # of terms in the keys of a GROUP BY that is kept as sums, before they are merged
 
 
-def advanced(standing: Rows, changing: Rows, variables: Sequence[str], places: int) -> Rows:
-    """The bag at the places of a step, from what stands at the first of them and the rows that change."""
-    size = len(standing)
-    columns = [np.concatenate(pair) for pair in zip(standing.values(variables), changing.values(variables))]
-    group, first = group_ids(columns, size + len(changing))
-    own = group[size:]
+def advanced(held: Rows, changing: Rows, variables: Sequence[str], places: int) -> Rows:
+    """The bag at the places of a step, from the bag at the first place and the changing rows.
+
+    Each held answer, and each beginning or end of a changing row, is an event: at a place, the multiplicity of an answer changes. The
+    running sum of an answer's events is its multiplicity from each event to the next.
+    """
+    size = len(held)
+    columns = [np.concatenate(pair) for pair in zip(held.values(variables), changing.values(variables))]
+    answer, first = group_ids(columns, size + len(changing))
+    own = answer[size:]
     begins, ends = changing.start > 0, changing.end < places
-    event = np.concatenate([group[:size] * places, (own * places + changing.start)[begins], (own * places + changing.end)[ends]])
-    change = np.concatenate([standing.n, changing.n[begins], -changing.n[ends]])
-    key, inverse = np.unique(event, return_inverse=True)
+    events = [answer[:size] * places, (own * places + changing.start)[begins], (own * places + changing.end)[ends]]
+    change = np.concatenate([held.n, changing.n[begins], -changing.n[ends]])
+    key, event = np.unique(np.concatenate(events), return_inverse=True)
     owner, start = key // places, key % places
     last = np.append(owner[1:] != owner[:-1], True)[: len(key)]
     end = np.where(last, places, np.roll(start, -1))
 
-    def adding(some: Ints) -> Ints:
+    def running(changes: Ints) -> Ints:
+        """The running sum of changes by event, from the first event of each answer."""
         amount = np.zeros(len(key), np.int64)
-        np.add.at(amount, inverse, some)
-        running = np.cumsum(amount)
-        before = np.append(0, running[last])  # what the answers before this one add up to
-        found: Ints = running - before[np.cumsum(last) - last]
+        np.add.at(amount, event, changes)
+        total = np.cumsum(amount)
+        before = np.append(0, total[last])  # the sum over the answers before this one
+        found: Ints = total - before[np.cumsum(last) - last]
         return found
 
-    n = summed(change, adding)
+    n = summed(change, running)
     rows = Rows({v: column[first][owner] for v, column in zip(variables, columns)}, start, end, n)
     return rows.take(n > 0)
 
 
 @dataclass(frozen=True, slots=True)
 class MaterializedAnswers:
-    """The standing answers of one program, in its state folder."""
+    """The materialized answers of one program, in its state folder."""
 
     files: ResultFiles
 
     def held(self, step: EvaluationStep, share: KeyFilter) -> Rows:
-        """The answers of a share that stand before a step."""
+        """The answers of a share before a step."""
         return share.within(concat([empty(self.files.output), *(segment.rows for _, segment in self.files.segments(step))]))
 
     def replace(
         self, step: EvaluationStep, rows: Rows, terms: TermTable, name: str, store: Store | None = None
     ) -> tuple[list[SlotFile], list[str]]:
-        """Keeps the rows that stand after a step: (files written, paths of those that they replace).
+        """Writes the answers after a step: (files written, paths of the files that they replace).
 
-        Of terms those that expressions made; or, given a ``store``, all that this one does not have.
+        The terms that expressions made are written with them; given a ``store``, all terms that it does not have.
         """
         size = len(rows)
         kept = Rows(rows.columns, np.full(size, BEFORE_TIME), np.full(size, FOREVER), rows.n)
@@ -86,17 +92,17 @@ class MaterializedAnswers:
         return written, self.paths(step)
 
     def paths(self, step: EvaluationStep) -> list[str]:
-        """The files that a step finds."""
+        """The files of the answers before a step."""
         return [file.path for kind in ("result", "terms") for file in step.select(kind, shape=self.files.label)]
 
 
 def kept_keys(
     step: EvaluationStep, label: str, name: str, keys: Sequence[Ints], terms: TermTable, stale: Callable[[], Ints]
 ) -> tuple[list[SlotFile], list[str]]:
-    """Keeps the terms that expressions made of groups' keys: (files written, paths of those that they replace).
+    """Writes the terms that expressions made in the keys of groups: (files written, paths of the files that they replace).
 
-    A later step that makes another term with the id of one of them must find that. ``stale`` gives the keys of all groups, for when there
-    are so many pages that they become one.
+    A later step needs them to notice another term with the same id. ``stale`` returns the keys of all groups; it is called when there are
+    so many pages that they are merged into one.
     """
     made = np.array(sorted(terms.made), np.int64)
     pages = step.select("terms", shape=label)
@@ -114,5 +120,5 @@ def kept_keys(
 
 
 def _hashed(ids: Ints) -> Ints:
-    """The ids that do not hold their term themselves."""
+    """The ids of terms that are not inline values."""
     return ids[[text is None for text in inline_texts(ids)]] if len(ids) else ids

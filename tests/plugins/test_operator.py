@@ -27,7 +27,7 @@ GREATEST = f"SERVICE <urn:example:greatest?of=value&per=room> {{ {READING} }}"
 # The same in SPARQL: no other reading of the room is greater.
 BY_DEFINITION = f"""{{ {READING} FILTER NOT EXISTS {{
 GRAPH ?w {{ ?room :sensor ?other . ?other :reads ?more }} FILTER(?more > ?value) }} }}"""
-QUERY = f"{PREFIX}SELECT ?room ?sensor ?value {WINDOW} WHERE {{ {GREATEST} }}"
+QUERY = (EXAMPLES / "greatest.rq").read_text(encoding="utf-8")
 
 
 def install(monkeypatch: pytest.MonkeyPatch, *entries: EntryPoint) -> None:
