@@ -245,7 +245,7 @@ class CommitLog:
     def _commit(self, record: dict[str, Any]) -> Commit:
         fields = record["state"]
         files = [SlotFile(**f) for f in fields["files"]]
-        displaced = [(str(text), int(term_id)) for text, term_id in fields.get("displaced", ())]
+        displaced = [(str(text), int(term_id)) for text, term_id in fields["displaced"]]
         return Commit(**{**fields, "files": files, "displaced": displaced})
 
     def _check_chain(self) -> None:
