@@ -8,7 +8,6 @@ folders; the last one to finish wins.
 
 from __future__ import annotations
 
-import fcntl
 import re
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -21,13 +20,14 @@ from cqels_opt.errors import StoreError
 from cqels_opt.lod.dictionary import PartEntry
 from cqels_opt.lod.files import FORMAT, HEADER, VERSION, read_header, write_header
 from cqels_opt.lod.open_store import open_store
-from cqels_opt.lod.snapshots import LOCK, READERS, UPDATES, exclusive_lock, reader_lease
+from cqels_opt.lod.snapshots import LOCK, READERS, UPDATES, reader_lease
 from cqels_opt.lod.store import DEFAULT_GRAPH, PartitionEntry, Store
 from cqels_opt.lod.triple_terms import TERMS_GRAPH
 from cqels_opt.rdf.ids import PUBLIC, IdScheme, encode_one
 from cqels_opt.rdf.static import StaticSource, graph_term
 from cqels_opt.storage import disk
 from cqels_opt.storage.checksum import text_digest
+from cqels_opt.storage.locks import exclusive_lock, taken_lock
 
 _OURS: Final = re.compile(r"(?:loading-|data-)([0-9a-f]{32})|([0-9a-f]{32})\.lock")
 _OF_READERS: Final = (READERS, LOCK, UPDATES)
@@ -110,7 +110,7 @@ def _readers(target: Path) -> Iterator[set[str]]:
     if not (target / HEADER).exists():
         yield set()
         return
-    with exclusive_lock(target):
+    with exclusive_lock(target / LOCK):
         yield reader_lease(target)
 
 
@@ -133,15 +133,6 @@ def _claim(target: Path) -> tuple[LoadPlace, IO[bytes]]:
             if taken_lock(lock) and _lock_file(place).exists():
                 return place, lock
             lock.close()
-
-
-def taken_lock(lock: IO[Any]) -> bool:
-    """Whether the lock of a file could be taken; it is held as long as the file is open."""
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def _remove(place: LoadPlace, read: Collection[str]) -> None:

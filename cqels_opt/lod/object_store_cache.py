@@ -10,12 +10,12 @@ an interrupted download is never read, and two processes do not fetch one file a
 
 from __future__ import annotations
 
-import fcntl
 import re
+import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -28,6 +28,7 @@ from cqels_opt.lod.files import FORMAT, HEADER, VERSION, FileEntry, parse_header
 from cqels_opt.lod.locations import cache_folder, is_uri, shown
 from cqels_opt.storage import disk
 from cqels_opt.storage.checksum import blocks_file
+from cqels_opt.storage.locks import exclusive_lock
 
 DATA: Final = "data-"
 
@@ -112,7 +113,7 @@ class RemoteStore:
 
     @classmethod
     def at(cls, place: str) -> RemoteStore:
-        """The store at a URI; behind ``#`` may be the fingerprint that it must have, and then a known header is not fetched again."""
+        """The store at a URI. A fingerprint after ``#`` must be that of the store; a header with it is not fetched again."""
         uri, _, fingerprint = place.partition("#")
         if fingerprint and (cache_folder() / fingerprint / HEADER).is_file():
             return cls(uri, fingerprint)
@@ -149,10 +150,8 @@ class RemoteStore:
             return
 
         def check(part: Path) -> None:
-            if (
-                parse_header(f"{shown(self.uri)}/{name}", part.read_text("utf-8", "replace"), file_format, version)["checksum"]
-                != checksum
-            ):
+            text = part.read_text("utf-8", "replace")
+            if parse_header(f"{shown(self.uri)}/{name}", text, file_format, version)["checksum"] != checksum:
                 raise StoreError(f"{shown(self.uri)}: {name} is not the one that was loaded: the store is damaged, load it again")
 
         self._download(name, check, place.is_file)
@@ -181,19 +180,15 @@ class RemoteStore:
                 system.open_input_stream(f"{path}/{DATA}{self.fingerprint}/{name}") as source,
                 disk.create(part) as target,
             ):
-                while block := source.read(_BLOCK):
-                    target.write(block)
+                shutil.copyfileobj(source, target, _BLOCK)
             check(part)
             disk.rename(part, place)
 
-    @contextmanager
-    def _locked(self, name: str) -> Iterator[None]:
+    def _locked(self, name: str) -> AbstractContextManager[None]:
         """Holds the lock of a name on this machine."""
         locks = self.folder / "locks"
         locks.mkdir(parents=True, exist_ok=True)
-        with (locks / name.replace("/", "-")).open("ab") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            yield
+        return exclusive_lock(locks / name.replace("/", "-"))
 
 
 def _read(uri: str, name: str) -> bytes:
@@ -226,8 +221,7 @@ def upload(folder: Path, names: Sequence[str], uri: str, fingerprint: str) -> No
             place = f"{path}/{DATA}{fingerprint}/{name}"
             _make_folder(system, place)
             with disk.opened(folder / name) as source, system.open_output_stream(place) as target:
-                while block := source.read(_BLOCK):
-                    target.write(block)
+                shutil.copyfileobj(source, target, _BLOCK)
 
 
 def publish(header: Path, uri: str, fingerprint: str) -> None:

@@ -10,11 +10,8 @@ run names its checkpoint there and the versions that its commit records may need
 
 from __future__ import annotations
 
-import fcntl
 import json
-import os
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -25,6 +22,7 @@ from cqels_opt.lod.locations import is_uri
 from cqels_opt.rdf.ids import IdScheme
 from cqels_opt.storage import disk
 from cqels_opt.storage.checksum import text_digest
+from cqels_opt.storage.locks import exclusive_lock
 
 READERS: Final = "readers"
 LOCK: Final = "readers.lock"
@@ -78,7 +76,7 @@ def hold(reader: Path, places: Iterable[Path | str]) -> None:
     paths = [Path(place) for place in places]
     for store in {store for path in paths if (store := store_of(path)) is not None}:
         mine = sorted(path.name for path in paths if path.parent == store)
-        with exclusive_lock(store):
+        with exclusive_lock(store / LOCK):
             if gone := [name for name in mine if not (store / name / HEADER).is_file()]:
                 raise StoreError(f"{store / gone[0]}: this version of the store is gone; start again with another checkpoint")
             note = store / READERS / f"{text_digest(str(reader))[:16]}.json"
@@ -102,14 +100,3 @@ def reader_lease(store: Path) -> set[str]:
         else:
             disk.delete(note)
     return found
-
-
-@contextmanager
-def exclusive_lock(store: Path, what: str = LOCK) -> Iterator[None]:
-    """Holds a lock of a store: that of its readers and of the removal of versions, or that of its updates."""
-    file = os.open(store / what, os.O_RDWR | os.O_CREAT, 0o666)
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(file)

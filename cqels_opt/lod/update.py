@@ -26,13 +26,14 @@ from cqels_opt.lod.open_store import open_store
 from cqels_opt.lod.order import Ids, run_starts, sorted_order
 from cqels_opt.lod.partition import MERGED, PartitionWriter
 from cqels_opt.lod.relation import Relation
-from cqels_opt.lod.snapshots import UPDATES, exclusive_lock, version_at
+from cqels_opt.lod.snapshots import UPDATES, version_at
 from cqels_opt.lod.store import PartitionEntry, Store, array_bytes
 from cqels_opt.rdf.ids import CollisionError, IdScheme, chosen
 from cqels_opt.rdf.static import Failures, StaticSource, graph_term, pieces, read
 from cqels_opt.storage import disk
 from cqels_opt.storage.checksum import BLOCKS
 from cqels_opt.storage.compaction_policy import runs_to_merge
+from cqels_opt.storage.locks import exclusive_lock
 
 Key = tuple[int, int]
 Rows = tuple[Ids, Ids]
@@ -73,7 +74,7 @@ def update(
     target = Path(store)
     if not (target / HEADER).is_file():
         raise StoreError(f"{target}: there is no store; cqels-opt load makes one")
-    with exclusive_lock(target, UPDATES):  # two at once would begin with the same version, and one of them would be lost
+    with exclusive_lock(target / UPDATES):  # of two concurrent updates of one version, one would be lost
         origin, old = _origin(target)
         names = pa.array([name for source in add if (name := graph_term(source)) is not None], pa.string())
         with load_place(target) as place:

@@ -10,8 +10,8 @@ from threading import Lock
 from weakref import WeakValueDictionary
 
 from cqels_opt.errors import CheckpointError
-from cqels_opt.lod.atomic_publish import taken_lock
 from cqels_opt.storage.file_errors import naming
+from cqels_opt.storage.locks import taken_lock
 
 NAME = ".lock"
 _held: WeakValueDictionary[Path, CheckpointLock] = WeakValueDictionary()
