@@ -170,9 +170,7 @@ def sized(rows: float, distinct: Mapping[str, float]) -> Relation:
 
 
 def joined(parts: Iterable[Relation], kept: Iterable[str]) -> Relation:
-    """The join of such relations, projected: rows divided by the larger number of distinct values of each shared variable (System
-    R).
-    """
+    """The join of such relations, projected: rows divided by the larger distinct count of each shared variable (System R)."""
     rows, values = 1.0, dict[str, float]()
     for part in parts:
         rows *= part.rows

@@ -225,7 +225,7 @@ def _match(shape: Shape, columns: Sequence[Ints], quoted: TripleTerms) -> tuple[
 
 
 def _write_terms(folder: Path, path: str, stream: str, used: Iterable[Ints], texts: Texts, greatest: int) -> list[SlotFile]:
-    """The page of the terms that a stream's slots use and neither their id nor the static store tells."""
+    """The page of the terms in a stream's slots that neither their id nor the static store gives."""
     ids, terms = texts.of(np.concatenate([np.empty(0, np.int64), *used]))
     if not len(ids):
         return []

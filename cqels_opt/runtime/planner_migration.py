@@ -1,6 +1,4 @@
-"""Planners of programs that replace others in a running job: which state stays, and what is computed for new ones (DESIGN §4.3,
-§9).
-"""
+"""Planners of programs that replace others in a running job: the state that stays, and the state that is computed (DESIGN §4.3, §9)."""
 
 from __future__ import annotations
 

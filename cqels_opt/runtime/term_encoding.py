@@ -124,7 +124,7 @@ class TripleTerms:
 
 
 def _keep(ids: Ints, terms: pa.StringArray, store: str, texts: Texts) -> None:
-    """Keeps the texts that neither their id nor the static store tells, and notes those whose id the store has for another term."""
+    """Keeps the texts that neither their id nor the static store gives, and those whose id the store has for another term."""
     untold = ~term_ids.is_inline(ids)
     if store and untold.any():
         known, other = worker_cache.store(store).compare(ids, terms)

@@ -76,7 +76,7 @@ class Identity:
 
 
 ANONYMOUS = Identity()
-"""Of a run whose query nobody compares."""
+"""The identity of a run whose query is not compared."""
 
 
 def run_of(folder: Path) -> str | None:
@@ -156,9 +156,7 @@ class CommitLog:
             self._other = None
 
     def write(self, commit: Commit) -> None:
-        """Publishes a record after all files that it names are durable; deletes old records, and later ones if the job has gone
-        back.
-        """
+        """Publishes a record after its files are durable; deletes old records, and later ones if the job has gone back."""
         record = {name: getattr(commit, name) for name in Commit.__slots__}
         record["files"] = [f.as_json() for f in commit.files]
         paths = self._paths()
