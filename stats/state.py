@@ -1,14 +1,11 @@
-"""A block's statistics as bytes for a checkpoint, and as a readable summary for people and the trace.
+"""The statistics of a block as bytes for a checkpoint, and as a readable summary for people and the trace.
 
-A restart has two ways to go on as if nothing had happened. Either the driver keeps :func:`save`'s bytes (all counters; they
-grow with the windows). Or it keeps the counts of each slot beside the slot (:func:`save_slot`, once) and with every batch
-``save(statistics, slots=False)``, which is small; :func:`load` is then given the slots that still live. Within the budget both
-restore the same statistics; beyond it the second way chooses the heavy values anew, so estimates can differ within their errors.
+After a restart with :func:`save`'s bytes the statistics continue as if nothing had happened.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, TypeAlias, cast
 
 from cqels_opt.stats.block_statistics import BlockStatistics
@@ -33,35 +30,29 @@ def save_slot(slot: SlotCounts) -> bytes:
 
 
 def load_slot(data: bytes) -> SlotCounts:
-    """The counts of a slot from :func:`save_slot`'s bytes; ValueError where they are not such."""
+    """The counts of a slot from :func:`save_slot`'s bytes; ValueError if they are damaged."""
     tree = cast("dict[str, Any]", unpack(data))
     values = {variable: FrequencyTable(*tallied) for variable, tallied in tree["values"].items()}
     return SlotCounts(tree["slot"], tree["times"], tree["rows"], values)
 
 
 # ------------------------------------------------------------------ the whole
-def save(statistics: BlockStatistics, *, slots: bool = True) -> bytes:
-    """The state of the statistics; without ``slots`` all but the counts of the slots."""
+def save(statistics: BlockStatistics) -> bytes:
+    """The state of the statistics as bytes."""
     marks, lately = _named(statistics.marks), _named(statistics.lately)
     ratios = {name: [r.rows_in, r.rows_out, r.observations] for name, r in statistics.observations.ratios.items()}
-    windows = {name: _window(window, slots) for name, window in statistics.windows.items()}
+    windows = {name: _window(window) for name, window in statistics.windows.items()}
     tree = {"frontier": statistics.frontier, "epoch": statistics.epoch, "marks": marks, "lately": lately, "ratios": ratios}
     return pack(cast("Tree", {**tree, "windows": windows}))
 
 
-def load(data: bytes, into: BlockStatistics, slots: Mapping[str, Sequence[SlotCounts]] | None = None) -> None:
-    """The state goes into statistics that were just made for the same relations.
-
-    ``slots`` are each occurrence's slots of the committed batches, where the state was saved without them; the last of them count
-    as old at once, as they would with the next step. ValueError where the bytes are not a state, or that of other relations.
-    """
+def load(data: bytes, into: BlockStatistics) -> None:
+    """Restores the state into new statistics of the same relations. ValueError if it is damaged, or of other relations."""
     tree = cast("dict[str, Any]", unpack(data))
     if set(tree["windows"]) != set(into.windows):
         raise ValueError(f"these statistics are of {sorted(tree['windows'])}, not of {sorted(into.windows)}")
     for name, window in into.windows.items():
         _resume(window, tree["windows"][name])
-        for slot in (slots or {}).get(name, ()):
-            window.add(slot)
         if window.frontier is not None:
             window.expire(window.frontier)
         window.epoch = tree["windows"][name]["epoch"]
@@ -78,13 +69,11 @@ def _keyed(tree: dict[str, list[Any]]) -> dict[str, dict[Key, Any]]:
     return {source: {Key(kind, tuple(names)): value for kind, names, value in found} for source, found in tree.items()}
 
 
-def _window(window: WindowStatistics, slots: bool) -> Tree:
-    tree: dict[str, Tree] = {"frontier": window.frontier, "epoch": window.epoch}
-    if slots:
-        tree["kept"] = {variable: [counts.kept.level, counts.kept.heavy] for variable, counts in window.whole.items()}
-        tree["old"] = [_held(held) for held in window.held("old")]
-        tree["delta"] = [_held(held) for held in window.held("delta")]
-    return tree
+def _window(window: WindowStatistics) -> Tree:
+    kept: dict[str, Tree] = {variable: [counts.kept.level, counts.kept.heavy] for variable, counts in window.whole.items()}
+    old: list[Tree] = [_held(held) for held in window.held("old")]
+    delta: list[Tree] = [_held(held) for held in window.held("delta")]
+    return {"frontier": window.frontier, "epoch": window.epoch, "kept": kept, "old": old, "delta": delta}
 
 
 def _held(held: SlotStatistics) -> Tree:
@@ -93,7 +82,7 @@ def _held(held: SlotStatistics) -> Tree:
 
 
 def _body(held: SlotStatistics) -> bytes:
-    """What of a slot is many numbers, packed once: they change only where the counters of the window become too many."""
+    """The arrays of a slot, packed once: they change only when the window exceeds its budget of counters."""
     now = [(counts.counts, counts.counts.version) for counts in held.counts.values()]
     if held.packed is None or held.packed[0] != now:
         values: dict[str, Tree] = {variable: [*counts.tally(), counts.rows] for variable, counts in held.counts.items()}
@@ -103,9 +92,6 @@ def _body(held: SlotStatistics) -> bytes:
 
 def _resume(window: WindowStatistics, tree: dict[str, Any]) -> None:
     frontier: int | None = tree["frontier"]
-    if "kept" not in tree:
-        window.resume([], [], dict.fromkeys(window.variables, ALL), frontier)
-        return
     if set(tree["kept"]) != set(window.variables):
         raise ValueError(f"these statistics are of the variables {sorted(tree['kept'])}, not of {sorted(window.variables)}")
     kept = {variable: RetainedFrequencies(heavy, level) if level else ALL for variable, (level, heavy) in tree["kept"].items()}
@@ -129,10 +115,10 @@ def _holding(window: WindowStatistics, tree: dict[str, Any], kept: Mapping[str, 
 
 # ------------------------------------------------------------------ for people
 def summary(statistics: BlockStatistics) -> dict[str, Json]:
-    """What is known now, JSON-able: for ``run.statistics()`` and the trace.
+    """The current statistics as JSON, for ``run.statistics()`` and the trace.
 
-    ``relations``: rows, distinct values, and of occurrences the rows of the delta, the slots, and the sketch's level (0: exact).
-    ``joins``: join sizes by name, over old and new content. ``filters``: the share kept, and of how many observations.
+    ``relations``: rows and distinct values; for occurrences also rows of the delta, slots, and the level of the sketch (0: exact).
+    ``joins``: join sizes by name, over old and new content. ``filters``: the share of rows kept, and the number of observations.
     """
     view = statistics.view(dict.fromkeys(statistics.windows, BOTH))
     relations: dict[str, Json] = {}

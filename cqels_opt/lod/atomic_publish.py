@@ -1,14 +1,13 @@
-"""Where a load or an update writes, so that at any moment, whatever is killed, there is the old store or the new one.
+"""Atomic publication: at any moment, whatever process is killed, a target folder has the old store or the new one.
 
-The target is a folder. A load writes to ``loading-<id>`` in it, moves what it made to ``data-<id>``, and then replaces the header
-``store.json``, which names that folder: one rename, and the store is another one. What a killed load leaves is removed by the
-next one: each load holds a lock on ``<id>.lock`` while it lives, and what nobody holds or reads and no header names goes. Loads to
-one target at the same time have folders of their own, and the last one to finish stays.
+A load writes to ``loading-<id>`` in the target, moves the result to ``data-<id>``, and then replaces the header ``store.json``,
+which names that folder: one rename switches the store. Each load holds a lock on ``<id>.lock`` while it runs. The next load removes
+the remains of killed loads: data without a lock, a reader or a header that names them. Concurrent loads to one target use separate
+folders; the last one to finish wins.
 """
 
 from __future__ import annotations
 
-import fcntl
 import re
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -21,13 +20,14 @@ from cqels_opt.errors import StoreError
 from cqels_opt.lod.dictionary import PartEntry
 from cqels_opt.lod.files import FORMAT, HEADER, VERSION, read_header, write_header
 from cqels_opt.lod.open_store import open_store
-from cqels_opt.lod.snapshots import LOCK, READERS, UPDATES, exclusive_lock, reader_lease
+from cqels_opt.lod.snapshots import LOCK, READERS, UPDATES, reader_lease
 from cqels_opt.lod.store import DEFAULT_GRAPH, PartitionEntry, Store
 from cqels_opt.lod.triple_terms import TERMS_GRAPH
 from cqels_opt.rdf.ids import PUBLIC, IdScheme, encode_one
 from cqels_opt.rdf.static import StaticSource, graph_term
 from cqels_opt.storage import disk
 from cqels_opt.storage.checksum import text_digest
+from cqels_opt.storage.locks import exclusive_lock, taken_lock
 
 _OURS: Final = re.compile(r"(?:loading-|data-)([0-9a-f]{32})|([0-9a-f]{32})\.lock")
 _OF_READERS: Final = (READERS, LOCK, UPDATES)
@@ -36,14 +36,14 @@ _UNKNOWN: Final = "?"
 
 @dataclass(frozen=True, slots=True)
 class LoadPlace:
-    """The folders of one load: ``folder`` to write in, and ``data``, where what it made will be."""
+    """The folders of one load: ``folder`` for its temporary files, and ``data`` for its result."""
 
     target: Path
     identity: str
 
     @property
     def folder(self) -> Path:
-        """For whatever the load writes; it goes with the load."""
+        """The temporary files of the load; deleted at its end."""
         return self.target / f"loading-{self.identity}"
 
     @property
@@ -54,7 +54,7 @@ class LoadPlace:
 
 @contextmanager
 def load_place(target: Path) -> Iterator[LoadPlace]:
-    """Folders for a load; afterwards only a store that :func:`finish` has let appear is left of it."""
+    """Folders for a load. At the end only a store that :func:`finish` has published remains."""
     check_target(target)
     place, lock = _claim(target)
     try:
@@ -66,11 +66,13 @@ def load_place(target: Path) -> Iterator[LoadPlace]:
             _remove(place, read)
         lock.close()
         with suppress(OSError):
-            target.rmdir()  # where nothing else is in it
+            target.rmdir()  # if it is empty
 
 
 def check_target(target: Path) -> None:
-    """Raise StoreError unless a store may be written there: a new path, an empty folder, an old store, or what a killed load left."""
+    """Raise StoreError unless a store may be written there: a new path, an empty folder, an old store, or the remains of a killed
+    load.
+    """
     if target.exists() and not target.is_dir():
         raise StoreError(f"{target} is a file: name a folder for the store")
     if (
@@ -82,15 +84,15 @@ def check_target(target: Path) -> None:
 
 
 def clear(target: Path) -> None:
-    """Remove what no living load holds, nobody reads and the header does not name."""
+    """Remove data that have no running load, no reader and no header that names them."""
     with _readers(target) as read:
         _clear(target, read)
 
 
 def scheme_for(target: Path) -> IdScheme:
-    """The ids of a store that is loaded there: a new secret key; that of the store which it replaces, if that one has such a key.
+    """The id scheme of a new store: the key of the store that it replaces, if that key is secret, else a new one.
 
-    So the same data loaded again are the same store to a checkpoint over it.
+    A checkpoint then continues over the same data after they are loaded again.
     """
     with suppress(StoreError):
         header = read_header(target / HEADER, FORMAT, VERSION)
@@ -101,11 +103,14 @@ def scheme_for(target: Path) -> IdScheme:
 
 @contextmanager
 def _readers(target: Path) -> Iterator[set[str]]:
-    """The versions that are read; nobody begins to read another one meanwhile. Without a store there are none."""
+    """The versions that have readers.
+
+    No process can start to read another one until the block ends. Without a store there are none.
+    """
     if not (target / HEADER).exists():
         yield set()
         return
-    with exclusive_lock(target):
+    with exclusive_lock(target / LOCK):
         yield reader_lease(target)
 
 
@@ -130,17 +135,8 @@ def _claim(target: Path) -> tuple[LoadPlace, IO[bytes]]:
             lock.close()
 
 
-def taken_lock(lock: IO[Any]) -> bool:
-    """Whether the lock of a file could be taken; it is held as long as the file is open."""
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
 def _remove(place: LoadPlace, read: Collection[str]) -> None:
-    """Remove what is at a place whose lock is held, but not the data that the header names or somebody reads."""
+    """Remove the files of a load whose lock is held, except data that the header names or a run reads."""
     disk.delete_folder(place.folder)
     named = _named(place.target)
     if _UNKNOWN not in named and place.data.name not in named and place.data.name not in read:
@@ -153,7 +149,7 @@ def _lock_file(place: LoadPlace) -> Path:
 
 
 def _named(target: Path) -> set[str]:
-    """The folders that the header names: its data and the version before. Unknown where it cannot be read."""
+    """The folders that the header names: its data and the version before. Unknown if the header cannot be read."""
     if not (target / HEADER).exists():
         return set()
     try:
@@ -165,7 +161,7 @@ def _named(target: Path) -> set[str]:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Of which version an update makes the next one: number, lineage, name of its folder, and how many files were read so far."""
+    """The version from which an update starts: number, lineage, name of its folder, and how many files were read so far."""
 
     number: int
     lineage: str
@@ -197,10 +193,11 @@ def finish(
     durable: bool = True,
     origin: Origin | None = None,
 ) -> Store:
-    """Make a store of the partitions and the dictionary that lie in ``folder``, let it appear at its target, and open it.
+    """Make a store of the partitions and the dictionary in ``folder``, publish it at its target, and open it.
 
-    What is written is flushed to the disk before it appears, unless the store need not outlive a crash (``durable=False``). An old store
-    is replaced in one step. With an ``origin`` this is its next version, and the origin itself stays until the next one but one.
+    The files are flushed to the disk before they are published, unless the store need not survive a crash (``durable=False``). One
+    step replaces an old store. With an ``origin`` the result is its next version, and the origin is kept until the version after
+    that.
     """
     rows = sorted(partitions, key=lambda entry: (entry.graph, entry.predicate))
     quoted = encode_one(TERMS_GRAPH, scheme)
@@ -213,10 +210,10 @@ def finish(
         "partitions": [list(entry) for entry in rows],
         "dictionary": [asdict(part) for part in sorted(parts, key=lambda part: (part.layer, part.first))],
     }
-    # what the content is, whatever files it came from
+    # depends on the content only, not on the source files
     content["fingerprint"] = text_digest(repr(content))
     content["number"] = 1 if origin is None else origin.number + 1
-    # two loads of the same files are two lineages: what updates add to one of them the other does not know
+    # two loads of the same files are two lineages: updates of one of them are unknown to the other
     content["lineage"] = f"{content['fingerprint']}.{place.identity}" if origin is None else origin.lineage
     content["sources"] = read = list(sources)
     content["files"] = len(read) + (0 if origin is None else origin.files)

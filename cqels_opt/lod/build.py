@@ -1,9 +1,8 @@
 """Writing a store: from quads of canonical terms to partitions and dictionary.
 
-The pieces (:func:`encode_quads`, :func:`write_partitions`, :func:`~cqels_opt.lod.dictionary.write_part`,
-:func:`~cqels_opt.lod.atomic_publish.finish`) are what executors and driver call when a store is loaded in parallel; :func:`build_store`
-does
-it all in one process.
+Executors and driver call the parts when they load in parallel (:func:`encode_quads`, :func:`write_partitions`,
+:func:`~cqels_opt.lod.dictionary.write_part`, :func:`~cqels_opt.lod.atomic_publish.finish`); :func:`build_store` does everything in
+one process.
 """
 
 from __future__ import annotations
@@ -45,18 +44,18 @@ class EncodedQuads:
 
 
 def encode_quads(quads: Quads, scheme: IdScheme) -> EncodedQuads:
-    """Encode quads of canonical terms: each distinct term is hashed once. What triple terms consist of becomes quads as well."""
+    """Encode quads of canonical terms; each distinct term is hashed once. The parts of triple terms become quads as well."""
     parts = parts_of_terms(quads.terms)
     if parts is not None:
         quads = Quads.concat([quads, parts])
     ids = encode_static(quads.terms, scheme)
-    # the last entry stands for a missing graph
+    # the last entry is a missing graph
     encoded = np.append(ids, DEFAULT_GRAPH)[quads.codes]
     return EncodedQuads(encoded[0], encoded[1], encoded[2], encoded[3], ids, quads.terms)
 
 
 def encode_static(texts: pa.StringArray, scheme: IdScheme) -> Ids:
-    """The ids of terms of static data. CollisionError where one is that of the graph of triple terms, which a store always has."""
+    """The ids of terms of static data. CollisionError if one is the id of the graph of triple terms, which every store has."""
     ids = encode(texts, scheme)
     taken = ids == encode_one(TERMS_GRAPH, scheme)
     if losers := [text for text in chosen(texts, taken) if text != TERMS_GRAPH]:
@@ -125,7 +124,7 @@ def build_store(
 
 
 def without_collisions(scheme: IdScheme, write: Callable[[IdScheme], Written]) -> Written:
-    """What ``write`` makes under the scheme; where terms collide it writes again, with second ids for those that came later."""
+    """The result of ``write`` under the scheme. If terms collide, ``write`` runs again, with second ids for the later terms."""
     while True:
         try:
             return write(scheme)
@@ -140,6 +139,6 @@ def write_all(
     empty = np.empty(0, np.int64)
     ids = np.concatenate([further[0], *(quads.term_ids for quads in encoded)])
     texts = pa.concat_arrays([further[1], *(quads.term_texts for quads in encoded)])
-    part = write_part(folder / DICTIONARY, "0", ids, texts)  # first: where terms collide nothing is written
+    part = write_part(folder / DICTIONARY, "0", ids, texts)  # first: if terms collide, nothing is written
     columns = [np.concatenate([empty, *(getattr(quads, name) for quads in encoded)]) for name in "spog"]
     return write_partitions(folder, *columns), [part] if part else []

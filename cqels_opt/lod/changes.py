@@ -1,7 +1,7 @@
-"""What is different between two relations: a bag with rows that came, counted above zero, and rows that went, below.
+"""The difference between two relations: a bag with positive counts of added rows and negative counts of removed ones.
 
-Such bags are joined and projected like others, for multiplicities multiply and add up; so the change of a join follows from the changes
-of its sides (Gupta, Mumick, Subrahmanian: Maintaining views incrementally, SIGMOD 1993, §4, the counting algorithm).
+Such bags are joined and projected like others, because multiplicities multiply and add; so the change of a join follows from the
+changes of its sides (Gupta, Mumick, Subrahmanian: Maintaining views incrementally, SIGMOD 1993, §4, the counting algorithm).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def difference(before: Relation, after: Relation) -> Relation:
 
 
 def _unlike(before: Relation, after: Relation) -> Iterator[tuple[slice, slice]]:
-    """Where rows of both lie that may be different."""
+    """The positions at which rows of both may differ."""
     variables = after.variables
     firsts = [relation.columns[variables[0]] for relation in (before, after)]
     cuts = np.empty(0, np.int64)
@@ -66,7 +66,7 @@ def projected(change: Relation, kept: Sequence[str]) -> Relation:
 
 
 def applied(before: Relation, change: Relation) -> Relation:
-    """A relation after a change. ValueError where more rows went than there were."""
+    """A relation after a change. ValueError if more rows are removed than there were."""
     found = _sum([before, change], before.variables)
     if found.rows and int(found.multiplicities().min()) < 0:
         raise ValueError("more rows went than there were")

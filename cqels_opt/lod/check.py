@@ -1,4 +1,4 @@
-"""What is in a store, and is all of it still as it was written?"""
+"""Describing a store, and verifying that all of it is as it was written."""
 
 from __future__ import annotations
 
@@ -37,7 +37,10 @@ class PredicateInfo:
 
 @dataclass(frozen=True, slots=True)
 class StoreInfo:
-    """A store, described. ``version`` is its format's, ``number`` its data's. ``predicates`` come by graph, the largest first."""
+    """A store, described.
+
+    ``version`` is that of its format, ``number`` that of its data. ``predicates`` are by graph, the largest first.
+    """
 
     path: Path | str
     version: int
@@ -83,10 +86,10 @@ def _names(store: Store, ids: Ids) -> list[str]:
 
 
 def check(path: Path | str) -> list[str]:
-    """Read all of a store and say what is wrong with it, a sentence a finding; an intact store has none.
+    """Read all of a store and report damage, one sentence per finding; an intact store has none.
 
-    Checked are the checksum of every file, the sort orders and indexes of the partitions, that each graph is a set, that the
-    dictionary has the text of every id and that each text has its id. StoreError if the store cannot be opened at all.
+    Verified are the checksum of every file, the sort orders and indexes of the partitions, that each graph is a set, that the
+    dictionary has the text of every id, and that each text has its id. StoreError if the store cannot be opened.
     """
     return list(_findings(path))
 
@@ -111,7 +114,7 @@ def _findings(place: Path | str) -> Iterator[str]:
             damaged = True
             yield f"{file} does not have its checksum" if file.exists() else f"{file} is missing"
     if damaged:
-        return  # whatever else is wrong follows from that
+        return  # the other findings would follow from that
     if path != store.path and (path / HEADER).exists():  # by which runs open just this version
         own = read_header(path / HEADER, FORMAT, VERSION)
         if own["fingerprint"] != store.fingerprint:

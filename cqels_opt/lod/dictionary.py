@@ -1,8 +1,8 @@
-"""The dictionary of a store: which text does a hashed id stand for?
+"""The dictionary of a store: the texts of hashed ids.
 
 Sorted ids, offsets and one UTF-8 blob, memory-mapped, in parts of consecutive id ranges so that executors can write them
-independently. What updates bring lies in further *layers* of such parts, until there are so many that they are made one.
-Inline ids are not in it: they hold their term themselves.
+independently. Updates add *layers* of such parts, which are merged when they are of like size. Inline ids contain their term and
+are not in the dictionary.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from cqels_opt.lod.order import run_starts
 from cqels_opt.rdf.ids import Ids, check_collisions, inline_texts, is_inline
 from cqels_opt.storage.verified_array import VerifiedArray, unverified
 
-#: Where the dictionary lies in the data of a store.
+#: The folder of the dictionary in the data of a store.
 DICTIONARY: Final = "dictionary"
 
 #: Brings files of a store, by their paths in its data, to this machine.
@@ -70,7 +70,7 @@ def write_part(folder: Path, name: str, ids: Ids, texts: pa.StringArray) -> Part
 
 
 class DictionaryPart:
-    """One part, mapped when it is first asked."""
+    """One part, mapped when it is first used."""
 
     def __init__(self, folder: Path, entry: PartEntry, fetch: Fetch | None) -> None:
         self.entry, self._folder, self._fetch = entry, folder, fetch
@@ -112,13 +112,13 @@ class DictionaryPart:
 
     @cached_property
     def _texts(self) -> pa.LargeStringArray:
-        """The texts, which have been verified where their file is not large."""
+        """The texts, verified unless their file is large."""
         starts, text = (pa.py_buffer(unverified(array).data) for array in self._mapped[1:])
         return cast("pa.LargeStringArray", pa.LargeStringArray.from_buffers(self.entry.terms, starts, text))
 
 
 class Dictionary:
-    """A dictionary in parts. Nothing is read before it is asked for, so opening does not depend on how many terms there are."""
+    """A dictionary in parts. No file is read before it is used, so the time to open it does not depend on the number of terms."""
 
     def __init__(self, folder: Path, entries: Sequence[PartEntry], fetch: Fetch | None = None) -> None:
         ordered = sorted(entries, key=lambda entry: (entry.layer, entry.first))
@@ -142,7 +142,7 @@ class Dictionary:
         return cls(folder, entries, fetch)
 
     def find(self, ids: Ids) -> tuple[Ids, Ids]:
-        """For each id the part and the position in it, (-1, -1) where the dictionary does not have it."""
+        """For each id its part and its position in the part; (-1, -1) if the dictionary does not have it."""
         parts = np.full(len(ids), -1, np.int64)
         positions = np.full(len(ids), -1, np.int64)
         hashed = ~is_inline(ids)
@@ -171,7 +171,7 @@ class Dictionary:
         return is_inline(ids) | (parts >= 0), other
 
     def decode(self, ids: Ids) -> list[str | None]:
-        """The texts of ids; None where unknown."""
+        """The texts of ids; None if unknown."""
         texts = inline_texts(ids)
         parts, positions = self.find(ids)
         for _, part, asked in self._asked(parts):
@@ -180,7 +180,7 @@ class Dictionary:
         return texts
 
     def _asked(self, numbers: Ids) -> Iterator[tuple[int, DictionaryPart, Ids]]:
-        """The parts with these numbers, and where each stands among them; other numbers are of no part."""
+        """The parts with these numbers, and the positions of each number; numbers of no part are left out."""
         for number in np.unique(numbers).tolist():
             if 0 <= number < len(self.parts):
                 yield number, self.parts[number], np.flatnonzero(numbers == number)

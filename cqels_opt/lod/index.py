@@ -1,8 +1,8 @@
-"""An index over the rows of a relation: which rows have these keys, for a whole column of probes at once?
+"""An index over the rows of a relation, for whole columns of probes.
 
-The B+-tree's role is played by a sorted array of distinct keys with the start of each key's run of rows: a probe is one binary
-search. A composite index sorts by one of its columns and verifies the others, or, where every column alone is too skewed, by a
-64-bit mix of all of them, verified as well. Everything is plain arrays, so an index can be memory-mapped as it stands.
+A sorted array of distinct keys, with the start of each key's run of rows, takes the role of a B+-tree: a probe is one binary
+search. A composite index sorts by one of its columns and verifies the others, or, if every column alone is too skewed, by a 64-bit
+mix of all of them, verified as well. All of it are plain arrays that can be memory-mapped.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class FanOut:
 
     @property
     def weighted(self) -> float:
-        """Rows a key, over the rows: what a probe meets whose keys are distributed as the relation's."""
+        """The expected rows per key for probes that are distributed like the relation's own keys."""
         return self.squares / self.rows if self.rows else 0.0
 
 
@@ -111,8 +111,8 @@ class Runs:
 class Index:
     """Rows of a relation by the values of the variables ``on``.
 
-    ``keys`` are the distinct sort keys, the rows of ``keys[i]`` are ``rows[starts[i]:starts[i+1]]``; ``rows`` is None where the
-    relation itself lies in that order. ``by`` is the position in ``on`` of the column that ``keys`` come from, None for the mix.
+    ``keys`` are the distinct sort keys; the rows of ``keys[i]`` are ``rows[starts[i]:starts[i+1]]``; ``rows`` is None if the
+    relation itself is in that order. ``by`` is the position in ``on`` of the column that ``keys`` come from, None for the mix.
     """
 
     on: tuple[str, ...]
@@ -145,7 +145,7 @@ class Index:
 
     @property
     def fan_out(self) -> FanOut:
-        """The distribution of rows a key (of the sort key, where the index is composite)."""
+        """The distribution of rows per key (per sort key, if the index is composite)."""
         return fan_out(self.starts)
 
     def lookup(self, *keys: Ids) -> tuple[Ids, Ids]:
@@ -208,7 +208,7 @@ class Index:
 
 
 def _sorted_runs(column: Ids) -> tuple[Ids, Ids, NDArray[np.integer] | None]:
-    """Distinct values in order, the starts of their runs, and the rows in that order (None: they lie so already)."""
+    """Distinct values in order, the starts of their runs, and the rows in that order (None: they are in order)."""
     rows: NDArray[np.integer] | None = None
     ordered = column
     if not is_sorted(column):

@@ -1,12 +1,12 @@
-"""What a task of a parallel load does, as plain functions over files: no Spark here, and nothing of the data in what they return.
+"""The tasks of a parallel load, as plain functions over files: no Spark, and no data in their results.
 
-A small load is one task (:func:`load_pieces`). A large one has two stages: :func:`spill_pieces` parses and encodes its pieces
-and writes them cut into buckets of (graph, predicate) pairs, each cut into ranges of subjects; then :func:`gather_quads` writes the
-vertical partitions of one bucket, a range of subjects after the other, and :func:`gather_terms` one part of the dictionary, each from
-all spills. So a task holds a piece of the source, or a range, however large the data and however unequal the predicates.
+A small load is one task (:func:`load_pieces`). A large one has two stages. :func:`spill_pieces` parses and encodes its pieces and
+writes them by bucket of (graph, predicate) pairs and range of subjects. Then :func:`gather_quads` writes the vertical partitions of
+one bucket, one range of subjects at a time, and :func:`gather_terms` one part of the dictionary, each from all spills. So a task
+holds one piece of the source or one range in memory, for any size of data and any skew of predicates.
 
-An attempt writes to files and folders of its own, and only those that the driver was told of count, so a task can be retried at any
-time. A store that goes to an object store is written here first; :func:`upload_files` then takes it there.
+An attempt writes to files and folders of its own, and only those reported to the driver count, so a task can be retried at any
+time. A store for an object store is written here first; :func:`upload_files` then uploads it.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ class Slice(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Spill:
-    """The files of one task of the first stage, ``<name>.quads.npy`` and ``<name>.terms.arrow``, and where their cuts begin.
+    """The files of one task of the first stage, ``<name>.quads.npy`` and ``<name>.terms.arrow``, and where their cuts start.
 
-    The quads of a bucket lie together, cut into ``ranges`` of subjects.
+    The quads of a bucket are contiguous, cut into ``ranges`` of subjects.
     """
 
     name: str
@@ -56,18 +56,18 @@ class Spill:
     term_starts: tuple[int, ...]
 
     def quads(self, bucket: int) -> tuple[Slice, ...]:
-        """Where the quads of a bucket are, a slice a range of subjects."""
+        """The quads of a bucket, one slice per range of subjects."""
         starts = self.quad_starts[bucket * self.ranges : (bucket + 1) * self.ranges + 1]
         return tuple(Slice(f"{self.name}.quads.npy", start, end) for start, end in pairwise(starts))
 
     def terms(self, number: int) -> Slice:
-        """Where the terms of an id range are."""
+        """The terms of an id range."""
         return Slice(f"{self.name}.terms.arrow", self.term_starts[number], self.term_starts[number + 1])
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a task tells the driver: counts, failures and the names of what it wrote, in a folder of its own."""
+    """The report of a task to the driver: counts, failures and the names of its files, in a folder of its own."""
 
     read: int = 0
     skipped: int = 0
@@ -103,7 +103,7 @@ def _read(pieces: Iterable[Piece], scheme: IdScheme, failures: Failures) -> _Inp
             if len(quads):
                 result.quads.append(encode_quads(quads, scheme))
                 result.read += len(quads)
-    # a named graph that was given exists even if its file is empty
+    # a given named graph exists even if its file is empty
     result.graph_texts = pa.array(list(names), pa.string())
     result.graph_ids = encode_static(result.graph_texts, scheme)
     return result

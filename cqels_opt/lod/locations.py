@@ -1,4 +1,4 @@
-"""How a user names a store: by a folder, or by a URI of an object store; and where what is fetched from there is kept."""
+"""The place of a store as a user names it (a folder, or a URI of an object store), and the local folder of fetched files."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from urllib.parse import unquote, urlsplit
 
 from cqels_opt.errors import InputError
 
-#: Names the folder for what is fetched or on its way; without it that is the user's cache folder.
+#: Names the folder for fetched and temporary files; the default is the user's cache folder.
 CACHE_VARIABLE: Final = "CQELS_OPT_CACHE"
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
@@ -21,7 +21,7 @@ def is_uri(place: str | os.PathLike[str]) -> bool:
 
 
 def place_of(text: str) -> Path | str:
-    """Where a store is that a user names: a URI of an object store, else a path (also that of a ``file://`` URI)."""
+    """The place that a user names: a URI of an object store, else a path (also of a ``file://`` URI)."""
     if not is_uri(text):
         return Path(text)
     parts = urlsplit(text)
@@ -35,14 +35,14 @@ def shown(uri: str) -> str:
 
 
 def cache_folder() -> Path:
-    """Where this machine keeps fetched stores: below ``CQELS_OPT_CACHE``, or in the user's cache folder."""
+    """The folder of fetched stores on this machine: below ``CQELS_OPT_CACHE``, or in the user's cache folder."""
     base = os.environ.get("XDG_CACHE_HOME", "")
     users = (Path(base) if Path(base).is_absolute() else Path.home() / ".cache") / "cqels-opt"
     return Path(os.environ.get(CACHE_VARIABLE) or users).absolute() / "stores"
 
 
 def state_folder(place: str | os.PathLike[str], what: str) -> Path:
-    """A folder for the state of a run. An object store is none: the state's files are renamed, and mapped by all executors."""
+    """A folder for the state of a run. It cannot be in an object store: its files are renamed, and mapped by all executors."""
     if is_uri(place):
         raise InputError(
             f"{what}: {shown(str(place))}: the state of a run needs a folder that all executors see, not an object store"

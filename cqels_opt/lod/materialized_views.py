@@ -1,9 +1,9 @@
-"""Pre-computed static sub-patterns on disk: can the answer of an earlier registration over the same store be used again?
+"""Materialized views of static sub-patterns (the report's sub-results) on disk, shared by registrations over the same store.
 
 A sub-result is a saved :class:`Relation`, projected to the variables that the query uses elsewhere, with multiplicities and the
-indexes that the plans probe. Its folder's name is derived from what it is the answer of: the store's fingerprint, a canonical
-description of the sub-pattern (its triple patterns, filters and projected variables) and the indexes. So registering a query a
-second time, or another query with the same sub-pattern, opens what is there; over a changed store nothing fits any more.
+indexes that the plans probe. Its folder is named after the store's fingerprint, a canonical description of the sub-pattern (triple
+patterns, filters, projected variables) and the indexes. So a later registration with the same sub-pattern opens it, and over a
+changed store it is computed again.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ On = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class SubResult:
-    """A sub-result on disk: what it is the answer of, and the mapped answer."""
+    """A sub-result on disk: its description and the mapped relation."""
 
     folder: Path
     fingerprint: str
@@ -39,7 +39,7 @@ class SubResult:
 
 
 def subresult_folder(root: Path, fingerprint: str, description: str, indexes: Iterable[On] = ()) -> Path:
-    """Where a sub-result lies under ``root``, whether or not it is there yet."""
+    """The folder of a sub-result under ``root``, which may not exist yet."""
     on = sorted(set(indexes))
     return root / text_digest(repr((VERSION, fingerprint, description, on)))
 
@@ -81,7 +81,7 @@ def open_subresult(folder: Path) -> SubResult:
 
 
 def find(root: Path, fingerprint: str, description: str, indexes: Sequence[On] = ()) -> SubResult | None:
-    """The sub-result, if an earlier registration has left it intact; None if it has to be computed."""
+    """The sub-result, if an earlier registration left it intact; None if it has to be computed."""
     folder = subresult_folder(root, fingerprint, description, indexes)
     if not folder.is_dir():
         return None

@@ -23,7 +23,7 @@ _LOW: Final = (1 << 32) - 1
 
 
 def product(n: Ints, times: Ints) -> Ints:
-    """Multiplicities, each taken so many ``times``. RunError where one reaches the limit."""
+    """Multiplicities, each ``times`` as often. RunError if one reaches the limit."""
     near = np.flatnonzero(np.abs(n.astype(np.float64) * times) >= _SURE)
     if len(near) and max(abs(a * b) for a, b in zip(n[near].tolist(), times[near].tolist())) >= LIMIT:
         raise _too_many()
@@ -36,10 +36,10 @@ def total(n: NDArray[Any]) -> int:
 
 
 def summed(n: Ints, add: Callable[[Ints], Ints]) -> Ints:
-    """What ``add`` makes of multiplicities by additions and subtractions alone. RunError where a result reaches the limit.
+    """The result of ``add``, which adds and subtracts multiplicities. RunError if a result reaches the limit.
 
-    Additions in 64 bits give the right result wherever it fits, also where they wrap on the way; whether it fits tell the sums of
-    the upper and of the lower halves, which cannot wrap.
+    Additions in 64 bits give the right result whenever it fits, even if they wrap on the way; the sums of the upper and of the
+    lower halves, which cannot wrap, show whether it fits.
     """
     if np.abs(n).sum(dtype=np.float64) >= _SURE:
         high = add(n >> 32) + (add(n & _LOW) >> 32)
@@ -60,7 +60,7 @@ def by_group(n: Ints, group: Ints, groups: int) -> Ints:
 
 
 def product_in_sql(columns: Sequence[str]) -> str:
-    """The product of columns of multiplicities as an expression of Spark SQL; below zero where it, or one of them, reaches the limit."""
+    """The product of columns of multiplicities as an expression of Spark SQL; negative if it, or a factor, reaches the limit."""
     if len(columns) < 2:
         return columns[0] if columns else "1L"
     below = " OR ".join(f"{column} < 0" for column in columns)
@@ -69,7 +69,7 @@ def product_in_sql(columns: Sequence[str]) -> str:
 
 
 def checked(n: Ints) -> Ints:
-    """Multiplicities that Spark has multiplied. RunError where one has reached the limit."""
+    """Multiplicities multiplied by Spark. RunError if one has reached the limit."""
     if len(n) and n.min() < 0:
         raise _too_many()
     return n

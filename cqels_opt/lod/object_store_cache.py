@@ -1,21 +1,21 @@
-"""Stores in object stores: how do their files get to the disk from which they are mapped, and how do they get there?
+"""Stores in object stores: uploads, and a cache of their files on the local disk, from where they are mapped.
 
-``s3://bucket/prefix``, ``gs://…`` and whatever else pyarrow knows as a filesystem. There a store is ``store.json``, put last and in one
-step, and its files below ``data-<fingerprint>/``. A process that opens it fetches files when they are first used, whole, into
-a folder of its machine that is named after the store's fingerprint; processes of one machine share that folder.
+All filesystems of pyarrow work (``s3://bucket/prefix``, ``gs://…``). A remote store is ``store.json``, written last and in one
+step, and its files below ``data-<fingerprint>/``. A process fetches whole files when it first uses them, into a local folder named
+after the store's fingerprint; the processes of a machine share that folder.
 
-A file is fetched beside its place, compared with the checksum that the store's headers have of it, and then renamed, all under a lock: an
-interrupted download is not taken for a file, and two processes do not fetch the same file at once.
+A file is downloaded under a temporary name, verified with the checksum in the store's headers, and then renamed, all under a lock:
+an interrupted download is never read, and two processes do not fetch one file at once.
 """
 
 from __future__ import annotations
 
-import fcntl
 import re
+import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -28,6 +28,7 @@ from cqels_opt.lod.files import FORMAT, HEADER, VERSION, FileEntry, parse_header
 from cqels_opt.lod.locations import cache_folder, is_uri, shown
 from cqels_opt.storage import disk
 from cqels_opt.storage.checksum import blocks_file
+from cqels_opt.storage.locks import exclusive_lock
 
 DATA: Final = "data-"
 
@@ -39,7 +40,7 @@ _FLAT: Final = ("s3", "gcs")
 
 
 def pinned(place: str) -> str:
-    """The URI of a store with the fingerprint of what lies there now: whoever opens it finds this store, or an error."""
+    """The URI of a store with the fingerprint of its current content: opening it gives this store, or an error."""
     source = RemoteStore.at(place)
     return f"{source.uri}#{source.fingerprint}"
 
@@ -50,7 +51,7 @@ def header_file(place: str) -> Path:
 
 
 def filesystem(uri: str) -> tuple[fs.FileSystem, str]:
-    """The filesystem of a URI and the path in it; StoreError where there is none."""
+    """The filesystem of a URI and the path in it; StoreError if there is none."""
     try:
         system, path = fs.FileSystem.from_uri(uri)
     except (pa.ArrowException, OSError, ValueError) as error:
@@ -60,7 +61,7 @@ def filesystem(uri: str) -> tuple[fs.FileSystem, str]:
 
 @contextmanager
 def _explained(uri: str, name: str = "") -> Iterator[None]:
-    """What a filesystem says is wrong, in one sentence that names the place."""
+    """Turns the error of a filesystem into one sentence that names the place."""
     try:
         yield
     except FileNotFoundError as error:
@@ -73,7 +74,7 @@ def _explained(uri: str, name: str = "") -> Iterator[None]:
 
 
 def _has_bucket(uri: str) -> bool:
-    """Whether the bucket is there, as far as the server tells; filesystems with folders have none."""
+    """Whether the bucket exists, as far as the server reports; filesystems with folders have no buckets."""
     system, path = filesystem(uri)
     try:
         found: bool = system.type_name not in _FLAT or system.get_file_info(path.partition("/")[0]).type != fs.FileType.NotFound
@@ -112,7 +113,7 @@ class RemoteStore:
 
     @classmethod
     def at(cls, place: str) -> RemoteStore:
-        """The store at a URI; behind ``#`` may be the fingerprint that it must have, and then a known header is not fetched again."""
+        """The store at a URI. A fingerprint after ``#`` must be that of the store; a header with it is not fetched again."""
         uri, _, fingerprint = place.partition("#")
         if fingerprint and (cache_folder() / fingerprint / HEADER).is_file():
             return cls(uri, fingerprint)
@@ -127,7 +128,7 @@ class RemoteStore:
 
     @property
     def folder(self) -> Path:
-        """Where its files are on this machine, as far as they were fetched."""
+        """The local folder of its files."""
         return cache_folder() / self.fingerprint
 
     def header_file(self) -> Path:
@@ -135,7 +136,7 @@ class RemoteStore:
         return self.folder / HEADER
 
     def fetch(self, files: Mapping[str, FileEntry]) -> None:
-        """Bring files to this machine that are not there yet; StoreError where one cannot be had, or is not what was loaded."""
+        """Fetch files that are not here yet; StoreError if one is missing or differs from the one that was loaded."""
         missing = {name: entry for name, entry in files.items() if not self._is_here(name, entry)}
         if not missing:
             return
@@ -149,10 +150,8 @@ class RemoteStore:
             return
 
         def check(part: Path) -> None:
-            if (
-                parse_header(f"{shown(self.uri)}/{name}", part.read_text("utf-8", "replace"), file_format, version)["checksum"]
-                != checksum
-            ):
+            text = part.read_text("utf-8", "replace")
+            if parse_header(f"{shown(self.uri)}/{name}", text, file_format, version)["checksum"] != checksum:
                 raise StoreError(f"{shown(self.uri)}: {name} is not the one that was loaded: the store is damaged, load it again")
 
         self._download(name, check, place.is_file)
@@ -181,19 +180,15 @@ class RemoteStore:
                 system.open_input_stream(f"{path}/{DATA}{self.fingerprint}/{name}") as source,
                 disk.create(part) as target,
             ):
-                while block := source.read(_BLOCK):
-                    target.write(block)
+                shutil.copyfileobj(source, target, _BLOCK)
             check(part)
             disk.rename(part, place)
 
-    @contextmanager
-    def _locked(self, name: str) -> Iterator[None]:
-        """Alone on this machine with what is fetched under a name."""
+    def _locked(self, name: str) -> AbstractContextManager[None]:
+        """Holds the lock of a name on this machine."""
         locks = self.folder / "locks"
         locks.mkdir(parents=True, exist_ok=True)
-        with (locks / name.replace("/", "-")).open("ab") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            yield
+        return exclusive_lock(locks / name.replace("/", "-"))
 
 
 def _read(uri: str, name: str) -> bytes:
@@ -219,21 +214,20 @@ def check_remote_target(uri: str) -> None:
 
 
 def upload(folder: Path, names: Sequence[str], uri: str, fingerprint: str) -> None:
-    """Write files of a store's data, which lies in ``folder``, to an object store."""
+    """Upload files of a store's data from ``folder``."""
     system, path = filesystem(uri)
     for name in names:
         with _explained(uri):
             place = f"{path}/{DATA}{fingerprint}/{name}"
             _make_folder(system, place)
             with disk.opened(folder / name) as source, system.open_output_stream(place) as target:
-                while block := source.read(_BLOCK):
-                    target.write(block)
+                shutil.copyfileobj(source, target, _BLOCK)
 
 
 def publish(header: Path, uri: str, fingerprint: str) -> None:
-    """Let the store appear whose data have been uploaded, and remove what it replaces.
+    """Publish a store whose data have been uploaded, and remove the store that it replaces.
 
-    Data that no header names are those of a load that is under way, or that was killed: they go when they are a day old.
+    Data that no header names belong to a running or a killed load; they are removed after one day.
     """
     system, path = filesystem(uri)
     with _explained(uri):
@@ -252,7 +246,7 @@ def publish(header: Path, uri: str, fingerprint: str) -> None:
 
 
 def _current(uri: str) -> str | None:
-    """The fingerprint of the store that lies there, if it can be read."""
+    """The fingerprint of the store at a place, if it can be read."""
     try:
         return str(parse_header(HEADER, _read(uri, HEADER).decode("utf-8", "replace"), FORMAT, VERSION)["fingerprint"])
     except (StoreError, KeyError):

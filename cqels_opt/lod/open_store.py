@@ -34,7 +34,7 @@ def open_store(place: Path | str) -> Store:
         except StoreError:
             if read_header(path / HEADER, FORMAT, VERSION)["checksum"] == header["checksum"]:
                 raise
-            # a load has replaced the store meanwhile, and deleted its data: the new store is there now
+            # a load has replaced the store since then and deleted its data: read the new header
 
 
 def _opened(path: Path, header: Mapping[str, Any], source: object_store_cache.RemoteStore | None = None) -> Store:

@@ -1,7 +1,7 @@
-"""In which order do rows lie sorted?
+"""Sort orders of rows.
 
-numpy sorts single columns of numbers several times faster than it finds the stable order of one, or the order of several columns. So
-columns become dense ranks, and ranks are packed into one number a row.
+numpy sorts a single column of numbers several times faster than it computes a stable order, or the order of several columns.
+Therefore columns become dense ranks, and the ranks of a row are packed into one number.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _PACKED: Final = 1 << 63
 
 
 def run_starts(columns: Sequence[Ids]) -> Ids:
-    """Where, in columns sorted alike, a row differs from the one before it."""
+    """The positions at which a row differs from the one before it, in columns sorted by the same order."""
     changed = np.zeros(len(columns[0]), np.bool_)
     changed[:1] = True
     for column in columns:
@@ -33,7 +33,7 @@ def is_sorted(column: Ids) -> bool:
 
 
 def sorted_order(columns: Sequence[Ids]) -> Ids:
-    """The order of rows by their columns, the first one first; rows that are equal in all of them come in any order."""
+    """The order of rows by their columns, the first column first; equal rows are in any order."""
     if len(columns) == 1:
         return np.argsort(columns[0])
     ranks, count = np.zeros(len(columns[0]), np.int64), 1

@@ -1,7 +1,7 @@
-"""Writing a vertical partition that need not fit in memory: sorted rows come in pieces, and its files grow with them.
+"""Writing a vertical partition that need not fit in memory: sorted rows arrive in pieces, and its files grow with them.
 
-What lies on disk afterwards is, byte for byte, what :meth:`Relation.save` writes of the same rows. The index on objects, whose order
-is another one, is made by an external merge sort: each piece leaves a run of (object, row), and the runs are merged range by range.
+The result is, byte for byte, that of :meth:`Relation.save` for the same rows. The index on objects is built by an external merge
+sort: each piece leaves a sorted run of (object, row), and the runs are merged range by range.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class GrowingArray:
 
 
 class PartitionWriter:
-    """Takes the different (s, o) rows of a partition in their order, in pieces, and writes the partition to a folder."""
+    """Writes a partition to a folder from its distinct (s, o) rows, which arrive in order, in pieces."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True)
@@ -135,7 +135,8 @@ class PartitionWriter:
 def merged(runs: Sequence[Ids], size: int = MERGED) -> Iterator[tuple[Ids, Ids]]:
     """Runs of (value, row), each sorted, as one sorted sequence in pieces of about ``size``.
 
-    Rows of equal values come in the order of the runs. Values with very many rows do not make a piece large: they are passed on run by run.
+    Rows of equal values are in the order of the runs. Values with very many rows do not enlarge a piece: they are passed on run by
+    run.
     """
     cuts = _cuts(runs, size)
     ends = [np.concatenate([[0], np.searchsorted(run[0], cuts, "right"), [run.shape[1]]]) for run in runs]

@@ -27,7 +27,7 @@ HEADER: Final = "relation.json"
 class Relation:
     """Rows of ids by variable, a bag. Build one with :meth:`build`, or map a saved one with :meth:`open`.
 
-    ``checksum`` identifies the content of an opened one; it is None elsewhere.
+    ``checksum`` identifies the content of an opened relation; it is None for others.
     """
 
     __slots__ = ("_distinct", "_indexes", "_origin", "checksum", "columns", "n", "rows", "variables")
@@ -51,7 +51,7 @@ class Relation:
 
     @classmethod
     def build(cls, columns: Mapping[str, Ids], n: Ids | None = None) -> Relation:
-        """A relation over these arrays. Without columns, ``n`` says how many rows there are (none: no row)."""
+        """A relation over these arrays. Without columns, ``n`` gives the number of rows (None: no row)."""
         lengths = {len(array) for array in (*columns.values(), *(() if n is None else (n,)))}
         if len(lengths) > 1:
             raise ValueError(f"columns of different lengths: {sorted(lengths)}")
@@ -104,7 +104,7 @@ class Relation:
         return np.repeat(np.arange(probes), self.rows), np.tile(np.arange(self.rows), probes)
 
     def take(self, rows: NDArray[Any]) -> Relation:
-        """The rows at these positions, or where a mask is true."""
+        """The rows at these positions, or those selected by a mask."""
         n = None if self.n is None else self.n[rows]
         columns = {variable: array[rows] for variable, array in self.columns.items()}
         count = int(rows.sum()) if rows.dtype == np.bool_ else len(rows)
@@ -170,7 +170,7 @@ class Relation:
 
 # ------------------------------------------------------------------ bag algebra
 def compact(columns: Mapping[str, Ids], n: Ids | None = None) -> tuple[dict[str, Ids], Ids]:
-    """Merge equal rows and add up their multiplicities. The rows come back sorted by the columns in order."""
+    """Merge equal rows and add their multiplicities. The rows are sorted by the columns in order."""
     arrays = list(columns.values())
     if not arrays:
         whole = np.zeros(1, np.int64) if n is None else summed(n, lambda some: some.sum(keepdims=True))
@@ -206,7 +206,7 @@ def save_header(
     indexes: Sequence[Mapping[str, Any]],
     files: Mapping[str, FileEntry],
 ) -> str:
-    """Write the header of a relation whose arrays lie in the folder; returns its checksum. ``distinct`` is by variable, in order."""
+    """Write the header of a relation whose arrays are in the folder; returns its checksum. ``distinct`` is by variable, in order."""
     header = {
         "format": FORMAT,
         "version": VERSION,
@@ -240,9 +240,9 @@ def join(left: Relation, right: Relation) -> Relation:
 
 
 def join_restrict(left: Relation, right: Relation, variables: Sequence[str], chunk: int = 1 << 22) -> Relation:
-    """The join projected to some variables, as ``restrict(join(left, right), variables)``, without ever holding the whole join.
+    """The join projected to some variables, as ``restrict(join(left, right), variables)``, without the whole join in memory.
 
-    About ``chunk`` joined rows are made and compacted at a time, so memory follows the answer rather than what it passes through.
+    About ``chunk`` joined rows are computed and compacted at a time, so memory follows the result, not the join.
     """
     shared = tuple(variable for variable in left.variables if variable in right.columns)
     if shared:

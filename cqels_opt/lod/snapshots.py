@@ -1,20 +1,17 @@
-"""Versions of a store in a folder: which are there, which one is the newest, and who still reads an older one?
+"""Versions of a store in a folder: which exist, which is the newest, and which have readers.
 
-Each version lies in a folder of its own, ``data-<id>/`` with its own ``store.json``, and can be opened there for as long as it exists. The
-``store.json`` of the store names the newest, and is replaced by one rename. An update makes the next number of the same *lineage*: ids
-and texts of terms stay what they are, so a run that holds some of them can go over to it. A load begins a lineage of its own.
+Each version is a folder ``data-<id>/`` with a ``store.json`` of its own, and can be opened while it exists. The ``store.json`` of
+the store names the newest version; one rename replaces it. An update creates the next number of the same *lineage*: ids and texts
+of terms do not change, so a run that holds terms can switch to it. A load starts a new lineage.
 
-A version goes when the store does not name it, when it is not the one before the newest, and when nobody reads it. Who does says so in
-``readers/``: a run names its checkpoint there and the versions that its records may need. When the checkpoint is removed, so is that.
+A version is deleted when it is neither the newest nor the one before, and no run reads it. Readers are listed in ``readers/``: a
+run names its checkpoint there and the versions that its commit records may need. The entry is deleted after the checkpoint is.
 """
 
 from __future__ import annotations
 
-import fcntl
 import json
-import os
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -25,6 +22,7 @@ from cqels_opt.lod.locations import is_uri
 from cqels_opt.rdf.ids import IdScheme
 from cqels_opt.storage import disk
 from cqels_opt.storage.checksum import text_digest
+from cqels_opt.storage.locks import exclusive_lock
 
 READERS: Final = "readers"
 LOCK: Final = "readers.lock"
@@ -33,7 +31,7 @@ UPDATES: Final = "updates.lock"
 
 @dataclass(frozen=True, slots=True)
 class StoreVersion:
-    """A version of a store, and the place where just this one is opened, whatever becomes of the store."""
+    """A version of a store, and a place where this version can be opened after the store has changed."""
 
     place: Path | str
     number: int
@@ -62,23 +60,23 @@ def content_of(lineage: str) -> str:
 
 
 def store_of(place: Path | str) -> Path | None:
-    """The store that a version belongs to; None where it has no versions beside it."""
+    """The store of a version; None if the version is not in a store's folder."""
     if is_uri(place):
         return None
     parent = Path(place).parent
     return parent if Path(place).name.startswith("data-") and (parent / HEADER).is_file() else None
 
 
-# ------------------------------------------------------------------ who reads what
+# ------------------------------------------------------------------ readers
 def hold(reader: Path, places: Iterable[Path | str]) -> None:
-    """Notes that a run, named by the folder of its state, needs these versions, and no others of their store any more.
+    """Registers the versions that a run needs, in place of those that it needed before. The folder of its state names the run.
 
-    Raises StoreError where one of them is gone, OSError where the store cannot be written.
+    Raises StoreError if a version is gone, OSError if the store is not writable.
     """
     paths = [Path(place) for place in places]
     for store in {store for path in paths if (store := store_of(path)) is not None}:
         mine = sorted(path.name for path in paths if path.parent == store)
-        with exclusive_lock(store):
+        with exclusive_lock(store / LOCK):
             if gone := [name for name in mine if not (store / name / HEADER).is_file()]:
                 raise StoreError(f"{store / gone[0]}: this version of the store is gone; start again with another checkpoint")
             note = store / READERS / f"{text_digest(str(reader))[:16]}.json"
@@ -89,7 +87,7 @@ def hold(reader: Path, places: Iterable[Path | str]) -> None:
 
 
 def reader_lease(store: Path) -> set[str]:
-    """The versions that somebody reads. Notes of readers whose state is gone are removed: the caller has locked the store."""
+    """The versions that runs read. Deletes entries of readers whose state is gone; the caller holds the store's lock."""
     found: set[str] = set()
     for note in (store / READERS).glob("*.json"):
         try:
@@ -102,14 +100,3 @@ def reader_lease(store: Path) -> set[str]:
         else:
             disk.delete(note)
     return found
-
-
-@contextmanager
-def exclusive_lock(store: Path, what: str = LOCK) -> Iterator[None]:
-    """Alone with what says who reads the store, and with the removal of versions; or with the updates of a store."""
-    file = os.open(store / what, os.O_RDWR | os.O_CREAT, 0o666)
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(file)

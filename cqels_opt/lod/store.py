@@ -1,12 +1,12 @@
-"""The static store: which bindings does a triple pattern have in the static graphs?
+"""The static store: the bindings of a triple pattern in the static graphs.
 
-A store is a folder: ``store.json`` (format version, key and second ids of terms, counts, fingerprint, sources) names the folder of
-its data, in which lie ``dictionary/`` and a vertical partition a graph and predicate, ``graphs/<default or graph id>/<predicate id>/``,
-a saved :class:`Relation` of ``s`` and ``o`` indexed both ways. Everything is memory-mapped when it is first used. Each graph is a set of
-triples.
+A store is a folder. ``store.json`` (format version, key and second ids of terms, counts, fingerprint, sources) names the folder of
+the data: ``dictionary/`` and one vertical partition per graph and predicate, ``graphs/<default or graph id>/<predicate id>/``, each
+a saved :class:`Relation` of ``s`` and ``o`` with indexes in both directions. Files are memory-mapped when they are first used. Each
+graph is a set of triples.
 
-``store.json`` is what a load replaces, in one step, when its data are complete. A store may also lie in an object store
-(:mod:`cqels_opt.lod.object_store_cache`); its files then come to a folder of this machine, and are mapped there.
+A load replaces ``store.json`` in one step when the data are complete. The files of a store in an object store
+(:mod:`cqels_opt.lod.object_store_cache`) are fetched to a local folder and mapped there.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class PartitionEntry(NamedTuple):
 
     @property
     def folder(self) -> Path:
-        """Where it lies in the store."""
+        """Its folder in the store."""
         return Path(GRAPHS) / graph_name(self.graph) / f"{self.predicate:016x}"
 
 
@@ -97,7 +97,7 @@ class Store:
         self.triples: int = header["triples"]
         self.fingerprint: str = header["fingerprint"]
         self.sources: list[dict[str, Any]] = header["sources"]
-        #: The folder in which the data lie, or into which they are fetched.
+        #: The folder of the data, or the one into which they are fetched.
         self.data = path if source is not None else path / header.get("data", "")
         self.source = source
         self._checksum: str = header["checksum"]
@@ -105,7 +105,7 @@ class Store:
         parts = [PartEntry(**entry) for entry in header["dictionary"]]
         self.dictionary = Dictionary.open(self.data / DICTIONARY, parts, source.fetch if source is not None else None)
         self._named: Ids = np.array(sorted(graph for graph in header["graphs"] if graph != DEFAULT_GRAPH), np.int64)
-        #: The graph that tells what triple terms consist of (:mod:`cqels_opt.lod.triple_terms`); none of the named ones.
+        #: The graph of the parts of triple terms (:mod:`cqels_opt.lod.triple_terms`); it is none of the named graphs.
         self.quoted = encode_one(TERMS_GRAPH, self.scheme)
         self._relations: dict[tuple[int, int], Relation] = {}
 
@@ -123,7 +123,7 @@ class Store:
         return {predicate: entry.triples for (of, predicate), entry in self.entries.items() if of == graph}
 
     def decode(self, ids: Ids) -> list[str | None]:
-        """The canonical texts of ids; None where neither the dictionary nor the id itself has it."""
+        """The canonical texts of ids; None for an unknown id."""
         return self.dictionary.decode(ids)
 
     def contains(self, ids: Ids) -> NDArray[np.bool_]:
@@ -131,7 +131,7 @@ class Store:
         return self.dictionary.contains(ids)
 
     def compare(self, ids: Ids, texts: pa.StringArray) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """Which ids :meth:`decode` knows, and which of them stand for another text than the given one."""
+        """Which ids :meth:`decode` knows, and which of them have another text than the given one."""
         return self.dictionary.compare(ids, texts)
 
     def partition(self, graph: int, predicate: int) -> Relation:
@@ -154,7 +154,7 @@ class Store:
         return relation
 
     def _replaced(self) -> bool:
-        """Whether the header on disk is another one by now."""
+        """Whether the header on disk has changed."""
         return bool(read_header(self.path / HEADER, FORMAT, VERSION)["checksum"] != self._checksum)
 
     def _fetch_partition(self, entry: PartitionEntry) -> None:
@@ -165,7 +165,7 @@ class Store:
         self.source.fetch({f"{folder}/{name}": file for name, file in described["files"].items()})
 
     def fetch_all(self) -> None:
-        """Bring all files of a store that lies elsewhere to this machine."""
+        """Fetch all files of a remote store."""
         if self.source is not None:
             for part in self.dictionary.parts:
                 self.source.fetch({f"{DICTIONARY}/{name}": file for name, file in part.entry.files.items()})
@@ -197,7 +197,7 @@ class Store:
         return Relation.build(compact(columns)[0])
 
     def partitions_of(self, pattern: StaticPattern) -> dict[tuple[int, int], str]:
-        """What a pattern's bindings hang on: the partitions that it can match in, with the checksums of their content."""
+        """The partitions in which a pattern can match, with the checksums of their content."""
         return {key: self.entries[key].checksum for key in self._chosen(pattern)}
 
     def _chosen(self, pattern: StaticPattern) -> Iterator[tuple[int, int]]:
@@ -245,7 +245,7 @@ def _bindings(pattern: StaticPattern, graph: int, predicate: int, partition: Rel
 
 
 def _equal_to(relation: Relation, variable: str, value: int, scan: bool = False) -> Relation:
-    """The rows where a variable has a value, by the index or by looking at every row."""
+    """The rows with a value of a variable, by the index or by a scan."""
     if scan:
         return relation.take(relation.columns[variable] == value)
     return relation.take(relation.index((variable,)).lookup(np.array([value], np.int64))[1])

@@ -1,8 +1,8 @@
-"""What triple terms consist of: three relations of the store, from the id of a triple term to those of its subject, predicate and object.
+"""The parts of triple terms: three relations of the store, from the id of a triple term to its subject, predicate and object.
 
-They are vertical partitions like all others, in a graph of their own that no ``GRAPH ?g`` ranges over, sorted and indexed both ways. So a
-quoted-triple pattern over static data is a few ordinary patterns more, joined by the optimizer as any (``rsp-ql-star-2019`` §8.1 has a
-reference dictionary, which can be asked in one direction).
+They are vertical partitions like all others, in a graph of their own that no ``GRAPH ?g`` ranges over. So a quoted-triple pattern
+over static data becomes a few ordinary patterns, joined by the optimizer like any other (``rsp-ql-star-2019`` §8.1 has a reference
+dictionary, which answers in one direction).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ PARTS: Final = tuple(f"<urn:cqels-opt:triple-terms#{name}>" for name in ("subjec
 
 
 def parts_of_terms(terms: pa.StringArray) -> Quads | None:
-    """A quad for each part of the triple terms among distinct terms, and of those inside them; None where there are none."""
+    """A quad for each part of the triple terms among distinct terms, and of those inside them; None if there are none."""
     found: list[Quads] = []
     while len(quoted := quoted_among(terms)):
         parts = parts_of(quoted)

@@ -1,8 +1,8 @@
-"""The next version of a store: triples taken out, others put in, everything else shared with the version before.
+"""The next version of a store: some triples removed, others added, unchanged files shared with the version before.
 
-First what is to go is taken out, then what comes is put in, as SPARQL's ``DELETE DATA`` and ``INSERT DATA`` do one after the other. A
-vertical partition that changes is written anew, in one pass over its sorted rows, as a load would write it; files of all others are links.
-New terms are a layer of the dictionary; terms stay even where their last triple goes, for running queries may hold them.
+Removal comes first, as with SPARQL's ``DELETE DATA`` followed by ``INSERT DATA``. A changed vertical partition is written again, in
+one pass over its sorted rows; the files of all others are hard links. New terms become a layer of the dictionary. Terms stay after
+their last triple is removed, because running queries may hold their ids.
 """
 
 from __future__ import annotations
@@ -26,13 +26,14 @@ from cqels_opt.lod.open_store import open_store
 from cqels_opt.lod.order import Ids, run_starts, sorted_order
 from cqels_opt.lod.partition import MERGED, PartitionWriter
 from cqels_opt.lod.relation import Relation
-from cqels_opt.lod.snapshots import UPDATES, exclusive_lock, version_at
+from cqels_opt.lod.snapshots import UPDATES, version_at
 from cqels_opt.lod.store import PartitionEntry, Store, array_bytes
 from cqels_opt.rdf.ids import CollisionError, IdScheme, chosen
 from cqels_opt.rdf.static import Failures, StaticSource, graph_term, pieces, read
 from cqels_opt.storage import disk
 from cqels_opt.storage.checksum import BLOCKS
 from cqels_opt.storage.compaction_policy import runs_to_merge
+from cqels_opt.storage.locks import exclusive_lock
 
 Key = tuple[int, int]
 Rows = tuple[Ids, Ids]
@@ -41,7 +42,7 @@ _NONE: Final = (np.empty(0, np.int64), np.empty(0, np.int64))
 
 @dataclass(frozen=True, slots=True)
 class UpdateReport:
-    """What an update did: the version it made, and how many triples have come and gone. ``reasons`` are the first lines left out."""
+    """The result of an update: the version, and how many triples were added and removed. ``reasons`` are the first lines left out."""
 
     store: Path
     number: int
@@ -62,8 +63,9 @@ def update(
 ) -> UpdateReport:
     """Make the next version of a store in a folder: without the triples of ``remove``, with those of ``add``.
 
-    It appears whole or not at all. Updates of one store wait for each other. Raises DataError for a bad line (unless ``on_error`` is
-    ``skip``) and for a blank node in ``remove``, which no file can name; StoreError where there is no store that can be updated.
+    The version appears whole or not at all. Updates of one store wait for each other. Raises DataError for a bad line (unless
+    ``on_error`` is ``skip``) and for a blank node in ``remove``, which no file can name; StoreError if there is no store that can
+    be updated.
     """
     if is_uri(store):
         raise StoreError(
@@ -72,7 +74,7 @@ def update(
     target = Path(store)
     if not (target / HEADER).is_file():
         raise StoreError(f"{target}: there is no store; cqels-opt load makes one")
-    with exclusive_lock(target, UPDATES):  # two at once would begin with the same version, and one of them would be lost
+    with exclusive_lock(target / UPDATES):  # of two concurrent updates of one version, one would be lost
         origin, old = _origin(target)
         names = pa.array([name for source in add if (name := graph_term(source)) is not None], pa.string())
         with load_place(target) as place:
@@ -81,7 +83,7 @@ def update(
                 failures = Failures(on_error == "skip")
                 gone = [quads for _, quads in _read(remove, origin.files, scheme, failures, named=True)]
                 come = [quads for _, quads in _read(add, origin.files, scheme, failures)]
-                new = _new_terms(old, scheme, gone, come, names)  # first: where terms collide nothing is written
+                new = _new_terms(old, scheme, gone, come, names)  # first: if terms collide, nothing is written
                 changes = _Changes(old, gone, come)
                 folder = place.folder / "store"
                 partitions = [changes.write(key, folder) for key in changes.keys]
@@ -113,7 +115,7 @@ def _origin(target: Path) -> tuple[Origin, Store]:
 def _read(
     sources: Sequence[StaticSource], scope: int, scheme: IdScheme, failures: Failures, named: bool = False
 ) -> Iterator[tuple[StaticSource, EncodedQuads]]:
-    """The quads of files, whose blank nodes are other ones than those of files before. ``named``: there may be none."""
+    """The quads of files; blank nodes of different files are different. ``named``: the files must have none."""
     for number, source in enumerate(sources):
         for piece in pieces(source, scope + number, 1 << 62):
             for quads in read(piece, failures):
@@ -127,19 +129,19 @@ def _read(
 
 # ------------------------------------------------------------------ partitions
 class _Changes:
-    """What goes and comes, by graph and predicate: sorted, distinct (s, o) of which some may be there, or not, already."""
+    """The changes, by graph and predicate: sorted, distinct (s, o); rows to add may exist already, and rows to remove may not."""
 
     def __init__(self, old: Store, gone: Sequence[EncodedQuads], come: Sequence[EncodedQuads]) -> None:
         self.old = old
         self.gone = {
             key: rows for key, rows in _by_key(gone).items() if key[0] != old.quoted
-        }  # what others may consist of as well
+        }  # other triple terms may contain them as well
         self.come = _by_key(come)
         self.keys = sorted({*old.entries, *self.come})
         self.added = self.removed = 0
 
     def write(self, key: Key, folder: Path) -> PartitionEntry | None:
-        """The partition in the new version: linked where nothing changes, else written; None where no row is left."""
+        """The partition in the new version: linked if it does not change, else written; None if no row is left."""
         entry = self.old.entries.get(key)
         before = self.old.partition(*key) if entry is not None else Relation.build({"s": _NONE[0], "o": _NONE[1]})
         gone, come = self.gone.get(key, _NONE), self.come.get(key, _NONE)
@@ -216,9 +218,9 @@ def _merged(before: Relation, gone: Rows, come: Rows) -> Iterator[Rows]:
 def _new_terms(
     old: Store, scheme: IdScheme, gone: Sequence[EncodedQuads], come: Sequence[EncodedQuads], names: pa.StringArray
 ) -> tuple[Ids, pa.StringArray]:
-    """The terms that the old version does not have, in the order of ids. CollisionError where a term has the id of another one.
+    """The terms that the old version does not have, in the order of ids. CollisionError if a term has the id of another one.
 
-    That holds for terms of what is to be removed as well: it would remove the triples of others.
+    That includes terms of triples to remove: the removal would hit other triples.
     """
     removed = [(quads.term_ids, quads.term_texts) for quads in gone]
     added = [(encode_static(names, scheme), names), *((quads.term_ids, quads.term_texts) for quads in come)]
@@ -229,7 +231,7 @@ def _new_terms(
             known, other = old.compare(ids, texts)
             losers += chosen(texts, other)
             left[of_added].append((ids[~known], texts.filter(pa.array(~known))))
-    if losers:  # before they are compared with each other: what the store has keeps its id
+    if losers:  # before new terms are compared with each other: terms of the store keep their ids
         raise CollisionError(losers)
     _distinct([*left[True], *left[False]])
     return _distinct(left[True])
@@ -241,7 +243,9 @@ def _distinct(parts: Sequence[tuple[Ids, pa.StringArray]]) -> tuple[Ids, pa.Stri
 
 
 def _dictionary(old: Store, folder: Path, number: int, ids: Ids, texts: pa.StringArray) -> list[PartEntry]:
-    """The parts of the new version's dictionary: those of the old one, and a layer of new terms, which takes smaller layers in."""
+    """The parts of the new version's dictionary: those of the old one, and a layer of new terms, with which layers of like size are
+    merged.
+    """
     layers: dict[int, list[PartEntry]] = {}
     for part in old.dictionary.parts:
         layers.setdefault(part.entry.layer, []).append(part.entry)
@@ -263,7 +267,7 @@ def _dictionary(old: Store, folder: Path, number: int, ids: Ids, texts: pa.Strin
 
 # ------------------------------------------------------------------ files
 def link(source: Path, target: Path) -> None:
-    """A file, or those of a folder, under another name: without a copy where the file system can. Files of a store are never changed."""
+    """Links a file, or the files of a folder; copies them if the file system has no links. Files of a store never change."""
     if source.is_dir():
         target.mkdir(parents=True)
         for file in source.iterdir():

@@ -1,9 +1,9 @@
-"""VoID and stores: what a store's own counts are as a description, where a description that stands in the data is wrong, and a store
-of which there is no more than its description.
+"""VoID and stores: the description of a loaded store, its differences from a description in the data, and planning from a
+description alone.
 
-A store that was loaded has counted everything, and its counts are what the optimizer reads, whatever a description says. Before a
-load there is nothing but the description: :func:`describe` makes a store without triples of it, whose relations have the rows and
-distinct values that it says, so that plans can be looked at. It answers nothing.
+The optimizer reads the exact counts of a loaded store, never a description. Before a load there is only the description:
+:func:`describe` makes a store without triples from it, whose relations have the described numbers of rows and distinct values, so
+that plans can be explained. It gives no answers.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ APART: Final = 1.1
 
 # ------------------------------------------------------------------ of a store
 def of_store(store: Store) -> Description:
-    """What a store has, exactly: from its headers, and of ``rdf:type`` from the index."""
+    """The exact description of a store: from its headers, and of ``rdf:type`` from the index."""
     names = _names(store, {predicate for _, predicate in store.entries} | set(store.named_graphs().tolist()))
     default = _of_graph(store, DEFAULT_GRAPH, names)
     return Description(default, {names[graph]: _of_graph(store, graph, names) for graph in store.named_graphs().tolist()})
@@ -59,7 +59,7 @@ def _names(store: Store, ids: Iterable[int]) -> dict[int, str]:
 
 
 def in_store(store: Store) -> Description:
-    """The description that stands in the data of a store themselves; an empty one where there is none."""
+    """The description in the data of a store itself; an empty one if there is none."""
     return described(_about(store))
 
 
@@ -74,7 +74,7 @@ def _about(store: Store) -> Iterator[tuple[str, str, str]]:
 
 
 def disagreement(store: Store, said: Description, where: str) -> str | None:
-    """In one sentence what a description says otherwise than a store has it, and what of it was no use; None where it is right."""
+    """One sentence on the differences of a description from the store, and on its unusable parts; None if it is right."""
     found = [*said.faults, *_stale(store, said)]
     if not found:
         return None
@@ -123,7 +123,7 @@ def describe(folder: Path, description: Description, scheme: IdScheme | None = N
 
 
 class Described(Store):
-    """A store that :func:`describe` made. What matches a pattern has rows and distinct values, as estimated, and no columns of ids."""
+    """A store made by :func:`describe`. Its relations have estimated rows and distinct values, and no columns of ids."""
 
     counted = False
 
@@ -135,7 +135,7 @@ class Described(Store):
             self._graphs[encode_one(name, self.scheme)] = _Sizes(counts, self.scheme)
 
     def match(self, pattern: StaticPattern) -> Relation:
-        """The size of what matches, without a row of it."""
+        """The estimated size of the matches."""
         if isinstance(pattern.graph, str):
             graphs = [graph for graph in self._graphs if graph != DEFAULT_GRAPH]
         else:
@@ -148,7 +148,7 @@ class Described(Store):
         return sized(rows, values)
 
     def match_merged(self, pattern: StaticPattern, graphs: Sequence[int]) -> Relation:
-        """The size of what matches in any of the graphs, taken to have no triple in common."""
+        """The estimated size of the matches in any of the graphs, assuming that they share no triple."""
         found = [self._graphs[graph].of(pattern) for graph in graphs if graph in self._graphs]
         return sized(
             sum(rows for rows, _ in found), {v: sum(distinct.get(v, 0) for _, distinct in found) for v in pattern.variables}
@@ -156,7 +156,7 @@ class Described(Store):
 
 
 def sized(rows: float, distinct: Mapping[str, float]) -> Relation:
-    """A relation of which no more is known than its rows and distinct values. What is there at all has a row."""
+    """A relation with a number of rows and distinct values only. Rows above zero count as at least one."""
     whole = round(rows) or int(rows > 0)
     empty: Ids = np.empty(0, np.int64)
     columns = dict.fromkeys(distinct, empty)
@@ -170,7 +170,7 @@ def sized(rows: float, distinct: Mapping[str, float]) -> Relation:
 
 
 def joined(parts: Iterable[Relation], kept: Iterable[str]) -> Relation:
-    """The join of such relations, projected: rows over the larger number of distinct values of each shared variable (System R)."""
+    """The join of such relations, projected: rows divided by the larger distinct count of each shared variable (System R)."""
     rows, values = 1.0, dict[str, float]()
     for part in parts:
         rows *= part.rows
@@ -197,9 +197,11 @@ class _Sizes:
         self.whole = _ends(Counts(max(said, listed), whole.subjects, whole.objects))
 
     def of(self, pattern: StaticPattern) -> tuple[float, dict[str, float]]:
-        """The rows that match a pattern, and the distinct values of its variables but the graph's. Values are taken to be evenly frequent.
+        """The rows that match a pattern, and the distinct values of its variables except the graph's.
 
-        A predicate that is not listed has what the listed ones leave of all triples, and a class likewise.
+        Values are assumed to be equally frequent.
+
+        A predicate that is not listed is estimated from the triples that the listed ones leave, and so is a class.
         """
         s, p, o = pattern.s, pattern.p, pattern.o
         if isinstance(p, int):
@@ -225,7 +227,7 @@ class _Sizes:
 
 
 def _ends(counts: Counts) -> tuple[float, float, float]:
-    """Rows, and distinct subjects and objects: said, or a share of the rows."""
+    """Rows, and distinct subjects and objects: described, or a share of the rows."""
     triples = float(counts.triples or 0)
     assumed = max(1.0, SHARE * triples) if triples else 0.0
     ends = [float(assumed if end is None else min(end, triples)) for end in (counts.subjects, counts.objects)]

@@ -1,7 +1,8 @@
-"""Answers as a folder of Parquet files, a folder a micro-batch, which readers may open at any time.
+"""Answers as a folder of Parquet files, one folder per micro-batch, which readers may open at any time.
 
-``batch=00000012/part-00000.parquet``: the tasks make the files, and the driver renames the batch's folder into place when all of it is on
-the disk. So a batch is there whole or not at all, and one that runs again finds what it put out before: exactly once (DESIGN §4.7).
+``batch=00000012/part-00000.parquet``: tasks write the files, and the driver renames the batch's folder into place when all of it is
+on the disk. So a batch is there whole or not at all, and a batch that runs again finds its earlier output: exactly once (DESIGN
+§4.7).
 """
 
 from __future__ import annotations
@@ -31,34 +32,34 @@ def batch_folder(batch: int) -> str:
 
 
 class FolderSink:
-    """A folder of batches; of several queries a folder ``query=ID`` each, where queries that share a program have one together.
+    """A folder of batches; with several queries a folder ``query=ID`` each (queries that share a program share one).
 
-    What is not whole yet lies beside the folder, under a name that begins with a dot, so that no pattern of a reader can match it.
+    Incomplete output is next to the folder, under a name that starts with a dot, so that no pattern of a reader matches it.
     """
 
     format: Format = "parquet"
 
     def __init__(self, path: Path, programs: Callable[[], Sequence[CompiledProgram]] | None = None) -> None:
-        """``programs`` says which there are, where there are several."""
+        """``programs`` returns the programs, if there are several."""
         self.path, self._programs = path, programs
         self._writing = path.parent / f".{path.name}.writing"
         self._digest = 0
 
     def claim(self, owner: Owner, lengths: Mapping[str, int]) -> None:
-        """Takes the folder for a run. InputError where it has batches of another one, or such as no run has written."""
+        """Takes the folder for a run. InputError if it has batches of another run, or batches that no run has written."""
         disk.make_folder(self.path)
         batch = next((batch.relative_to(self.path) for batch in self._batches()), None)
         self._held = claim_folder(self.path, owner, _next(lengths), f"it has {batch}" if batch else "")
 
     @property
     def digests(self) -> Mapping[str, str]:
-        """Of all batches that were put in place, in whatever order."""
+        """The digest of all published batches, in any order."""
         return {"batches": f"{self._digest:032x}"}
 
     def restore(self, lengths: Mapping[str, int], digests: Mapping[str, str]) -> None:
-        """Takes away what another run left: all behind the batch that comes next. That one is compared when it comes.
+        """Removes the output of an uncommitted batch: everything after the next batch, which is compared when it is written again.
 
-        CheckpointError where the batches before it do not have their committed digest.
+        CheckpointError if the batches before it do not have their committed digest.
         """
         disk.make_folder(self.path)
         if self.path.stat().st_dev != self.path.parent.stat().st_dev:
@@ -120,7 +121,7 @@ class FolderSink:
 
     def _place(self, made: Path, target: Path) -> None:
         if target.exists():
-            if same_rows(made, target):  # the batch ran before: whoever reads it is not disturbed
+            if same_rows(made, target):  # the batch ran before: readers are not disturbed
                 disk.delete_folder(made)
                 return
             self._away(target)

@@ -1,4 +1,4 @@
-"""Answers as messages for a broker: in order of time, and in an order that is the same when a batch is put out again."""
+"""Answers as messages for a broker: in order of time, and in the same order when a batch is emitted again."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class AnswerFile:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A message: the query whose answer it is, its place among that query's of the batch, and what it says."""
+    """A message: the id of its query, its index among that query's messages of the batch, and its text."""
 
     query: str
     index: int
@@ -41,8 +41,10 @@ class Message:
 
 
 def answer_messages(files: Iterable[AnswerFile], kind: Kind) -> Iterator[Message]:
-    """The messages of a batch, by time and query. The lines of one instant are sorted: whatever tasks have written them, a message
-    that is sent again has its old ``index``, by which who reads can tell that it has been there.
+    """The messages of a batch, by time and query.
+
+    The lines of one instant are sorted, so that they do not depend on the tasks that wrote them. A message that is sent again has
+    its old ``index``, by which readers detect the duplicate.
     """
     index: dict[str, int] = {}
     instants = heapq.merge(*map(_instants, files), key=lambda found: found[:2])

@@ -1,8 +1,8 @@
-"""The state of a query that comes while a run goes on: what it would have, had it been there from the beginning.
+"""Backfill: the state of a query that is added to a running job, as if it had been there from the start.
 
-What its windows hold is there: other queries have the same patterns under windows that are at least as long. So its blocks are joined once
-from their contents, by a plan that begins with the new instances where the query joins a template, and by them alone; the rows of the
-template's other instances stay. Sums and standing answers follow from the rows, as they do at the first instant of a run.
+The content of its windows exists: other queries have the same patterns under windows that are at least as long. So its blocks are
+joined once from this content. If the query joins a template, the plan starts with the new instances only, and the rows of the
+template's other instances stay. Sums and materialized answers follow from the rows, as at the first instant of a run.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from cqels_opt.state.result_store import ResultFiles, is_result
 
 @dataclass(frozen=True, slots=True)
 class Backfill:
-    """What of a program is new: all of it, or instances from number ``since`` on; and, by block, the plan for its rows."""
+    """The new part of a program: all of it, or instances from number ``since`` on; and, by block, the plan for its rows."""
 
     since: int | None
     plans: Mapping[str, str]
@@ -45,5 +45,5 @@ def rows_taken_over(
 
 
 def without_results(step: EvaluationStep) -> EvaluationStep:
-    """The step without the result slots, sums and standing answers from before: they are made anew of the rows."""
+    """The step without the earlier result slots, sums and materialized answers: they are computed again from the rows."""
     return replace(step, files=tuple(f for f in step.files if not is_result(f)))

@@ -1,4 +1,4 @@
-"""Is all of a checkpoint still as it was written?"""
+"""Verifying that all of a checkpoint is as it was written."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from cqels_opt.windows.replay_plan import RECORD, read_plan
 
 
 def check(folder: Path, out: Path | None = None, trace: Path | None = None) -> list[str]:
-    """Reads all of a checkpoint that no process works with, and says what is damaged, a sentence a file; an intact one has none.
+    """Reads all of a checkpoint and reports damage, one sentence per file; an intact checkpoint has none.
 
-    ``out`` and ``trace`` are the file (or folder) of answers and the trace that its runs have written. CheckpointError where there is no
-    checkpoint, or a process works with it.
+    ``out`` and ``trace`` are the file (or folder) of answers and the trace of its runs. CheckpointError if there is no checkpoint,
+    or a process uses it.
     """
     if not (folder / COMMITS).is_dir():
         raise CheckpointError(f"{folder} has no folder {COMMITS}: it is not a checkpoint")
@@ -62,7 +62,7 @@ def _findings(folder: Path, out: Path | None, trace: Path | None) -> Iterator[st
 
 
 def _of_file(path: Path) -> Iterator[str]:
-    """What is wrong with a file, or with what a header describes."""
+    """The damage of a file, or of the files that a header describes."""
     try:
         if path.name == STORE and not path.parent.name.startswith("data-"):
             yield from check_store(path.parent)
@@ -75,7 +75,7 @@ def _of_file(path: Path) -> Iterator[str]:
 
 
 def _verifier(path: Path) -> Callable[[Path], object] | None:
-    """How a file of the state is verified; None for what has no checksum."""
+    """The function that verifies a file of the state; None for a file without a checksum."""
     if path.suffix in (".arrow", ".zip"):
         return opened_whole
     if checksum.digest_in_name(path):
@@ -94,7 +94,7 @@ def _json(path: Path) -> None:
 
 
 def _of_relation(header: Path) -> Iterator[str]:
-    """What is wrong with the arrays of a sub-result."""
+    """The damage of the arrays of a sub-result."""
     for name, entry in read_header(header, RELATION_FORMAT, RELATION_VERSION)["files"].items():
         path = header.parent / name
         if not path.exists() or not same_content(path, entry):
@@ -102,7 +102,7 @@ def _of_relation(header: Path) -> Iterator[str]:
 
 
 def _of_sinks(last: Commit, out: Path | None, trace: Path | None) -> Iterator[str]:
-    """What is wrong with the committed part of what was put out."""
+    """The damage of the committed part of the output."""
     files = [(out, "out"), (trace, "trace")]
     for path, name in files:
         if path is None or (name == "out" and path.is_dir()):

@@ -1,4 +1,4 @@
-"""Elements that could not be read, with the reason, in a file that is cut back like answers."""
+"""The dead-letter file: elements that could not be read, with the reason; cut back to its committed length like answers."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from cqels_opt.storage.file_errors import naming
 
 @dataclass(frozen=True, slots=True)
 class DeadLetters:
-    """The file of rejected elements, a JSON object a line: file, line, reason. Without a ``path`` they are not kept.
+    """The file of rejected elements, one JSON object per line: file, line, reason. Without a ``path`` they are not kept.
 
-    ``refused`` is the same of what was refused before the run, which comes first; ``sources`` the files of partitions.
+    ``refused`` has the elements rejected while the replay was prepared, which come first; ``sources`` are the files of partitions.
     """
 
     path: Path | None
@@ -30,7 +30,7 @@ class DeadLetters:
         return f"rejects {self.path.absolute() if self.path is not None else ''}"
 
     def restore(self, lengths: Mapping[str, int]) -> None:
-        """Back to the committed length. A file that has become shorter stays as it is: nothing is made of it."""
+        """Cuts the file back to its committed length. A shorter file is left as it is, because no result depends on it."""
         length = lengths.get(self._name, 0)
         first = self.refused is not None and self.refused.exists()
         if self.path is not None and (self.path.exists() or length or first):

@@ -1,7 +1,7 @@
-"""The files of live folders that have been read: which wait, and which have changed since.
+"""The files of live folders that have been read: how many wait, and which have changed since.
 
-A file is read once, whole. What a writer adds to it later is lost, unless somebody says so: each name and size is kept in the checkpoint,
-and compared with the folder by every batch.
+A file is read once, whole, and content added later is lost. To report that, the checkpoint keeps each name and size, and every
+batch compares them with the folder.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ NAME = "files.jsonl"
 
 
 class FilesRead:
-    """The files of ``folders`` (a stream's number and its folder). The record of them lies in ``folder``, the checkpoint's."""
+    """The files of ``folders`` (a stream's number and its folder). Their record is in ``folder``, the checkpoint's."""
 
     def __init__(self, folders: Sequence[tuple[int, Path]], folder: Path) -> None:
         self.folders, self.path = dict(folders), folder / NAME
@@ -43,7 +43,9 @@ class FilesRead:
             raise CheckpointError(f"{self.path}: the checkpoint is damaged ({error}); use another folder") from error
 
     def take(self, reports: Iterable[IngestReport]) -> list[str]:
-        """Notes what a batch has read, looks at the folders, and returns a sentence for each file that has changed since it was read."""
+        """Adds the files that a batch has read, lists the folders, and returns a sentence for each file that has changed since it
+        was read.
+        """
         for report in reports:
             for number, name, size in report.files_read:
                 self._note(number, name, size)
@@ -67,7 +69,7 @@ class FilesRead:
         return found
 
     def put(self) -> dict[str, int]:
-        """Writes what is new, on the disk when this returns: a restart refuses a record that is shorter. Returns the length to commit."""
+        """Writes new entries, durable on return because a restart refuses a shorter record. Returns the length to commit."""
         with naming(self.path), disk.append(self.path) as file:
             if self._unwritten:
                 file.write("".join(json.dumps(one) + "\n" for one in self._unwritten).encode())
@@ -81,7 +83,7 @@ class FilesRead:
 
 
 def _sizes_in(folder: Path) -> Iterable[tuple[str, int]]:
-    """The files in a folder that are not hidden, with their bytes; old ones may be cleared away meanwhile."""
+    """The visible files in a folder, with their sizes; old files may be deleted at the same time."""
     with os.scandir(folder) as entries:
         for entry in entries:
             if entry.name[0] in "._":

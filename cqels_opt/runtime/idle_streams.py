@@ -1,7 +1,7 @@
-"""Streams that are idle, and partitions of streams: which are let go, so that they hold the frontier back no longer (SEMANTICS §4).
+"""Idle streams, and idle partitions of streams, which no longer hold the frontier back (SEMANTICS §4).
 
-That hangs on the wall clock and on nothing in the elements. So each decision is written to the checkpoint before the batch that it affects,
-and a batch that runs again takes the decision that was made for it.
+This depends on the wall clock, not on the elements. Therefore each decision is written to the checkpoint before the batch that it
+affects, and a batch that runs again uses the decision made for it.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ FOLDER = "idle"
 
 
 class IdleStreams:
-    """Decides, a batch, which streams are let go: those that have brought nothing for ``timeout`` milliseconds of wall clock.
+    """Decides for each batch which streams are idle: those without elements for ``timeout`` milliseconds of wall clock.
 
-    The clock of a stream begins with the run, and anew with every batch that brings elements of it, late ones too. So does that of each
-    partition of a stream that goes on.
+    The clock of a stream starts with the run, and again with every batch that has elements of it, also late ones. The same holds
+    for each partition of a stream that is not idle.
     """
 
     def __init__(self, timeout: int, folder: Path, streams: Sequence[str], clock: Callable[[], float] = time.monotonic) -> None:
@@ -30,9 +30,9 @@ class IdleStreams:
         self._last: dict[str | int, float] = dict.fromkeys(streams, clock())
 
     def decide(self, batch: int, brought: Collection[str | int], partitions: Mapping[int, str]) -> frozenset[str | int]:
-        """The streams and partitions that are let go in a batch, which has brought elements of some. It is on disk when this returns.
+        """The idle streams and partitions of a batch, which has elements of ``brought``. The decision is on disk on return.
 
-        ``partitions`` are those that have been seen, each with its stream.
+        ``partitions`` are those seen so far, each with its stream.
         """
         now = self._clock()
         self._last |= dict.fromkeys(brought, now)

@@ -41,7 +41,7 @@ COUNT_PARTS = 8  # value counts enter and leave the statistics by parts of a slo
 
 @dataclass(frozen=True, slots=True)
 class IngestTask:
-    """What a task of the first stage needs beside its rows. ``frontier``: elements at or before it are late."""
+    """The input of a task of the first stage besides its rows. ``frontier``: elements at or before it are late."""
 
     folder: str
     batch: int
@@ -51,17 +51,17 @@ class IngestTask:
     scheme: IdScheme
     frontier: int
     tables: frozenset[str]  # streams whose elements must be ranked (last-n windows)
-    pages: tuple[str, ...] = ()  # of the terms that are known beside the store's: new terms are compared with them
-    stage: str = ""  # of elements that queries of the run put out: a mark of their files
+    pages: tuple[str, ...] = ()  # of the known terms besides the store's: new terms are compared with them
+    stage: str = ""  # of elements that queries of the run emit: a mark of their files
 
     def rejects(self, name: str) -> RejectSpool:
-        """Where a task puts what it cannot read. ``name`` (task and attempt) keeps the files of retries apart."""
+        """The spool of rejected elements of a task. ``name`` (task and attempt) keeps the files of retries apart."""
         return RejectSpool(self.folder, f"slots/rejects-{self.batch:08d}-{self.stage}{name}.jsonl")
 
 
 @dataclass(slots=True)
 class StreamReport:
-    """What a task saw of one stream: counts only, no rows."""
+    """The summary of one stream in a task: counts only, no rows."""
 
     elements: int = 0
     late: int = 0
@@ -73,7 +73,7 @@ class StreamReport:
 
 @dataclass(slots=True)
 class IngestReport:
-    """What a task of the first stage reports to the driver."""
+    """The report of a task of the first stage to the driver."""
 
     files: list[SlotFile] = field(default_factory=list)
     streams: dict[str, StreamReport] = field(default_factory=dict)
@@ -87,9 +87,9 @@ class IngestReport:
 def ingest(
     rows: pa.Table | Iterable[pa.RecordBatch], task: IngestTask, name: str, rejected: RejectSpool | None = None
 ) -> IngestReport:
-    """Puts the triples of a task into slots. ``name`` (task and attempt) keeps the files of retries apart.
+    """Writes the triples of a task into slots. ``name`` (task and attempt) keeps the files of retries apart.
 
-    ``rejected`` is what could not be read before; to it comes what cannot be used here.
+    ``rejected`` has the elements that could not be read; elements that cannot be used are added to it.
     """
     report = IngestReport(rejected=task.rejects(name) if rejected is None else rejected)
     folder = Path(task.folder)
@@ -165,7 +165,7 @@ def _distinct(column: Ints) -> list[int]:
 
 
 def _in_order(rows: Ints, *by: Ints) -> Ints:
-    """Rows in the order of some columns, in which they mostly come."""
+    """Rows in the order of some columns; they mostly arrive in that order."""
     columns = [column[rows] for column in by]
     apart = np.zeros(max(0, len(rows) - 1), bool)  # whether an earlier column has decided
     for column in columns:
@@ -185,7 +185,7 @@ def _elements(order: Ints, t: Ints, partition: Ints, offset: Ints) -> Ints:
 
 
 def _once(order: Ints, elements: Ints, columns: Sequence[Ints]) -> tuple[Ints, Ints]:
-    """Ordered rows and their elements without those that say a triple of their element again: its graph is a set."""
+    """Ordered rows and their elements without repetitions of a triple in its element, because its graph is a set."""
     if not len(order) or elements[-1] + 1 == len(order):  # an element a row
         return order, elements
     keys = [elements, *(column[order] for column in columns)]
@@ -225,7 +225,7 @@ def _match(shape: Shape, columns: Sequence[Ints], quoted: TripleTerms) -> tuple[
 
 
 def _write_terms(folder: Path, path: str, stream: str, used: Iterable[Ints], texts: Texts, greatest: int) -> list[SlotFile]:
-    """The page of the terms that a stream's slots use and neither their id nor the static store tells."""
+    """The page of the terms in a stream's slots that neither their id nor the static store gives."""
     ids, terms = texts.of(np.concatenate([np.empty(0, np.int64), *used]))
     if not len(ids):
         return []

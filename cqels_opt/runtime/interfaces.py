@@ -1,4 +1,4 @@
-"""Who a driver works with: the runner of its tasks, the sink of its answers, the log of its trace."""
+"""The interfaces of a driver: the runner of its tasks, the sink of its answers, the log of its trace."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from cqels_opt.windows.binding_slots import SlotFile
 
 @dataclass(slots=True)
 class Evaluated:
-    """What the second stage reports, by program."""
+    """The reports of the second stage, by program."""
 
     shares: dict[str, list[EvaluateReport]] = field(default_factory=dict)
     finished: dict[str, list[FinishReport]] = field(default_factory=dict)
 
     def add(self, name: str, report: EvaluateReport | FinishReport) -> None:
-        """Takes a report of a program."""
+        """Adds a report of a program."""
         if isinstance(report, EvaluateReport):
             self.shares.setdefault(name, []).append(report)
         else:
             self.finished.setdefault(name, []).extend([report, *report.others])
 
     def complete(self) -> Evaluated:
-        """This, or LimitError where a task was given up: what it was to make is not whole."""
+        """This, or LimitError if a task was given up, because its result is incomplete."""
         failed = [(name, report.failed) for name, reports in self.shares.items() for report in reports]
         failed += [(name, report.failed) for name, reports in self.finished.items() for report in reports]
         for name, reason in failed:
@@ -52,7 +52,7 @@ class Evaluated:
 
 
 class Runner(Protocol):
-    """Who runs tasks: Spark, or this process. ``jobs`` counts the Spark jobs of the batch so far; ``begin`` resets it."""
+    """Runs tasks: Spark, or this process. ``jobs`` counts the Spark jobs of the batch so far; ``begin`` resets it."""
 
     parallelism: int
 
@@ -66,7 +66,7 @@ class Runner(Protocol):
         """The second stage, each delta in ``parts`` shares."""
 
     def merge(self, tasks: Sequence[MergeTask]) -> list[SlotFile]:
-        """Merges files of the state, beside the batches: what it costs is none of theirs."""
+        """Merges files of the state in the background, outside the cost of a batch."""
 
     @property
     def jobs(self) -> int:
@@ -74,30 +74,30 @@ class Runner(Protocol):
 
 
 class TraceLog(Protocol):
-    """Where trace records go; cut back to the committed length like answers. ``digest`` is that of all that was put."""
+    """The log of trace records, cut back to the committed length like answers. ``digest`` covers all records."""
 
     @property
     def digest(self) -> str:
         """To commit with the length."""
 
     def restore(self, length: int, digest: str) -> None:
-        """Back to the committed length. CheckpointError where what stays does not have its committed digest."""
+        """Cuts back to the committed length. CheckpointError if the rest does not have its committed digest."""
 
     def put(self, records: Sequence[TraceRecord]) -> int:
         """Appends records; returns the length to commit."""
 
 
 class Sink(Protocol):
-    """Where answers go. ``lengths`` name what is committed; a sink that can be cut back is cut back to it before a batch."""
+    """The sink of answers. ``lengths`` name the committed part; a sink that can be cut back is cut back to it before a batch."""
 
     format: Format
 
     @property
     def digests(self) -> Mapping[str, str]:
-        """Of all that was put, to commit with the lengths; nothing of what cannot be read again."""
+        """The digests of the output, to commit with the lengths; none for output that cannot be read again."""
 
     def restore(self, lengths: Mapping[str, int], digests: Mapping[str, str]) -> None:
-        """Back to the committed state. CheckpointError where what stays does not have its committed digest."""
+        """Restores the committed state. CheckpointError if the rest does not have its committed digest."""
 
     def put(self, batch: int, chunks: Sequence[tuple[CompiledProgram, FinishReport]], folder: Path) -> dict[str, int]:
         """Puts the answers of a batch out; returns the lengths to commit."""

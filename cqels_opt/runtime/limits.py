@@ -1,4 +1,4 @@
-"""What a query may take: beyond it the query fails, and the job that it is part of goes on."""
+"""The limits of a query. A query beyond its limits fails, and the other queries of the job continue."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from cqels_opt.errors import InputError
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Of a micro-batch: the ``rows`` of the answers, and the ``seconds`` that it takes; of the state: its ``bytes`` on the disk; of each
-    task: the bytes of ``memory`` that a result may take, at once.
+    """Limits per micro-batch: ``rows`` of the answers and ``seconds``; per state: ``bytes`` on the disk; per task: bytes of
+    ``memory`` of a result.
 
-    None: as many as there are; of memory a quarter of what the machine, or its container, has.
+    None: unlimited; for memory a quarter of that of the machine, or of its container.
     """
 
     rows: int | None = None
@@ -27,7 +27,7 @@ class Limits:
                 raise InputError(f"limits: {one.name}={value!r} allows nothing; None is no limit")
 
     def broken(self, rows: int = 0, seconds: float = 0.0, bytes: int = 0) -> str | None:
-        """What is too much, as the reason of a failure."""
+        """The reason of a failure, if a limit is exceeded."""
         if self.rows is not None and rows > self.rows:
             return f"{rows:,} rows of answers in a micro-batch, more than the limit of {self.rows:,}"
         if self.seconds is not None and seconds > self.seconds:

@@ -40,7 +40,7 @@ class LocalRunner:
 
     @property
     def jobs(self) -> int:
-        """None: there is no Spark."""
+        """Always 0: there is no Spark."""
         return 0
 
     def ingest(self, rows: pa.Table | Path, task: IngestTask) -> list[IngestReport]:
@@ -93,7 +93,7 @@ class LocalSink:
         del self.lines[lengths.get("lines", 0) :]
 
     def put(self, batch: int, chunks: Sequence[tuple[CompiledProgram, FinishReport]], folder: Path) -> dict[str, int]:
-        """Takes the lines of a batch, in order of time."""
+        """Appends the lines of a batch, in order of time."""
         files = [checksum.verify_name(folder / chunk.path) for _, chunk in chunks]
         lines = [line for file in files for line in disk.read(file).decode().splitlines()]
         self.lines += sorted(lines, key=lambda line: int(line.split(":", 1)[1].split(",", 1)[0]))

@@ -1,10 +1,10 @@
-"""What the planners know, in a file beside each commit record: a restart chooses the plans that an undisturbed run chooses.
+"""The state of the optimizer in a file for each commit record: after a restart the planners choose the plans of an undisturbed run.
 
-Counts that wait for the frontier are in files of their own (:mod:`cqels_opt.state.pending_counts`): each is written once.
+Waiting counts are in files of their own (:mod:`cqels_opt.state.pending_counts`), each written once.
 
-Statistics cannot be counted again exactly from the slots that are left: merged slots fade in proportion to rows that have gone since,
-and what filters kept is nowhere else. The file is an archive, whose checksums tell a damaged one. Plans depend on it, answers do not:
-where it is lost, the run goes on with statistics that are counted again (:meth:`Changes.forget_statistics`).
+Statistics cannot be counted again exactly from the remaining slots: merged slots fade in proportion to expired rows, and observed
+selectivities are stored nowhere else. Plans depend on the file, answers do not: if it is lost, the run continues with statistics
+that are counted again (:meth:`Reconfiguration.forget_statistics`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _INDEX = "index.json"
 
 
 def write_knowledge(path: Path, planners: Mapping[str, QueryPlanner], counted: int) -> None:
-    """Statistics, current plans and what they were chosen from, and the last number that was given to counts."""
+    """Writes statistics, current plans with the alternatives, and the last number that was given to counts."""
     plans = {
         program: {name: block.optimizer.state() for name, block in planner.blocks.items()}
         for program, planner in planners.items()
@@ -40,9 +40,9 @@ def write_knowledge(path: Path, planners: Mapping[str, QueryPlanner], counted: i
 
 
 def read_knowledge(path: Path, planners: Mapping[str, QueryPlanner]) -> int:
-    """Gives new planners what those that wrote the file knew; returns the last number that was given to counts.
+    """Restores new planners from the file; returns the last number that was given to counts.
 
-    LostKnowledgeError where it cannot: the planners are of no use then.
+    LostKnowledgeError if that fails: the planners must not be used then.
     """
     try:
         with ZipFile(pa.BufferReader(sealed_files.opened_whole(path))) as archive:
@@ -53,5 +53,5 @@ def read_knowledge(path: Path, planners: Mapping[str, QueryPlanner]) -> int:
                     if block.resume(index.get("designs", {}).get(program, {}).get(name)):
                         block.optimizer.resume(index["plans"][program][name])
             return int(index["counted"])
-    except Exception as error:  # whatever a damaged archive, or another version's, makes of the readers
+    except Exception as error:  # any error that a damaged archive, or one of another version, causes in the readers
         raise LostKnowledgeError(f"{path}: {str(error) or type(error).__name__}") from error

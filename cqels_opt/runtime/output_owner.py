@@ -36,7 +36,7 @@ class Owned(Protocol):
     """An output that belongs to one run."""
 
     def claim(self, owner: Owner, lengths: Mapping[str, int]) -> None:
-        """Takes the output for a run that has committed these lengths. InputError where it is not the run's."""
+        """Takes the output for a run that has committed these lengths. InputError if it belongs to another run."""
 
 
 @runtime_checkable
@@ -47,14 +47,14 @@ class InFile(Protocol):
 
 
 def claim_file(path: Path, owner: Owner, committed: int) -> CheckpointLock:
-    """Takes a file of output; its mark lies beside it."""
+    """Takes a file of output; its mark is a file next to it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     occupied = "it is not empty" if path.exists() and path.stat().st_size else ""
     return _claim(path, path.with_name(f".{path.name}{MARK}"), owner, committed, occupied)
 
 
 def claim_folder(path: Path, owner: Owner, committed: int, occupied: str) -> CheckpointLock:
-    """Takes a folder of output; its mark lies in it. ``occupied`` says what there is that a run could have written."""
+    """Takes a folder of output; its mark is a file in it. ``occupied`` describes existing output that a run could have written."""
     return _claim(path, path / MARK, owner, committed, occupied)
 
 

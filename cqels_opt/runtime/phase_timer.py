@@ -1,4 +1,4 @@
-"""Where the time of a micro-batch goes."""
+"""Times of the phases of a micro-batch."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class PhaseTimer:
         self.last = time.perf_counter()
 
     def lap(self, phase: str) -> None:
-        """The phase that ends now."""
+        """Ends a phase now."""
         now = time.perf_counter()
         self.laps[phase] = round(self.laps.get(phase, 0.0) + 1000 * (now - self.last), 3)
         self.last = now

@@ -1,4 +1,4 @@
-"""Programs that follow on others while a run goes on: what of the state stays, and what is made for those that come (DESIGN §4.3, §9)."""
+"""Planners of programs that replace others in a running job: the state that stays, and the state that is computed (DESIGN §4.3, §9)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from cqels_opt.windows.kinds import kind_of
 def following_planner(
     program: CompiledProgram, before: QueryPlanner | None, mode: PlannerOptions, workshop: BackgroundJobs
 ) -> QueryPlanner:
-    """The planner of a program. It knows what that of the program's earlier instances knew: the windows are the same."""
+    """The planner of a program, with the statistics of the program's earlier instances: their windows are the same."""
     planner = QueryPlanner(program, mode, workshop)
     if before is None:
         return planner
@@ -40,7 +40,7 @@ def following_planner(
 
 
 def count_up(planner: QueryPlanner, folder: Path, files: Sequence[SlotFile], upto: int, number: int) -> int:
-    """Tells a planner that nobody told before what the windows hold; returns the last number that was given to counts."""
+    """Counts the content of the windows for a new planner; returns the last number that was given to counts."""
     found = counted_all(folder, files, planner.compiled.shapes, upto)
     numbered: dict[str, list[SlotCounts]] = {}
     for key, parts in found.items():
@@ -53,7 +53,7 @@ def count_up(planner: QueryPlanner, folder: Path, files: Sequence[SlotFile], upt
 
 
 def take_over(planner: QueryPlanner, since: int | None) -> Backfill:
-    """What is new of a program, with a plan for each block that has new rows."""
+    """The new part of a program, with a plan for each block that has new rows."""
     plans = {
         name: str(block.standing_plan(INSTANCE.name if since is not None else None))
         for name, block in planner.blocks.items()
@@ -65,7 +65,7 @@ def take_over(planner: QueryPlanner, since: int | None) -> Backfill:
 def reported_last(
     program: CompiledProgram, times: Mapping[str, Ints], firsts: Mapping[str, int], upto: int, moves: Mapping[str, Ints]
 ) -> int | None:
-    """The last instant at which a query would have been looked at; None: none at which there was anything."""
+    """The last instant at which the query would have reported; None if there was no such instant."""
     first = min((firsts[s] for s in program.streams if s in firsts), default=None)
     if first is None:
         return None
@@ -78,12 +78,12 @@ def reported_last(
 
 
 def gone_with(files: Iterable[SlotFile], programs: Collection[str]) -> list[SlotFile]:
-    """The files of results of some programs, and of what is made of these."""
+    """The files of results of some programs, and of everything derived from them."""
     return [f for f in files if is_result(f) and f.shape.split("/")[0] in programs]
 
 
 def covered(program: CompiledProgram, running: Sequence[CompiledProgram], now: int) -> bool:
-    """Whether a run keeps all that a query's windows would hold by now, had it been there from the beginning."""
+    """Whether a run keeps everything that a query's windows would hold now, had the query been there from the start."""
     there, needed = (patterns_of(programs).keys() | _sets(programs) for programs in (running, [program]))
     if not needed <= there or now <= BEFORE_TIME:
         return needed <= there
@@ -98,7 +98,7 @@ def covered(program: CompiledProgram, running: Sequence[CompiledProgram], now: i
 
 
 def _sets(programs: Sequence[CompiledProgram]) -> set[str]:
-    """The shapes that are matched as sets: segments have for these what else they do not, when a triple was there before."""
+    """The shapes that are matched as sets: their segments also record the previous time of each triple."""
     parts = [o for program in programs for block in program.blocks for occurrence in block.occurrences for o in occurrence.parts]
     return {f"{o.shape.stream} {o.shape.key} set" for o in parts if o.distinct}
 

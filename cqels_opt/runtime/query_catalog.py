@@ -1,8 +1,8 @@
-"""The queries of a run while it goes on: which come and go with which batch (DESIGN §4.7, §9).
+"""The queries of a running job, and the batches that add and remove them (DESIGN §4.7, §9).
 
-When somebody asks for a change is no function of the elements. So what a batch takes in and lets go is written to the checkpoint before
-anything else is done for it; a batch that runs again does the same, and a run that starts again over the checkpoint has the queries that
-were there. What is asked for during a batch waits for the next one.
+The time of a request is no function of the elements. Therefore the changes of a batch are written to the checkpoint before anything
+else is done for it; a batch that runs again does the same, and a restarted run has the queries of its checkpoint. Requests during a
+batch wait for the next one.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ class QueryCatalog:
         self._ids: tuple[Sequence[tuple[str, int]], Sequence[Path]] = (), ()
         self._names: dict[str, None] = {}  # of the queries that the next batch will have
         self._pages: dict[str, SlotFile] = {}
-        self.refreshed: StoreChange | None = None  # in the batch of now
+        self.refreshed: StoreChange | None = None  # in the current batch
         self.started = _changed(Sharing(), started)
         self.sharing, self._programs = self.started, list[CompiledProgram]()
         self._have(self.started)
 
-    # -------------------------------------------------------------- asked for from outside
+    # -------------------------------------------------------------- requests
     def add(self, members: Sequence[Member]) -> None:
-        """Asks for queries from the next batch on. InputError where a name is taken."""
+        """Adds queries from the next batch on. InputError if a name is taken."""
         with self._lock:
             coming: dict[str, None] = {}
             for member in members:
@@ -71,7 +71,7 @@ class QueryCatalog:
         return self._compiled.of(alone(member))
 
     def remove(self, name: str) -> None:
-        """Asks for a query to go with the next batch. InputError where there is none of that name, and of the last one."""
+        """Removes a query with the next batch. InputError if there is none of that name, or it is the last one."""
         with self._lock:
             if name not in self._names:
                 raise InputError(f"there is no query {name!r}")
@@ -81,13 +81,13 @@ class QueryCatalog:
             self._waiting.append(name)
 
     def names(self) -> list[str]:
-        """The queries that the next batch will have, in the order in which they came."""
+        """The queries of the next batch, in the order of their requests."""
         with self._lock:
             return list(self._names)
 
     # -------------------------------------------------------------- batch by batch
     def know(self, displaced: Sequence[tuple[str, int]], pages: Sequence[Path]) -> None:
-        """Which ids the run has given to terms: constants of queries that come must have others."""
+        """Sets the ids that the run has given to terms: constants of new queries must have others."""
         self._ids = displaced, pages
 
     def before(self, batch: int) -> list[CompiledProgram]:
@@ -102,7 +102,7 @@ class QueryCatalog:
         return self._have(sharing)
 
     def begin(self, batch: int) -> list[CompiledProgram] | None:
-        """The programs of a batch, where they are others than those that it finds: what comes and goes is on disk then."""
+        """The programs of a batch, if they differ from those before; the change is on disk then."""
         path = self._path(batch)
         with self._lock:
             changes: Sequence[Change] = self._stored(path)
@@ -114,37 +114,37 @@ class QueryCatalog:
         return self._have(_changed(self.sharing, changes)) if changes else None
 
     def refresh(self, batch: int, fits: Callable[[Path | str], bool]) -> list[CompiledProgram] | None:
-        """The programs of a batch that goes over to a newer version of the store, if it ``fits``: that it does so is on disk then."""
+        """The programs of a batch that switches to a newer version of the store, if it ``fits``; the switch is on disk then."""
         self.refreshed = self.living.begin(batch, fits)
         if self.refreshed is None:
             return None
         self._compiled = self._first.over(self.living.current.place, self._owner, self._compiled)
         programs = self._have(self.sharing)
-        self._compiled.earlier = None  # what comes later was not there before
+        self._compiled.earlier = None  # later queries were not there before
         return programs
 
     def decided(self, batch: int) -> bool:
-        """Whether it is on disk what comes and goes with a batch."""
+        """Whether the changes of a batch are on disk."""
         return self._path(batch).exists()
 
     def programs(self) -> list[CompiledProgram]:
-        """The programs of now."""
+        """The current programs."""
         return self._programs
 
     def committed(self, batch: int) -> None:
-        """A batch is done: what only batches long before it needed goes."""
+        """A batch is done: deletes files that only batches long before it need."""
         needed = self.living.committed(batch)
         if needed is not None:
             self._first.forget(self._owner, {Path(place).name for place in needed})
 
     @property
     def changed(self) -> bool:
-        """Whether queries have come or gone since the run was first started."""
+        """Whether queries have been added or removed since the run was first started."""
         return self.folder.exists() and any(self.folder.iterdir())
 
     @property
     def pages(self) -> list[SlotFile]:
-        """The pages of the terms that compiling made."""
+        """The pages of the terms that compilation created."""
         return list(self._pages.values())
 
     def _have(self, sharing: Sharing) -> list[CompiledProgram]:
@@ -170,7 +170,7 @@ class QueryCatalog:
         return self.folder / f"{batch:08d}.json"
 
     def _stored(self, path: Path) -> list[Change]:
-        """What came and went with a batch."""
+        """The queries that a batch adds and removes."""
         try:
             found = documents.decode(path.name, disk.read(path)) if path.exists() else []
             return [change if isinstance(change, str) else member_of(change) for change in found]
@@ -179,7 +179,7 @@ class QueryCatalog:
 
 
 def _changed(sharing: Sharing, changes: Iterable[Change]) -> Sharing:
-    """What shares after some changes, in turn. Queries that come together are looked at together, so that they find each other."""
+    """The sharing after some changes, one by one. Queries that are added together are compiled together, so that they share."""
     found = sharing.copy()
     for going, some in groupby(changes, key=lambda change: isinstance(change, str)):
         if going:

@@ -1,8 +1,8 @@
-"""A checkpoint that goes on with another query: what must be the same, and how the new query's state is made of the old one's.
+"""A checkpoint that continues with a changed query: what must be the same, and how the new state is derived from the old one.
 
-Windows and report policies decide at which instants anything is looked at and how long elements are kept, whatever the query does with
-them. Where these are the same, the binding slots that are there are those that the new query would have kept, for each of its patterns that
-the old one had as well. Its result slots are joined anew from them, and its statistics counted anew.
+Windows and report policies decide at which instants queries report and how long elements are kept. If these are the same, the
+binding slots are those that the new query would have kept, for each of its patterns that the old query had as well. Its result
+slots are joined again from them, and its statistics are counted again.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from cqels_opt.windows.binding_slots import Shape, SlotFile, read_span
 from cqels_opt.windows.intervals import BEFORE_TIME
 from cqels_opt.windows.kinds import kind_of
 
-TAKEN = "taken-"  # in front of the names of result slots made for a changed query: no batch gives its own files such a name
+TAKEN = "taken-"  # prefix of result slots that are made for a changed query: no batch gives its own files such a name
 
 
 def windows_of(program: CompiledProgram) -> Any:
-    """What the instants and the retention of a query hang on, without the names of its windows; and the order of its streams."""
+    """What the instants and the retention of a query depend on, without the names of its windows; and the order of its streams."""
     windows = []
     for window in program.windows:
         policy, origin = program.report.policy(window.name), program.report.origin(window.name)
@@ -40,9 +40,9 @@ def windows_of(program: CompiledProgram) -> Any:
 
 
 def patterns_of(programs: Iterable[CompiledProgram]) -> dict[str, str]:
-    """The shapes of which binding slots are kept, with a name that the queries have for each.
+    """The shapes whose binding slots are kept, with a name that is the same for all queries.
 
-    Under a window of the last n elements a shape needs the elements' places as well, which are not kept for others.
+    Under a window of the last n elements a shape needs the elements' positions as well, which are not kept for others.
     """
     found: dict[str, str] = {}
     occurrences = (o for program in programs for block in program.blocks for o in block.occurrences)
@@ -73,7 +73,7 @@ def unsealed(folder: Path, files: Sequence[SlotFile], batch: int) -> list[SlotFi
 
 
 def _columns(run: SortedRun) -> Columns:
-    """The columns of a slot; the elements' places, which no window asks for where there are segments, are not known any more."""
+    """The columns of a slot; segments do not keep the elements' positions, which no window needs then."""
     times = run.times()
     return {"t": times, "e": np.zeros(len(times), np.int64), **{name: np.asarray(c) for name, c in run.relation.columns.items()}}
 
@@ -99,7 +99,7 @@ def counted_again(
 
 
 def counted_all(folder: Path, files: Sequence[SlotFile], shapes: Sequence[Shape], upto: int) -> dict[str, list[SlotCounts]]:
-    """:func:`counted_again`, also of what has become segments."""
+    """:func:`counted_again`, also for segments."""
     found = counted_again(folder, [f for f in files if f.kind == "slot"], shapes, upto)
     for shape in shapes:
         segments = [f for f in files if (f.kind, f.stream, f.shape) == ("segment", shape.stream, shape.key)]
@@ -115,7 +115,7 @@ def counted_all(folder: Path, files: Sequence[SlotFile], shapes: Sequence[Shape]
 
 
 def taken_over(folder: Path, kept: Iterable[SlotFile]) -> list[SlotFile]:
-    """The result slots of such a step, under names that the batch which goes on from them does not write."""
+    """The result slots of such a step, under names that the next batch does not write."""
     moved = []
     for file in kept:
         path = Path(file.path)

@@ -1,7 +1,7 @@
-"""Networks of queries: the graphs that a CONSTRUCT puts out are the elements of a stream that other queries of the run read.
+"""Networks of queries: the graphs that a CONSTRUCT emits are elements of a stream that other queries of the run read.
 
-A graph put out at instant τ is an element with time τ. Instants up to the frontier are final, so all elements of such a stream up to the
-frontier are there once its query has been evaluated, and who reads it is evaluated behind it, in the same batch: *stage* by stage.
+A graph emitted at instant τ is an element with time τ. Instants up to the frontier are final, so all elements of such a stream up
+to the frontier exist once its query has been evaluated. Its readers are evaluated after it, in the same batch: *stage* by stage.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from cqels_opt.storage import checksum, disk
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """The queries of a run in stages: each reads what comes from outside, and what queries of earlier stages put out."""
+    """The queries of a run in stages: each stage reads external streams, and the output of earlier stages."""
 
     stages: tuple[tuple[CompiledProgram, ...], ...]
     feeds: Mapping[str, str]
@@ -38,7 +38,10 @@ class Network:
 
 
 def network(programs: Sequence[CompiledProgram]) -> Network:
-    """The stages of some queries. InputError where queries wait for each other, or where what they read is no stream of graphs."""
+    """The stages of some queries.
+
+    InputError if queries depend on each other in a circle, or read output that is no stream of graphs.
+    """
     read = {stream for program in programs for stream in program.streams}
     makers: dict[str, CompiledProgram] = {}
     for program in programs:

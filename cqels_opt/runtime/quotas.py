@@ -1,8 +1,8 @@
-"""Which queries of a run take more than they may, and what becomes of them and of their answers.
+"""Quotas: which queries of a run exceed their limits, and what happens to them and their answers.
 
-A query that takes too much fails with that micro-batch: none of the batch's answers are put out, from the next batch on it is not there,
-and the others go on. That is on disk before anything is put out, so a batch that runs again decides the same, also where time decided.
-A run whose only query fails, or whose other queries read what it makes, is over.
+A query that exceeds a limit fails with that micro-batch: none of the batch's answers are emitted, the query is removed with the
+next batch, and the others continue. The decision is on disk before any output, so a batch that runs again decides the same, even if
+time decided. A run ends if its only query fails, or if its other queries read the output of the failed one.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ NOTES = "failed.json"
 
 @dataclass(frozen=True, slots=True)
 class ResourceUsage:
-    """What the queries of a batch have taken: what their tasks reported, and the files of the state after it."""
+    """The resource usage of the queries of a batch: the reports of their tasks, and the files of the state after it."""
 
     shares: Mapping[str, Sequence[EvaluateReport]]
     finished: Mapping[str, list[FinishReport]]
@@ -35,12 +35,12 @@ class ResourceUsage:
     folder: Path
 
     def seconds(self, program: CompiledProgram) -> float:
-        """Of the slowest share and the slowest part of the answers: tasks beside one another take no longer."""
+        """The time of the slowest share plus that of the slowest part of the answers, because tasks run in parallel."""
         some = (self.shares.get(program.id, ()), self.finished.get(program.id, ()))
         return sum(max((report.seconds for report in reports), default=0.0) for reports in some)
 
     def bytes(self, program: CompiledProgram) -> int:
-        """Its results, and what its windows hold, whether others read that too."""
+        """The bytes of its results and of the content of its windows, even if others share it."""
         shapes = {(shape.stream, shape.key) for shape in program.shapes}
         mine = (
             file.shape.split("/")[0] == program.id
@@ -52,14 +52,14 @@ class ResourceUsage:
 
 
 class Quotas:
-    """Holds the queries of a run to its limits. ``failures`` says which have failed, with the batch and the reason."""
+    """Enforces the limits of the queries of a run. ``failures`` has the failed queries, with batch and reason."""
 
     def __init__(self, limits: Limits, folder: Path, population: QueryCatalog | None) -> None:
         self.limits, self.path, self.population = limits, folder / NOTES, population
         self.failures: dict[str, tuple[int, str]] = self._read()
 
     def resume(self, last: int) -> None:
-        """A run goes on after its batch ``last``: what failed with it, or after it, is not to come again."""
+        """A run continues after its batch ``last``: queries that failed in it or later are not added again."""
         if self.population is not None and not self.population.decided(last + 1):
             for name in [name for name, (batch, _) in self.failures.items() if batch >= last and name in self.population.names()]:
                 self.population.remove(name)
@@ -67,7 +67,7 @@ class Quotas:
     def within(
         self, batch: int, programs: Sequence[CompiledProgram], taken: ResourceUsage, format: Format, feeding: Collection[str]
     ) -> None:
-        """Takes the answers of queries that fail with this batch out of the reports. LimitError where the run cannot go on without them."""
+        """Removes the answers of queries that fail with this batch. LimitError if the run cannot continue without them."""
         again = {name for name, (failed, _) in self.failures.items() if failed == batch}
         over: dict[str, str] = {}
         members = self._members(programs)

@@ -1,6 +1,7 @@
-"""What changes between two micro-batches: a checkpoint goes on with another query, queries come and go, static data are renewed.
+"""Changes between two micro-batches: a changed query continues a checkpoint, queries are added and removed, static data are
+refreshed.
 
-Each time result slots are made for what is new, in one job of the runner, and the statistics are told what the windows hold.
+Each change computes result slots for the new parts, in one job of the runner, and counts the windows' content for the statistics.
 """
 
 from __future__ import annotations
@@ -34,9 +35,9 @@ class Reconfiguration:
     def __init__(self, driver: RunState) -> None:
         self.driver = driver
 
-    # -------------------------------------------------------------- another query goes on
+    # -------------------------------------------------------------- a changed query
     def take_over(self, number: int) -> None:
-        """Result slots and statistics of a changed query, from the binding slots of the one before: those that it would have by now."""
+        """Derives result slots and statistics of a changed query from the binding slots of the one before."""
         driver, folder, state = self.driver, self.driver.folder, self.driver.state
         upto, arrivals = driver.frontier.value, driver.arrivals
         keys = {shape.stream + shape.key for shape in driver.shapes}
@@ -59,12 +60,14 @@ class Reconfiguration:
         gone = {f.path for f in state.files if f not in files} | {f.path for report in shares for f in report.fresh}
         driver.schedule_deletion(
             number, gone | {report.path for report in finished if report.path}
-        )  # had been put out before, if ever
+        )  # were emitted before, if at all
         driver.state = replace(state, files=[*files, *taken_over(folder, done.kept)])
 
     def forget_statistics(self) -> None:
-        """New planners instead of those whose statistics are lost, with what the windows hold counted again; elements that the frontier
-        has not passed are counted again as well, and wait."""
+        """Replaces planners whose statistics are lost, and counts the content of the windows again.
+
+        Elements that the frontier has not passed are counted again as well, and wait.
+        """
         driver, state, upto = self.driver, self.driver.state, self.driver.frontier.value
         driver.planners = {p.id: QueryPlanner(p, driver.options.plan, driver.workshop) for p in driver.programs}
         state.files = [file for file in state.files if file.kind != PENDING]
@@ -78,10 +81,13 @@ class Reconfiguration:
         for key, parts in waiting.items():
             driver.arrivals.wait(key, driver.arrivals.numbered(parts))
 
-    # -------------------------------------------------------------- queries come and go, and static data are renewed
+    # -------------------------------------------------------------- added and removed queries, refreshed static data
     def population(self, number: int, population: QueryCatalog) -> None:
-        """The queries and the static data of a batch. It takes either other queries or another version, so that each finds the other's
-        state; and no other queries while some have not been looked at since the version before."""
+        """Sets the queries and the static data of a batch.
+
+        A batch changes either the queries or the version of the store, so that each change finds a complete state; queries do not
+        change while some have not reported since the last version.
+        """
         population.know(self.driver.scheme.displaced, self.driver.term_pages(self.driver.state.files))
         if (
             not self.driver.state.renewed
@@ -94,7 +100,7 @@ class Reconfiguration:
             self._renew(number, programs)
 
     def check_coming(self, member: Member) -> None:
-        """InputError where a query cannot come while the run goes on."""
+        """InputError if a query cannot be added to the running job."""
         driver = self.driver
         assert driver.population is not None
         if driver.population.fits(member):
@@ -108,14 +114,14 @@ class Reconfiguration:
                 raise InputError(f"{member.id}: it reads the stream {window.stream}, which this run does not")
 
     def check_going(self, name: str) -> None:
-        """InputError where a query cannot go while the run goes on."""
+        """InputError if a query cannot be removed from the running job."""
         if name in self.driver.network.feeds:
             raise InputError(f"{name}: others read the stream that it makes")
 
     def _succeed(self, number: int, programs: Sequence[CompiledProgram]) -> None:
-        """Other programs from now on. Those that were there have their state; what comes is given what it would have by now.
+        """Sets other programs. Existing programs keep their state; new ones get the state that they would have by now.
 
-        Where that has not been kept, its windows begin empty.
+        If that has not been kept, their windows start empty.
         """
         driver, state, upto = self.driver, self.driver.state, self.driver.frontier.value
         before, planners, running = driver.compiled, driver.planners, driver.programs
@@ -144,7 +150,7 @@ class Reconfiguration:
         self._replace(number, old, made)
 
     def _taking_over(self, program: CompiledProgram, number: int, known: bool) -> EvaluateTask:
-        """Makes the results that a program would have by now; ``known``: it was there, with other instances."""
+        """A task that computes the results that a program would have by now; ``known``: it existed, with other instances."""
         driver, state, upto = self.driver, self.driver.state, self.driver.frontier.value
         if program.id not in state.reported:
             moves = {w.name: driver.moves(w, state.files, upto) for w in program.windows if w.every}
@@ -184,7 +190,9 @@ class Reconfiguration:
         self._replace(number, old, made)
 
     def _leaving(self, program: CompiledProgram, number: int) -> EvaluateTask | None:
-        """Keeps a program's answers at the instant that it reported last; where there are any, and somebody compares with them."""
+        """A task that keeps a program's answers at its last reported instant, if there are any and a later instant compares with
+        them.
+        """
         driver, upto = self.driver, self.driver.frontier.value
         reported = driver.state.reported.get(program.id)
         if stream_operator(program.operator).whole or reported is None:
@@ -194,7 +202,7 @@ class Reconfiguration:
         return replace(driver.task_of(program, step), feeds=None, leaving=True)
 
     def _standing_over(self, program: CompiledProgram, number: int) -> EvaluateTask:
-        """Makes the rows of a program's blocks from what its windows hold."""
+        """A task that computes the rows of a program's blocks from the content of its windows."""
         driver, upto = self.driver, self.driver.frontier.value
         files = [f for f in driver.state.files if not is_result(f)]
         step = driver.bare_step(program, number, upto, upto, np.array([int(NOWHEN)], np.int64), files)
@@ -206,7 +214,7 @@ class Reconfiguration:
         return taken_over(self.driver.folder, self.driver.evaluate(tasks, 1).complete().kept) if tasks else []
 
     def _count_up(self, program: CompiledProgram) -> None:
-        """Tells a new planner what the windows hold."""
+        """Counts the content of the windows for a new planner."""
         driver, arrivals = self.driver, self.driver.arrivals
         planner, upto = driver.planners[program.id], driver.frontier.value
         arrivals.counted = count_up(planner, driver.folder, driver.state.files, upto, arrivals.counted)

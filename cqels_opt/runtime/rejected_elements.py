@@ -1,6 +1,6 @@
-"""What a task of the first stage could not read: counted in memory, and beyond a few kept in a file of the task.
+"""Rejected elements of a task of the first stage: counted in memory; beyond a few they are spooled to a file of the task.
 
-A batch may have more of them than elements. So the driver gets counts, a few of them, and the name of the file.
+A batch may have more rejected elements than valid ones. So the driver gets counts, a few samples, and the name of the file.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SAMPLE = 3
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """A triple that cannot be read: where it stands and why."""
+    """A triple that cannot be read: its place and the reason."""
 
     stream: str
     partition: int
@@ -32,7 +32,7 @@ class Rejected:
 
 @dataclass(slots=True)
 class RejectSpool:
-    """The rejected elements of a task. ``folder`` is the checkpoint's; ``path`` is the file in it, which exists where ``spooled``."""
+    """The rejected elements of a task. ``folder`` is the checkpoint's; ``path`` is the file in it, which exists if ``spooled``."""
 
     folder: str = ""
     path: str = ""
@@ -63,7 +63,7 @@ class RejectSpool:
             self.append(one)
 
     def __iter__(self) -> Iterator[Rejected]:
-        """All of them, in the order in which they came; the file is read a line at a time."""
+        """All of them, in their order of arrival; the file is read line by line."""
         if self.spooled:
             with disk.opened(Path(self.folder) / self.path) as file:
                 for line in file:

@@ -1,4 +1,4 @@
-"""What a run holds between batches, and the tasks that it makes of it: state, programs, planners, ids of terms."""
+"""The state of a run between batches, and the tasks derived from it: programs, planners, ids of terms."""
 
 from __future__ import annotations
 
@@ -52,19 +52,19 @@ class DriverOptions:
     skip_bad: bool = False
     plan: PlannerOptions = field(default_factory=PlannerOptions)
     sources: Mapping[int, str] = field(default_factory=dict)  # partition -> file, for messages
-    parts: int | None = None  # shares of each delta; None: as many as its size asks for
+    parts: int | None = None  # shares of each delta; None: depends on its size
     large: int = LARGE
     tiers: CompactionPolicy = field(default_factory=CompactionPolicy)  # when small files of the state are merged
-    named: bool = False  # lines of answers say of which query they are
-    rejects: Path | None = None  # where rejected elements are kept, a JSON object a line: file, line, reason
-    refused: Path | None = None  # the same of what was refused before the run: it comes first
+    named: bool = False  # lines of answers name their query
+    rejects: Path | None = None  # the dead-letter file, one JSON object per line: file, line, reason
+    refused: Path | None = None  # the elements rejected while the replay was prepared: they come first
     waiting: Callable[[int, Sequence[IngestReport]], tuple[int | None, int | None]] | None = None
     """Of a batch's number and what was ingested: the newest time of all input and how much of it waits (:class:`Lag`), if known."""
     files: FilesRead | None = None  # of live folders
-    idle_timeout: int | None = None  # milliseconds of wall clock after which a stream that brings nothing is let go; None: never
+    idle_timeout: int | None = None  # milliseconds of wall clock after which a stream without elements is idle; None: never
     limits: Limits = NO_LIMITS  # of each query, see :mod:`cqels_opt.runtime.quotas`
-    allow_gap: bool | None = None  # a batch may come that does not follow on the state; None: that is no option of the user's
-    continue_changed: bool = False  # another query may go on from the checkpoint, where its windows are the same
+    allow_gap: bool | None = None  # a batch need not follow the state; None: the user has no such option
+    continue_changed: bool = False  # a changed query may continue the checkpoint, if its windows are the same
 
 
 DEFAULTS = DriverOptions()
@@ -88,8 +88,10 @@ class RunState:
         merging: Start,
         population: QueryCatalog | None,
     ) -> None:
-        """``merging`` says when and where small files are merged: at once, within the batch, or in a thread. With a ``population``
-        ``programs`` are those that the run began with; those of now are the population's."""
+        """``merging`` starts the merges of small files: at once, within the batch, or in a thread.
+
+        With a ``population``, ``programs`` are those at the start of the run; it has the current ones.
+        """
         self.folder, self.runner, self.sink, self.options, self.population = folder, runner, sink, options, population
         for part in FOLDERS:
             disk.make_folder(folder / part)
@@ -113,7 +115,7 @@ class RunState:
         self.state = Commit(-1)
         self.set_programs(programs)
         self.planners: dict[str, QueryPlanner] = {}
-        self.arrivals: IngestState  # of what the state holds: whatever restores the state makes it
+        self.arrivals: IngestState  # of the elements in the state: whatever restores the state sets it
 
     # -------------------------------------------------------------- state
     def _claim_outputs(self) -> None:
@@ -128,7 +130,7 @@ class RunState:
             self._trace_hold = claim_file(trace.path, owner, lengths.get("trace", 0))
 
     def set_programs(self, programs: Sequence[CompiledProgram]) -> None:
-        """These are the programs from now on."""
+        """Sets the current programs."""
         self.compiled = {p.id: p for p in programs}
         self.programs = tuple(p if p.id not in self.state.since else p.seeing(self.state.since[p.id]) for p in programs)
         self.scheme = programs[0].scheme.with_displaced(self.state.displaced)
@@ -147,16 +149,16 @@ class RunState:
         warnings.warn(text, EngineWarning, stacklevel=3)
 
     def term_pages(self, files: Sequence[SlotFile]) -> list[Path]:
-        """The pages of terms that count: what windows and results hold, and the constants of the queries."""
+        """The pages of terms that count: those of windows and results, and of the constants of the queries."""
         made = self.population.pages if self.population is not None else ()
         return [self.folder / f.path for f in (*files, *self.pages, *made) if f.kind == "terms"]
 
     def displace(self, error: CollisionError) -> None:
-        """Terms whose id is that of another term have a second one from now on, which the commit record keeps."""
+        """Gives second ids to terms whose id is taken; the commit record keeps them."""
         self.scheme = self.scheme.displacing(error.losers)
 
     def evaluate(self, tasks: Sequence[EvaluateTask], parts: int) -> Evaluated:
-        """The second stage; where a term that an expression makes has the id of another one it runs again, with a second id for it."""
+        """Runs the second stage; if an expression makes a term whose id is taken, it runs again, with a second id for the term."""
         while True:
             displaced = self.scheme.displaced
             try:
@@ -168,7 +170,10 @@ class RunState:
                 return done
 
     def _compare(self, files: Sequence[SlotFile]) -> None:
-        """CollisionError where tasks that ran side by side have given an id to different terms. Each has compared its own with the rest."""
+        """CollisionError if parallel tasks have given one id to different terms.
+
+        Each task has compared its own terms with all others.
+        """
         check_pages([Page(self.folder / f.path) for f in files if f.kind == "terms"])
 
     def fits(self, place: Path | str) -> bool:
@@ -180,21 +185,21 @@ class RunState:
         return same and not store.contains(encode(texts, store.scheme)).any()
 
     def task_of(self, program: CompiledProgram, step: EvaluationStep) -> EvaluateTask:
-        """What executors are to do for a program. Its static relations may be others by now than when it was compiled."""
+        """The task of a program for executors. Its static relations may differ from those at compilation."""
         stream = self.network.feeds.get(program.id)
         feeds = None if stream is None else self.all_streams.index(stream)
         limits, compiled = self.options.limits, self.planners[program.id].program
         return EvaluateTask(compiled, step, self.sink.format, self.options.named, feeds, memory=limits.memory, most=limits.rows)
 
     def shares(self, rows: int) -> int:
-        """In how many shares a delta is done: as many as its rows ask for, and at once in all where its joins take long enough."""
+        """The number of shares of a delta: by its rows; all of the runner's if its joins take long enough."""
         slots = self.runner.parallelism
         seconds = sum(planner.seconds for planner in self.planners.values())
         by_cost = self.options.plan.calibration.constants.shares(seconds, slots)
         return max(1, min(slots, -(-rows // self.options.large)), by_cost)
 
     def elements(self, stream: str, files: Sequence[SlotFile]) -> Ints:
-        """The times of a stream's elements up to the frontier, where a window of the last n is over it."""
+        """The times of a stream's elements up to the frontier, if a window of the last n is over it."""
         tables = [f for f in files if f.kind == "elements" and f.stream == stream]
         return rank_elements(self.folder, tables, 0, self.frontier.value).times
 
@@ -211,23 +216,26 @@ class RunState:
         """A step of a program's windows over files of the state, without plans."""
         run, dropped = f"{self.run}-{program.id}", dict(self.state.dropped)
         if self.population is not None and self.population.living.current.number > 1:
-            run += f"-{self.population.living.current.number}"  # what workers keep of one version is nothing for another
+            run += f"-{self.population.living.current.number}"  # caches of workers hold for one version only
         made = self.population.pages if self.population is not None else ()
         found = (*files, *self.pages, *made)
         remember = self.options.plan.remember
         return EvaluationStep(str(self.folder), run, number, after, upto, looked_at, found, dropped, remember=remember)
 
     def planned(self, program: CompiledProgram, step: EvaluationStep, walk: bool) -> EvaluationStep:
-        """A step with the plans of now; they may be walked where it has a delta."""
+        """A step with the current plans; ``walk``: sample its delta for them."""
         planner = self.planners[program.id]
         while True:
             try:
                 plans, orders = planner.choose(replace(step, displaced=self.scheme.displaced) if walk else None)
                 break
-            except CollisionError as error:  # of a term that an expression makes of sampled rows
+            except CollisionError as error:  # of a term that an expression makes from sampled rows
                 self.displace(error)
         return replace(step, plans=plans, orders=orders, filters=planner.filter_orders)
 
     def schedule_deletion(self, number: int, paths: set[str]) -> None:
-        """Files that count no longer from a batch on. They stay for a few commits: a batch that runs again may need what it expired."""
+        """Schedules the deletion of files from a batch on.
+
+        They stay for a few commits: a batch that runs again may need expired rows.
+        """
         self.scheduled_deletions.append((number, paths))

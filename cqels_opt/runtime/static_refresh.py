@@ -1,9 +1,9 @@
-"""A run goes over to another version of the static store, between two batches (SEMANTICS §2; docs/static-updates.md).
+"""A run switches to another version of the static store, between two batches (SEMANTICS §2; docs/static-updates.md).
 
-From the first instant of the batch on, what the windows hold is joined with the new static data. So the answers at the last instant that
-was looked at are kept as they were, in a file: the next instant is compared with them. The result slots are made anew from the
-windows' contents, as those of a query that comes while a run goes on (:mod:`cqels_opt.runtime.backfill`), and everything above
-them begins anew, as at the first instant of a run. A query whose static relations are the same in both versions just goes on.
+From the first instant of the batch on, the content of the windows is joined with the new static data. The answers at the last
+reported instant are kept in a file, because the next instant is compared with them. The result slots are computed again from the
+windows' content, like those of a query that is added to a running job (:mod:`cqels_opt.runtime.backfill`), and everything above
+them starts again, as at the first instant of a run. A query whose static relations are the same in both versions continues.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def only(rows: Rows, program: CompiledProgram) -> Rows:
 
 # ------------------------------------------------------------------ is anything different?
 def has_windows_of(after: CompiledProgram, before: CompiledProgram) -> bool:
-    """Whether the blocks of a program have the occurrences that those of another one have, so that its statistics say the same."""
+    """Whether the blocks of two programs have the same occurrences, so that their statistics are the same."""
     found = [{block.name: tuple(_without_places(o) for o in block.occurrences) for block in p.blocks} for p in (before, after)]
     return found[0] == found[1]
 
@@ -74,7 +74,7 @@ def _statics(program: CompiledProgram) -> Iterator[Static]:
 
 
 def _without_places(value: T) -> T:
-    """A program, or a part of one, without what tells where its relations lie, and how many rows they have."""
+    """A program, or a part of one, without the places and row counts of its relations."""
     if isinstance(value, tuple):
         return cast("T", tuple(map(_without_places, value)))
     if not is_dataclass(value) or isinstance(value, type):

@@ -1,8 +1,8 @@
-"""Which version of the static store each batch of a run works with (DESIGN §4.7).
+"""The version of the static store with which each batch of a run works (DESIGN §4.7).
 
-When somebody updates a store is no function of the elements. So a batch that is the first with a version says so in the checkpoint
-before anything else is done for it; a batch that runs again takes the same version, and a run that starts again goes on with the one that
-it had. The store is told which versions the records may still need, and keeps these.
+The time of a store update is no function of the elements. Therefore the first batch with a version records it in the checkpoint
+before anything else is done for it; a batch that runs again takes the same version, and a restarted run continues with its own. The
+run registers the versions that its records may still need with the store, which keeps them.
 """
 
 from __future__ import annotations
@@ -31,8 +31,12 @@ class StoreChange:
 
 
 class VersionedStore:
-    """The versions of a run's store, batch by batch. ``place`` is the version that was opened when the run was started, ``state`` its
-    checkpoint. A store that has one version only, as in an object store, stays what it is."""
+    """The versions of a run's store, batch by batch.
+
+    ``place`` is the version opened at the start of the run, ``state`` its checkpoint.
+
+    A store with one version only, as in an object store, never changes.
+    """
 
     def __init__(self, place: Path | str, state: Path) -> None:
         self.store, self.state = store_of(place), state
@@ -59,7 +63,7 @@ class VersionedStore:
         return self._path(batch).exists()
 
     def begin(self, batch: int, fits: Callable[[Path | str], bool] = lambda place: True) -> StoreChange | None:
-        """The batch goes over to a newer version, where there is one that ``fits`` the ids of the run; that is on disk then."""
+        """Switches the batch to a newer version, if there is one that ``fits`` the ids of the run; the switch is on disk then."""
         if self.store is None:
             return None
         path, was = self._path(batch), self.current
@@ -75,7 +79,7 @@ class VersionedStore:
                     self._refuse(newest)
                     self._hold(self._needed(batch))
                     return None
-            except StoreError:  # it has been replaced meanwhile: the next batch looks again
+            except StoreError:  # it has been replaced since then: the next batch tries again
                 return None
             self._log(path, newest)
         self.current = newest
@@ -92,7 +96,10 @@ class VersionedStore:
             )
 
     def committed(self, batch: int) -> list[Path | str] | None:
-        """A batch is done: versions that only records before the last few needed may go. Those that stay; None where there is one only."""
+        """A batch is done: releases versions that only older records need.
+
+        Returns the versions that stay; None if there is only one.
+        """
         if self.store is None or len(self._held) <= 1:
             return None
         self._hold(self._needed(batch))
@@ -103,7 +110,7 @@ class VersionedStore:
 
     # -------------------------------------------------------------- files
     def _needed(self, batch: int) -> list[Path | str]:
-        """The versions that a batch may begin with that runs again, or that comes after this one."""
+        """The versions with which a batch may start that runs again, or that follows this one."""
         logged = self._logged()
         first = max((path for path in logged if int(path.stem) <= batch - KEEP), default=self.folder / START)
         wanted = [first, *(path for path in logged if int(path.stem) > batch - KEEP)]

@@ -1,6 +1,6 @@
-"""The rows of a batch without their texts: terms become ids, a block of rows at a time.
+"""The rows of a batch without their texts: terms become ids, one block of rows at a time.
 
-Only the texts of terms that neither their id nor the static store tells are kept; the texts of a large batch never lie in memory together.
+Only texts that neither the id nor the static store gives are kept; the texts of a large batch are never in memory together.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Texts:
         for page in pages:
             if (other := page.others(known, texts)).any():
                 found += term_ids.chosen(texts, other)
-        return found or list(among)  # what is known keeps its id, whichever is the least
+        return found or list(among)  # a known term keeps its id, even if it is not the least
 
     def _once(self) -> tuple[Ints, pa.StringArray]:
         if len(self._ids) != 1 or not self._distinct:
@@ -95,13 +95,13 @@ class Texts:
 
 @dataclass(slots=True)
 class TripleTerms:
-    """What the triple terms of a batch consist of, as ids, and of those inside them."""
+    """The parts of the triple terms of a batch, as ids, and of those inside them."""
 
     _ids: list[Ints] = field(default_factory=list)
     _parts: list[Ints] = field(default_factory=list)  # three rows each
 
     def add(self, ids: Ints, terms: pa.StringArray, store: str, scheme: term_ids.IdScheme, texts: Texts) -> None:
-        """More triple terms, each once; the texts of their parts are kept where they must be."""
+        """Adds triple terms, each once, and keeps the texts of their parts if necessary."""
         while len(ids):
             distinct, index = _dictionary(parts_of(terms))
             codes = term_ids.encode(distinct, scheme)
@@ -111,7 +111,7 @@ class TripleTerms:
             ids, terms = codes[term_ids.kinds(codes) == term_ids.KIND_QUOTED], quoted_among(distinct)
 
     def of(self, ids: Ints) -> Ints:
-        """Subjects, predicates and objects of the ids, three rows; 0 where one is no triple term."""
+        """Subjects, predicates and objects of the ids, three rows; 0 if an id is no triple term."""
         if not self._ids:
             return np.zeros((3, len(ids)), np.int64)
         if len(self._ids) > 1:
@@ -124,7 +124,7 @@ class TripleTerms:
 
 
 def _keep(ids: Ints, terms: pa.StringArray, store: str, texts: Texts) -> None:
-    """Keeps the texts that neither their id nor the static store tells, and notes those whose id the store has for another term."""
+    """Keeps the texts that neither their id nor the static store gives, and those whose id the store has for another term."""
     untold = ~term_ids.is_inline(ids)
     if store and untold.any():
         known, other = worker_cache.store(store).compare(ids, terms)
@@ -144,7 +144,7 @@ class EncodedRows:
     t: Ints
     line: Ints
     late: NDArray[np.bool_]
-    terms: tuple[Ints, ...]  # s, p and o, and where they are asked for the names of the elements' graphs
+    terms: tuple[Ints, ...]  # s, p and o, and the names of the elements' graphs if they are used
     bad: NDArray[np.bool_]
     quoted: TripleTerms = field(default_factory=TripleTerms)
 
@@ -161,9 +161,9 @@ def encode_rows(
     graphs: bool = False,
     quoted: bool = False,
 ) -> tuple[EncodedRows, Texts]:
-    """The rows that have a time and a place, and the texts that must be kept. Rows that cannot be read are ``rejected``.
+    """The rows that have a time and an offset, and the texts that must be kept. Rows that cannot be read are ``rejected``.
 
-    With ``graphs`` the names of the elements' graphs are encoded too, with ``quoted`` triple terms are taken apart.
+    With ``graphs`` the names of the elements' graphs are encoded too; with ``quoted`` triple terms are taken apart.
     """
     texts, parts = Texts(), list[EncodedRows]()
     encoding = _Encoding(store, scheme, texts, TripleTerms() if quoted else None)
@@ -226,7 +226,7 @@ def _whole(rows: pa.Table, streams: Sequence[str], rejected: RejectSpool) -> pa.
 
 @dataclass(frozen=True, slots=True)
 class _Encoding:
-    """How terms become ids, and what takes their texts."""
+    """How terms become ids, and the collector of their texts."""
 
     store: str
     scheme: term_ids.IdScheme
@@ -251,7 +251,7 @@ def _ints(rows: pa.Table, column: str) -> Ints:
 
 
 def _encoded(rows: pa.Table, name: str, encoding: _Encoding, bad: NDArray[np.bool_]) -> Ints:
-    """The ids of a column of terms. Rows whose term cannot stand there are marked as bad; texts to be kept are added."""
+    """The ids of a column of terms. Rows with an invalid term are marked as bad; texts to be kept are added."""
     distinct, index = _dictionary(rows.column(name))
     if pc.any(pc.or_(pc.starts_with(distinct, "_:"), _blank_inside(distinct))).as_py():
         distinct, index = _dictionary(_scoped(rows, name))
@@ -283,7 +283,7 @@ def _dictionary(column: Any) -> tuple[Any, Ints]:
 
 
 def _scoped(rows: pa.Table, name: str) -> Any:
-    """Blank nodes belong to their stream: their labels get its number in front. Those that queries put out have it already."""
+    """Scopes blank nodes to their stream: its number becomes a prefix of their labels. Those emitted by queries have it already."""
     column: Any = rows.column(name).combine_chunks()
     blank: Any = pc.fill_null(pc.starts_with(column, "_:"), False)
     outside: Any = pc.less(rows.column("partition").combine_chunks(), pa.scalar(FED))
@@ -306,7 +306,7 @@ def _blank_inside(terms: Any) -> Any:
 
 
 def _scoped_inside(term: str, scope: str) -> str:
-    """A triple term whose blank nodes belong to their stream; what is none stays as it is, and is refused as such."""
+    """A triple term with blank nodes scoped to their stream; an invalid one is unchanged and rejected later."""
     try:
         return relabelled(canonical(term), lambda label: f"{scope}{label[2:]}")
     except TermError:
@@ -314,7 +314,7 @@ def _scoped_inside(term: str, scope: str) -> str:
 
 
 def _reason(rows: pa.Table, name: str, row: int) -> str:
-    """Why a cell is no term in its place; empty where it is."""
+    """Why a cell is no valid term of its column; empty if it is."""
     what, raw = _WHAT[name], rows.column(name)[row].as_py()
     if raw is None:
         return f"the {what} is missing"

@@ -63,7 +63,7 @@ def trace_record(
 
 
 def _calls(reports: Sequence[EvaluateReport | FinishReport]) -> tuple[Called, ...]:
-    """What became of the calls of extension functions, in all tasks together."""
+    """Outcomes of the calls of extension functions, in all tasks together."""
     found: dict[Call, CallStatistics] = {}
     for report in reports:
         for call, account in report.calls.items():

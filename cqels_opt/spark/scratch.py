@@ -16,7 +16,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import IO
 
-from cqels_opt.lod.atomic_publish import taken_lock
+from cqels_opt.storage.locks import taken_lock
 
 PREFIX = "cqels-opt-"
 LOCK = ".lock"

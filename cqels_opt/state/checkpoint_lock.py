@@ -10,8 +10,8 @@ from threading import Lock
 from weakref import WeakValueDictionary
 
 from cqels_opt.errors import CheckpointError
-from cqels_opt.lod.atomic_publish import taken_lock
 from cqels_opt.storage.file_errors import naming
+from cqels_opt.storage.locks import taken_lock
 
 NAME = ".lock"
 _held: WeakValueDictionary[Path, CheckpointLock] = WeakValueDictionary()
@@ -19,9 +19,10 @@ _taking = Lock()
 
 
 class CheckpointLock:
-    """The lock of a file, which this process has as long as something here refers to it; the system gives back a dead process's.
+    """The lock of a file, held by this process while an object here refers to it; the system releases it when the process ends.
 
-    ``text``, the first line of the file, says who has, or had, the lock; ``run`` which run of this process, of a file of output.
+    ``text``, the first line of the file, names the process that has, or had, the lock; ``run`` is the run of this process, for an
+    output.
     """
 
     def __init__(self, path: Path, refusal: Callable[[str], Exception]) -> None:
@@ -29,7 +30,7 @@ class CheckpointLock:
         self._file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o666), "r+b", buffering=0)
         try:
             taken = taken_lock(self._file)
-        except OSError:  # a file system without locks: whoever starts two processes there is not told
+        except OSError:  # a file system without locks: two processes there are not detected
             taken = True
         self.text = self._file.readline().decode(errors="replace").strip()
         if not taken:
@@ -49,12 +50,15 @@ class CheckpointLock:
         return path.exists() and os.path.samestat(path.stat(), os.fstat(self._file.fileno()))
 
     def __del__(self) -> None:
-        with suppress(AttributeError):  # where the file could not be opened
+        with suppress(AttributeError):  # the file could not be opened
             self._file.close()
 
 
 def hold_file(path: Path, refusal: Callable[[str], Exception]) -> CheckpointLock:
-    """Takes the lock of a file for this process, which may do so several times. ``refusal`` makes the error: another process has it."""
+    """Takes the lock of a file for this process, which may do so several times.
+
+    ``refusal`` makes the error if another process has it.
+    """
     path = path.resolve()
     with _taking:
         found = _held.get(path)
@@ -64,7 +68,7 @@ def hold_file(path: Path, refusal: Callable[[str], Exception]) -> CheckpointLock
 
 
 def lock_checkpoint(folder: Path) -> CheckpointLock:
-    """Takes a checkpoint for this process. CheckpointError where another process has it."""
+    """Takes a checkpoint for this process. CheckpointError if another process has it."""
 
     def refusal(who: str) -> Exception:
         return CheckpointError(

@@ -1,12 +1,12 @@
-"""Commit records: what a run had done when a batch was complete, written last and renamed into place (DESIGN, invariant 7).
+"""Commit records: the state after each complete batch, written last and renamed into place (DESIGN, invariant 7).
 
-Record N says everything that batch N + 1 needs: the files that count, where the frontier stands, how long the answers and the trace
-are. A batch that runs again starts from the record before it.
+Record N has everything that batch N + 1 needs: the files that count, the frontier, the lengths of the answers and of the trace. A
+batch that runs again starts from the record before it.
 
-Records are a chain: each has a digest of its own content, the digest of the record before it and the run that the identity names. So a
-changed byte, a record that is missing between two others, and one of another checkpoint are found when the log is opened. The batches at
-the end of the chain are compared with the job's: a batch that does not follow on the newest record is refused (:meth:`CommitLog.begin`),
-and so are records that do not fit the log of a Spark job in the same folder.
+Records form a chain: each has a digest of its own content, the digest of the record before it and the run of the identity. So a
+changed byte, a missing record, and a record of another checkpoint are found when the log is opened. The end of the chain is
+compared with the job's batches: a batch that does not follow the newest record is refused (:meth:`CommitLog.begin`), and so are
+records that do not fit the log of a Spark job in the same folder.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from cqels_opt.windows.binding_slots import SlotFile
 VERSION = 4
 NAME = "cqels-opt.json"
 COMMITS = "commits"  # the records
-SPARK = "spark"  # the log of the Spark job of a run, beside the records
+SPARK = "spark"  # the log of the Spark job of a run, next to the records
 KEEP = 3  # records (and the files that only they name) that stay for a replayed batch
 
 
@@ -43,22 +43,24 @@ class Commit:
     lengths: dict[str, int] = field(default_factory=dict)
     totals: dict[str, int] = field(default_factory=dict)
     ended: bool = False
-    knowledge: str = ""  # the file of what the planners know
+    knowledge: str = ""  # the file of the optimizer's state
     firsts: dict[str, int] = field(default_factory=dict)  # the first time of each stream
-    since: dict[str, int] = field(default_factory=dict)  # of programs that came later: elements up to this time they do not see
+    since: dict[str, int] = field(
+        default_factory=dict
+    )  # of programs that were added later: they do not see elements up to this time
     renewed: list[str] = field(default_factory=list)  # programs whose last answers were over another version of the static store
     displaced: list[tuple[str, int]] = field(default_factory=list)  # terms with a second id, see cqels_opt.rdf.ids.IdScheme
     query: str = ""  # the digest of the query whose result slots and knowledge these are
-    digests: dict[str, str] = field(default_factory=dict)  # of what ``lengths`` of the sinks and the trace hold
+    digests: dict[str, str] = field(default_factory=dict)  # of the committed ``lengths`` of the sinks and the trace
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What a checkpoint is the state of.
+    """The identity of a checkpoint.
 
-    ``query`` may change where its user says so and ``windows`` stay; binding slots are kept for its ``patterns`` (how the slot is named,
-    and how the query names it). All of ``others`` must stay: static data, lateness, and what else answers hang on. Of several queries
-    those ``feeding`` others must stay as well, for the windows hold their graphs.
+    ``query`` may change if the user allows it and ``windows`` stay; binding slots are kept for its ``patterns`` (the name of the
+    slot, and the name in the query). All of ``others`` must stay: static data, lateness, and everything else that answers depend
+    on. Of several queries those ``feeding`` others must stay as well, because windows hold their graphs.
     """
 
     query: Any = None
@@ -74,7 +76,7 @@ class Identity:
 
 
 ANONYMOUS = Identity()
-"""Of a run whose query nobody compares."""
+"""The identity of a run whose query is not compared."""
 
 
 def run_of(folder: Path) -> str | None:
@@ -95,13 +97,15 @@ class CommitLog:
         self._run = ""
         self._other: dict[str, Any] | None = None
         self._held: CheckpointLock | None = None
-        self._begun = False  # a batch, which has not been committed: what is in memory may be half of it
+        self._begun = False  # a batch that is not committed: memory may hold half of it
 
     def claim(self, identity: Identity, changed: bool = False, key: str = "") -> str:
-        """The name of this checkpoint's run. Another version's checkpoint, or that of other data or options, is a :class:`CheckpointError`.
+        """Takes the checkpoint; returns the name of its run.
 
-        So is another query, unless ``changed`` says that it is meant to be one and the state is what it needs; and a checkpoint that
-        another process works with, for what that one has in hand looks like what a killed one left. The ``key`` of the ids of terms is
+        CheckpointError if it is of another version, or of other data or options.
+
+        CheckpointError also for another query, unless ``changed`` allows one that can use the state, and for a checkpoint that
+        another process uses, because its uncommitted work looks like that of a killed process. The ``key`` of the ids of terms is
         kept for :func:`key_of`.
         """
         self._held = lock_checkpoint(self.folder)
@@ -124,13 +128,13 @@ class CommitLog:
         return run
 
     def check(self) -> None:
-        """CheckpointError where the identity is damaged or missing, or the records are not those that its run has written."""
+        """CheckpointError if the identity is damaged or missing, or the records are not those of its run."""
         self._run = str(self._identity()[0]["run"])
         self._check_chain()
         self._check_spark()
 
     def _identity(self) -> tuple[dict[str, Any], Identity]:
-        """The document of the run that the checkpoint belongs to, and what it is the state of."""
+        """The document of the run that the checkpoint belongs to, and its identity."""
         path = self.folder / NAME
         if not path.exists():
             raise CheckpointError(f"{self.folder}: the checkpoint is damaged: {NAME} is missing; use another folder")
@@ -146,13 +150,13 @@ class CommitLog:
         return found, before
 
     def persist_identity(self) -> None:
-        """From now on the checkpoint is that of the query that claimed it: what is kept from the next batch on is what that one needs."""
+        """The checkpoint now belongs to the query that claimed it: the files kept from the next batch on are those that it needs."""
         if self._other is not None:
             disk.write_atomically(self.folder / NAME, documents.encode(NAME, self._other))
             self._other = None
 
     def write(self, commit: Commit) -> None:
-        """Puts a record in place, when all that it names is durable; forgets old ones, and later ones where the job has gone back."""
+        """Publishes a record after its files are durable; deletes old records, and later ones if the job has gone back."""
         record = {name: getattr(commit, name) for name in Commit.__slots__}
         record["files"] = [f.as_json() for f in commit.files]
         paths = self._paths()
@@ -169,17 +173,19 @@ class CommitLog:
             disk.delete(path)
 
     def before(self, batch: int) -> Commit | None:
-        """The last record before a batch; None at the very start."""
+        """The last record before a batch; None at the start."""
         found = [path for path in self._paths() if int(path.stem) < batch]
         return self.read(found[-1]) if found else None
 
     @property
     def newest(self) -> int:
-        """The batch of the last record; -1 where there is none."""
+        """The batch of the last record; -1 if there is none."""
         return max((int(path.stem) for path in self._paths()), default=-1)
 
     def check_job(self) -> None:
-        """CheckpointError where there are records, but the log of the Spark job in the same folder is gone: it would begin anew."""
+        """CheckpointError if there are records, but the log of the Spark job in the same folder is missing: the job would start
+        again.
+        """
         if _last(self.folder / SPARK / "offsets") < 0 < (newest := self.newest):
             raise CheckpointError(
                 f"{self.folder}: the checkpoint is damaged: there are commit records up to batch {newest}, but the job's log in {SPARK}/ "
@@ -187,11 +193,11 @@ class CommitLog:
             )
 
     def begin(self, batch: int, known: int, allow_gap: bool | None = None) -> bool:
-        """A batch is about to run over the state after the batch ``known``; whether that must be read anew.
+        """A batch is about to run over the state after the batch ``known``; returns whether the state must be read again.
 
-        It must where the batch was done already (Spark may not yet have noted that), where another object has gone on, and where a batch
-        was begun and not committed. A batch that does not follow on the newest record is a CheckpointError: what came between would be
-        missing from the state. ``allow_gap`` accepts it; None: the user has no such option.
+        It must if the batch was done already (Spark may not have recorded that), if another object has committed since, and if a
+        batch was begun and not committed. A batch that does not follow the newest record is a CheckpointError, because the batches
+        between are missing from the state. ``allow_gap`` accepts it; None: the user has no such option.
         """
         newest = self.newest
         if batch > newest + 1 and not allow_gap:
@@ -205,7 +211,7 @@ class CommitLog:
         return begun or newest >= batch or newest != known
 
     def check_back(self, batch: int) -> None:
-        """A job may go back by a few batches, or to its beginning. CheckpointError where the record before a batch is kept no longer."""
+        """A job may go back by a few batches, or to its start. CheckpointError if the record before a batch has been deleted."""
         records = self._paths()
         if batch <= 0 or not records or int(records[0].stem) < batch:
             return
@@ -237,11 +243,11 @@ class CommitLog:
     def _commit(self, record: dict[str, Any]) -> Commit:
         fields = record["state"]
         files = [SlotFile(**f) for f in fields["files"]]
-        displaced = [(str(text), int(term_id)) for text, term_id in fields.get("displaced", ())]
+        displaced = [(str(text), int(term_id)) for text, term_id in fields["displaced"]]
         return Commit(**{**fields, "files": files, "displaced": displaced})
 
     def _check_chain(self) -> None:
-        """CheckpointError where records are of another run, or do not follow on each other."""
+        """CheckpointError if records are of another run, or do not follow each other."""
         before: str | None = None
         for path in self._paths():
             content = disk.read(path)
@@ -258,7 +264,7 @@ class CommitLog:
             before = checksum.digest(content)
 
     def _check_spark(self) -> None:
-        """CheckpointError where the Spark job in the same folder has committed batches that have no record."""
+        """CheckpointError if the Spark job in the same folder has committed batches without a record."""
         newest, committed = self.newest, _last(self.folder / SPARK / "commits")
         if committed > newest:
             has = f"the last commit record is that of batch {newest}" if newest >= 0 else "there is no commit record"
@@ -271,7 +277,7 @@ class CommitLog:
         return sorted(self.records.glob("[0-9]*.json"))
 
     def sweep(self, folders: Sequence[str]) -> None:
-        """Deletes the files of these folders that no record names: what a process had not committed, or not yet deleted, when it died."""
+        """Deletes files of these folders that no record names: uncommitted or undeleted files of a process that died."""
         named = self.named()
         for path in (path for name in folders for path in (self.folder / name).iterdir()):
             if path.is_file() and path.relative_to(self.folder).as_posix() not in named:
@@ -287,12 +293,12 @@ class CommitLog:
 
 
 def _last(log: Path) -> int:
-    """The greatest batch in a folder of a Spark job's log; -1 where there is none."""
+    """The greatest batch in a folder of a Spark job's log; -1 if there is none."""
     return max((int(path.name) for path in log.glob("[0-9]*") if path.name.isdigit()), default=-1)
 
 
 def _version_without_digest(content: bytes) -> Any:
-    """The version of an identity from before identities had digests; None where it is none."""
+    """The version of an identity that cannot be decoded, as those of earlier formats; None if there is none."""
     try:
         return json.loads(content)["version"]
     except (ValueError, KeyError, TypeError):
@@ -300,15 +306,15 @@ def _version_without_digest(content: bytes) -> Any:
 
 
 def key_of(folder: Path) -> str | None:
-    """The key of the ids of terms in a checkpoint; None where there is no checkpoint, or one that has none."""
+    """The key of the ids of terms in a checkpoint; None if there is no checkpoint, or no key."""
     try:
         return documents.decode(NAME, disk.read(folder / NAME)).get("key") or None
-    except (OSError, ValueError, AttributeError):  # whoever claims the checkpoint says what is wrong with it
+    except (OSError, ValueError, AttributeError):  # claiming the checkpoint reports the reason
         return None
 
 
 def _difference(before: Identity, now: Identity, changed: bool) -> str | None:
-    """Why a run cannot go on from the state of another one; None: it can."""
+    """The reason why a run cannot continue from the state of another one; None: it can."""
     for key, value in now.others.items():
         if before.others.get(key) != value:
             return f"its {key} differs; use another folder"

@@ -1,10 +1,10 @@
-"""Small files of the state become few large ones, beside the batches: slots become segments, pages of terms larger pages.
+"""Compaction: small files of the state become few large ones in the background; slots become segments, pages of terms larger pages.
 
-What is merged is decided where a batch commits, from the names and sizes of the files that count; the work is a task that an executor
-does outside the batch's critical path; what came of it takes the place of its inputs with a later commit record. Until then, and as long
-as a batch may run again, the inputs stay: a merge that was killed, or that nobody waited for, has left a file that nothing names.
+The merges are chosen when a batch commits, from the names and sizes of the files that count. An executor does them outside the
+batch's critical path, and a later commit record names the result in place of its inputs. Until then, and as long as a batch may run
+again, the inputs stay: a merge that was killed leaves a file that no record names.
 
-A merge that fails changes nothing: the run goes on with the small files, and the merge is tried again after some batches.
+A merge that fails changes nothing: the run continues with the small files, and the merge is tried again after some batches.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ REST = 64
 
 
 def merge(task: MergeTask) -> SlotFile:
-    """Does a merge: writes one file, deletes none."""
+    """Does a merge: it writes one file and deletes none."""
     return merge_time_slices(task) if isinstance(task, TimeSliceMergeTask) else _merge_pages(task)
 
 
@@ -58,7 +58,7 @@ def _merge_pages(task: PagesTask) -> SlotFile:
 
 
 class Compaction:
-    """The merges of one run, while its batches go on. ``run`` has tasks done; ``start`` says when and where, see background_jobs.py."""
+    """The merges of one run, parallel to its batches. ``run`` does tasks; ``start`` decides when and where (background_jobs.py)."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class Compaction:
         start: Callable[[Callable[[], None]], None],
         note: Callable[[str], None] = lambda text: None,
     ) -> None:
-        """``note`` is told of the first failure of each kind."""
+        """``note`` gets the first failure of each kind."""
         self.folder, self.tiers, self._run, self._start = folder, tiers, run, start
         self._layouts = layouts(programs)
         self._round: _Round | None = None
@@ -78,23 +78,23 @@ class Compaction:
         self.failures = 0
 
     def forget(self) -> None:
-        """What is under way is of no use: an earlier state has been taken up."""
+        """Drops the running merges: an earlier state has been restored."""
         self._round = None
 
     def wait(self, seconds: float) -> None:
-        """Waits for what is under way, which the next commit then takes."""
+        """Waits for the running merges, whose result the next commit takes."""
         if self._round is not None:
             self._round.ended.wait(seconds)
 
     @property
     def reading(self) -> set[str]:
-        """The files that what is under way reads."""
+        """The files that the running merges read."""
         return set() if self._round is None else {path for task in self._round.tasks for path in _inputs(task)}
 
     def absorb_finished(self, files: Sequence[SlotFile], batch: int, frontier: int) -> list[SlotFile]:
-        """The files of a state with what has been merged in the place of its inputs; begins what is to be merged next.
+        """The files of a state, with merged files in place of their inputs; starts the next merges.
 
-        Rows up to ``frontier`` are all there: what comes later is behind it in time, or late.
+        All rows up to ``frontier`` have arrived: later elements have later times, or are late.
         """
         found = self._taken(list(files))
         self._rest = max(0, self._rest - 1)
@@ -104,7 +104,7 @@ class Compaction:
         return self._taken(found)
 
     def _taken(self, files: list[SlotFile]) -> list[SlotFile]:
-        """The files, with merged ones where they are there."""
+        """The files, with merged files in place of their inputs if the merges have ended."""
         if self._round is None or not self._round.ended.is_set():
             return files
         done, self._round = self._round, None
@@ -127,7 +127,7 @@ class Compaction:
             self._note(f"files of {self.folder} cannot be merged now, and it is tried again later: {kind}: {failure}")
 
     def _due(self, files: Sequence[SlotFile], name: str, frontier: int) -> list[MergeTask]:
-        """What is to be merged now: of each shape, and of the pages of each stream, at most one group of neighbours."""
+        """The merges that are due: at most one group of neighbours per shape, and per stream's pages."""
         found: list[MergeTask] = []
         for number, layout in enumerate(self._layouts):
             mine = [f for f in files if f.stream == layout.shape.stream and f.shape == layout.shape.key]
@@ -178,21 +178,21 @@ class _Round:
         self.ended = threading.Event()
 
     def begin(self, start: Callable[[Callable[[], None]], None], run: Callable[[Sequence[MergeTask]], list[SlotFile]]) -> None:
-        """Has them done, when and where ``start`` says."""
+        """Starts them, when and where ``start`` decides."""
         try:
             start(lambda: self.do(run))
-        except Exception as failure:  # noqa: BLE001  # as where no thread can be started: no merge is worth a run
+        except Exception as failure:  # noqa: BLE001  # for example, no thread can be started: a failed merge never fails a run
             self.failed = failure
             self.ended.set()
 
     def do(self, run: Callable[[Sequence[MergeTask]], list[SlotFile]]) -> None:
-        """Has them done. What goes wrong is said where the outcome is asked for: batches go on without."""
+        """Does them. A failure is reported when the result is taken; batches continue."""
         self.failed = RunError("the merges were broken off")
         try:
             self.merged = run(self.tasks)
             gave = len(self.merged)
             self.failed = None if gave == len(self.tasks) else RunError(f"{gave} of {len(self.tasks)} merges gave a file")
-        except Exception as failure:  # noqa: BLE001  # whatever it is, it is noted, and no merge is worth a run
+        except Exception as failure:  # noqa: BLE001  # any failure is noted: a failed merge never fails a run
             self.failed = failure
         finally:
             self.ended.set()

@@ -1,8 +1,8 @@
-"""Result slots: the rows of a block that later steps need, in mapped files that say by key, and by end, where the rows are.
+"""Result slots: the rows of a block that later steps need, in mapped files with indexes by key and by end.
 
-A file has its rows in order of their ends, and an index for each set of variables by which the operators above look rows up. Files of
-like size are merged as a step goes by (a log-structured merge, O'Neil et al. 1996), so that neither a look-up nor the
-search for what ends meets many files, and a row is written again only a logarithmic number of times.
+A file has its rows in order of their ends, and an index for each set of variables by which the operators above look rows up. Steps
+merge files of like size (a log-structured merge, O'Neil et al. 1996), so a look-up, or a search for rows that end, reads few files,
+and each row is written a logarithmic number of times.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from cqels_opt.storage.compaction_policy import runs_to_merge
 from cqels_opt.windows.binding_slots import SlotFile
 
 On = tuple[str, ...]
-MERGED = 4_000_000  # a file with so many rows is merged no more: a merge holds what it writes in memory
+MERGED = 4_000_000  # larger files are not merged: a merge holds its result in memory
 START, END, N = "#start", "#end", "#n"
 
 
 def is_result(file: SlotFile) -> bool:
-    """Whether a file is of what the query before made of the slots: rows of blocks, sums of groups, standing answers and their terms."""
+    """Whether a file holds results of the previous query: rows of blocks, sums of groups, materialized answers and their terms."""
     return Path(file.path).parts[0] == "results"
 
 
@@ -53,7 +53,7 @@ class ResultSegment:
         return _slice(self.rows, int(np.searchsorted(self.rows.end, previous, "right")), len(self.rows))
 
     def changing(self, previous: int, last: int, waiting: bool) -> Rows:
-        """The rows that end in ``(previous, last]``, and where some are ``waiting`` those that begin after ``previous``."""
+        """The rows that end in ``(previous, last]``; if some are ``waiting``, also those that start after ``previous``."""
         first, stop = np.searchsorted(self.rows.end, [previous, last], "right").tolist()
         ending = _slice(self.rows, first, stop)
         if not waiting:
@@ -94,14 +94,14 @@ def write_result_segment(path: Path, rows: Rows, indexed: Iterable[On]) -> Rows:
 
 @dataclass(frozen=True, slots=True)
 class ResultFiles:
-    """The result slots of one block: how they are called, and on what they are indexed."""
+    """The result slots of one block: their names and their indexes."""
 
     label: str
     output: On
     indexed: tuple[On, ...]
 
     def write(self, step: EvaluationStep, rows: Rows, name: str, kind: str = "result") -> list[SlotFile]:
-        """Writes rows to a file of the task that goes by ``name``."""
+        """Writes rows to a file of the task ``name``."""
         if not len(rows):
             return []
         path = f"results/{step.batch:08d}-{self.label.replace('/', '-')}-{name}.arrow"
@@ -130,9 +130,9 @@ class ResultFiles:
     def merged(
         self, step: EvaluationStep, name: str, fold: Callable[[Rows], Rows] = lambda rows: rows
     ) -> tuple[list[SlotFile], list[str]]:
-        """Merges files of like size, folding their rows together: (files written, paths of those that they replace).
+        """Merges files of like size, with ``fold`` over their rows: (files written, paths of the files that they replace).
 
-        Rows that have not begun at the instant reported last are looked for in whole files, and stay in files of their own.
+        Rows that have not started at the last reported instant stay in files of their own, because they are read from whole files.
         """
         previous = int(step.instants[0])
         written: list[SlotFile] = []
@@ -153,9 +153,9 @@ _HELD: LRUCache[tuple[str, str], dict[str, tuple[Stamp, ResultSegment]]] = LRUCa
 
 @dataclass(slots=True)
 class BlockRows:
-    """The rows of a block in a step, with intervals of places: those of earlier steps and the fresh ones.
+    """The rows of a block in a step, with intervals as positions of instants: rows of earlier steps and fresh ones.
 
-    ``read`` counts the rows that were handed out, for what they are worth to the operators above.
+    ``read`` counts the rows that operators above have read.
     """
 
     output: On

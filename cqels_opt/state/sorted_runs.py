@@ -1,6 +1,9 @@
-"""Runs: rows of one pattern shape in order of time, indexed. What is old of a window is a few of them, in memory or mapped from segments.
+"""Runs: indexed rows of one pattern shape in order of time.
 
-A run has the elements' times and no intervals: they are computed for each window when rows are found, so windows and queries share runs.
+The old part of a window is a few runs, in memory or mapped from segments.
+
+A run has times of elements and no intervals. Intervals are computed for each window when rows are found, so windows and queries
+share runs.
 """
 
 from __future__ import annotations
@@ -24,9 +27,9 @@ from cqels_opt.windows.kinds import kind_of
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class SortedRun:
-    """Rows with the columns ``v0 …`` of a shape. Their times are ``base + offsets``, rising; there is a row at least.
+    """Rows with the columns ``v0 …`` of a shape, at least one. Their times are ``base + offsets``, rising.
 
-    ``before`` has for each row the time of the last equal row before it (BEFORE_TIME: none), where a window is a set.
+    ``before`` has for each row the time of the last equal row before it (BEFORE_TIME: none), if a window is a set.
     """
 
     relation: Relation
@@ -52,10 +55,10 @@ class SortedRun:
         return self.offsets[rows].astype(np.int64) + self.base
 
     def intervals(self, occurrence: PatternOccurrence, rows: Ints | slice = slice(None)) -> tuple[Ints, Ints]:
-        """When rows are in a window: ``[start, end)``, empty where they never are.
+        """When rows are in a window: ``[start, end)``, empty if they never are.
 
-        In a window that is a set, of a repeated triple only what its earlier occurrences leave uncovered (DESIGN §3): starts and ends
-        never fall as time goes on, so that is the part behind the end of the occurrence before.
+        In a window that is a set, a repeated triple has only the time that its earlier occurrences leave uncovered (DESIGN §3).
+        Starts and ends never fall as time advances, so that is the part after the end of the previous occurrence.
         """
         start, end = kind_of(occurrence.window).validity(self.times(rows), occurrence.t0)
         if occurrence.distinct and self.before is not None:
@@ -109,17 +112,20 @@ class SortedRun:
 
 
 def ends_at(occurrence: PatternOccurrence, t: int) -> int:
-    """When an element of time t leaves the window. What never enters it has left before any instant that is asked for."""
+    """When an element of time t leaves the window. An element that never enters has left before any reported instant."""
     return int(kind_of(occurrence.window).validity(np.array([t], np.int64), occurrence.t0)[1][0])
 
 
 def relation_of(columns: Columns, rows: int) -> Relation:
-    """A relation over columns; where a shape has none, of so many rows."""
+    """A relation over columns; a shape without columns has this number of rows."""
     return Relation(columns, None, rows)
 
 
 def run_of(columns: Columns, width: int, earlier: Sequence[SortedRun] | None = None) -> SortedRun | None:
-    """A run of columns ``t`` and ``v0 …`` in order of time; None without rows. With ``earlier`` runs it knows what repeats a row."""
+    """A run of columns ``t`` and ``v0 …`` in order of time; None without rows.
+
+    With ``earlier`` runs it records repetitions of rows.
+    """
     t = columns["t"]
     if not len(t):
         return None

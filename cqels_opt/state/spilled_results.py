@@ -17,9 +17,9 @@ FILES = 64
 
 
 def apart(parts: Iterable[Rows], columns: Sequence[str], path: Path) -> Iterator[Rows]:
-    """All rows of the parts, at once or, where they are more than a chunk, so that rows with equal values come together.
+    """All rows of the parts: at once or, if they are more than a chunk, in groups, so that rows with equal values are in one group.
 
-    ``path`` begins the names of the files, which are there until their rows have been given out.
+    ``path`` is the prefix of the files, which exist until all rows have been yielded.
     """
     waiting = iter(parts)
     held: list[Rows] = []

@@ -1,6 +1,6 @@
-"""What a worker keeps between tasks: mapped stores and relations, pages of terms, and the windows' contents with their indexes.
+"""Caches of a worker between tasks: mapped stores and relations, pages of terms, and window state with its indexes.
 
-Nothing here decides an answer: a cache that does not fit the step at hand is filled again from the files that the step names.
+No answer depends on a cache: one that does not fit the current step is filled again from the files that the step names.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ V = TypeVar("V")
 
 
 def cached(cache: LRUCache[K, V], key: K, make: Callable[[], V]) -> V:
-    """The value of a key; made and kept where the cache does not have it."""
+    """The value of a key; computed and stored if the cache does not have it."""
     try:
         return cache[key]
     except KeyError:
@@ -48,13 +48,13 @@ _RESULTS: LRUCache[tuple[str, str, int], Results] = LRUCache(2)
 
 
 def stamp_of(path: Path) -> Stamp:
-    """What tells a file from another one that took its place."""
+    """Distinguishes a file from another one that took its place."""
     found = path.stat()
     return found.st_ino, found.st_mtime_ns
 
 
 def stamp_in_state(path: Path) -> Stamp:
-    """:func:`stamp_of` a file of the state: where it is gone, the checkpoint is damaged."""
+    """:func:`stamp_of` a file of the state; if it is missing, the checkpoint is damaged."""
     try:
         return stamp_of(path)
     except OSError as error:
@@ -62,7 +62,7 @@ def stamp_in_state(path: Path) -> Stamp:
 
 
 def store(folder: str) -> Store:
-    """The static store in a folder or at a URI, mapped. One that was replaced is opened anew."""
+    """The static store in a folder or at a URI, mapped. A replaced store is opened again."""
     return cached(_STORES, (folder, stamp_of(header_file(folder))), lambda: open_store(folder))
 
 
@@ -75,7 +75,7 @@ def relation(store_folder: str, at: StaticPattern | str) -> Relation:
 
 
 def _sub_result(folder: Path) -> Relation:
-    """A static relation that was made for queries. A damaged one is no damage of the store: it can be made again."""
+    """A static relation that was computed for queries. If it is damaged, the store is not: it can be computed again."""
     try:
         return Relation.open(folder)
     except StoreError as error:
@@ -91,7 +91,7 @@ def _stamp_of_relation(store_folder: str, at: StaticPattern | str) -> Stamp:
 def join_size(
     store_folder: str, left: StaticPattern | str, right: StaticPattern | str, variable: str, kind: JoinKind = "inner"
 ) -> int:
-    """The rows that two static relations join to on one variable; or what a unit makes of all rows of the left one."""
+    """The rows of the join of two static relations on one variable; or those that a unit makes of all rows of the left one."""
     stamps = tuple(_stamp_of_relation(store_folder, at) for at in (left, right))
 
     def count() -> int:
@@ -109,7 +109,7 @@ def page(path: Path) -> Page:
 
 
 def term_table(store_folder: str, scheme: IdScheme, step: EvaluationStep) -> TermTable:
-    """A term table over a store and the pages of a step, with what extension functions gave in the step so far."""
+    """A term table over a store and the pages of a step, with the results of extension functions in the step so far."""
     scheme = scheme.with_displaced(step.displaced)
     pages = [step.path / f.path for f in step.select("terms")]
     results = cached(_RESULTS, (step.folder, step.run, step.batch), dict) if step.remember else None

@@ -1,6 +1,6 @@
 """Columnar files of int64 columns (and strings) that readers map into memory: slots, element tables, pages of terms.
 
-They are Arrow files behind the header of a sealed file (:mod:`cqels_opt.storage.checksum`): each reader verifies what it maps.
+They are Arrow files in sealed files (:mod:`cqels_opt.storage.sealed_files`): each reader verifies what it maps.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def write_table(path: Path, table: pa.Table) -> None:
 
 
 def read_table(path: Path) -> pa.Table:
-    """The table of a file, mapped into memory and verified. One that is gone or damaged is a CheckpointError."""
+    """The table of a file, mapped into memory and verified. A missing or damaged file is a CheckpointError."""
     return pa.ipc.open_file(sealed_files.opened_whole(path)).read_all()
 
 
@@ -46,7 +46,7 @@ def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]], said: Mapping[s
 
 
 def read_arrays(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
-    """What :func:`write_arrays` wrote: the arrays, which are mapped, and the texts. Those of a large file are verified as they are read."""
+    """The arrays and texts of :func:`write_arrays`; the arrays are mapped. Arrays of a large file are verified as they are read."""
     content, blocks = sealed_files.opened(path)
     if blocks is not None:
         _verify_descriptions(blocks, content)
@@ -62,7 +62,7 @@ def read_arrays(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
 
 
 def _verify_descriptions(blocks: Blocks, content: pa.Buffer) -> None:
-    """Verifies what an Arrow file says of itself: its schema, the description of its record batch, its footer."""
+    """Verifies the metadata of an Arrow file: its schema, the description of its record batch, its footer."""
     said, at = memoryview(content), 8
     for _ in range(2):
         blocks.verify_span(at - 8, at + 8)
@@ -84,6 +84,6 @@ def _verify_between(blocks: Blocks, size: int, arrays: list[tuple[int, int]]) ->
 
 
 def read_columns(path: Path) -> Columns:
-    """The columns of a file, without copying where the file has one record batch."""
+    """The columns of a file, without a copy if the file has one record batch."""
     table = read_table(path)
     return {name: np.asarray(table.column(name).combine_chunks().to_numpy(zero_copy_only=False)) for name in table.column_names}

@@ -61,9 +61,9 @@ def opened(path: Path) -> BinaryIO:
 
 
 def copy(source: BinaryIO, target: BinaryIO, start: int, size: int) -> int:
-    """Copies bytes of one open file to the position of another one, at most so many; returns how many (0: the source ends).
+    """Copies at most ``size`` bytes from a position of one open file to the position of another; returns how many (0: end of file).
 
-    The system copies where it can: the bytes do not enter this process.
+    The kernel copies if it can: the bytes do not enter this process.
     """
     if hasattr(os, "copy_file_range"):
         try:
@@ -124,7 +124,7 @@ def machine() -> str:
 
 
 def sync_written(synced: str | None) -> None:
-    """Makes durable what this process has written, unless it is on the machine ``synced``, where another process does that."""
+    """Makes durable what this process has written, unless another process on the machine ``synced`` does that."""
     if synced != machine():
         for folder in _written.values():
             sync_file_system(folder)
@@ -132,17 +132,17 @@ def sync_written(synced: str | None) -> None:
 
 
 def rename(source: Path, target: Path) -> None:
-    """Moves a file or a folder; a file takes the place of one that has the target's name."""
+    """Renames a file or a folder; a file replaces an existing one."""
     source.replace(target)
 
 
 def delete(path: Path) -> None:
-    """Deletes a file; nothing happens where there is none."""
+    """Deletes a file, if it exists."""
     path.unlink(missing_ok=True)
 
 
 def make_folder(path: Path) -> None:
-    """Makes a folder and those above it, where they do not exist, durably."""
+    """Makes a folder and its missing parents, durably."""
     missing = list(takewhile(lambda folder: not folder.exists(), (path, *path.parents)))
     path.mkdir(parents=True, exist_ok=True)
     for folder in reversed(missing):
@@ -150,13 +150,13 @@ def make_folder(path: Path) -> None:
 
 
 def delete_folder(path: Path) -> None:
-    """Deletes a folder with everything in it; nothing happens where there is none."""
+    """Deletes a folder with everything in it, if it exists."""
     with suppress(FileNotFoundError):
         shutil.rmtree(path)
 
 
 def link(source: Path, target: Path) -> None:
-    """Gives a file a second name, or copies it where the file systems differ or have no links."""
+    """Gives a file a second name, or copies it if the file systems differ or have no links."""
     try:
         target.hardlink_to(source)
     except OSError:
@@ -171,7 +171,7 @@ def truncate(path: Path, length: int) -> None:
 
 
 def cut_back(path: Path, length: int) -> int:
-    """Cuts a file back to a length in bytes, and makes it if it is missing; returns the length that it had before."""
+    """Cuts a file back to a length in bytes, and creates it if it is missing; returns its previous length."""
     new = not path.exists()
     with naming(path), append(path) as file:
         found = file.tell()
@@ -200,9 +200,9 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 
 def publish(path: Path, content: bytes) -> None:
-    """Writes a small file as :func:`write_atomically` does, when all is durable that was written to its file system before.
+    """Writes a small file as :func:`write_atomically` does, after everything written to its file system before is durable.
 
-    That takes two waits for the disk, however many files there are: for their content, and for the name of this one.
+    That takes two waits for the disk, for any number of files: for their content, and for the name of this file.
     """
     _replace(path, content, lambda file: sync_file_system(path.parent))
     sync(path.parent)

@@ -21,7 +21,7 @@ def encode(name: str, value: Any) -> bytes:
 
 
 def decode(name: str, document: bytes) -> Any:
-    """The value of a file's document; ValueError where a byte of it differs from what was written, or it was written for another file."""
+    """The value of a file's document; ValueError if a byte has changed, or the document was written for another file."""
     start = len(_HEAD) + _SIZE
     head, middle = document[: len(_HEAD)], document[start : start + len(_MIDDLE)]
     if (head, middle, document[-len(_END) :]) != (_HEAD, _MIDDLE, _END):

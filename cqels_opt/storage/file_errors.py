@@ -1,6 +1,6 @@
-"""The one place where a failure of a file system becomes a sentence: no space, no permission, a read-only disk.
+"""Turns failures of a file system into one sentence: no space, no permission, a read-only disk.
 
-It comes as an OSError of this process, as the text of one of a Python worker, or as an exception of the JVM.
+They arrive as an OSError of this process, as the text of an error in a Python worker, or as an exception of the JVM.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ _REASON = re.compile("|".join(map(re.escape, _REASONS)))
 _BEFORE = re.compile(r"(?:file:)?(/[^:'\"]*?)(?:: | \()$")
 _BEHIND = re.compile(r"^: ['\"](.+?)['\"]")
 _DENIED = re.compile(r"(?:AccessDeniedException: |Mkdirs failed to create )(?:file:)?(/[^\n]*?)(?: \(|\n|$)")
-_CUT_OFF = re.compile(r"\d+ requested and \d+ written")  # what numpy says of a file that it cannot write any more of
+_CUT_OFF = re.compile(r"\d+ requested and \d+ written")  # numpy's message when it cannot write all of a file
 
 
 @contextmanager
 def naming(path: Path | str) -> Iterator[None]:
-    """A failure to write is one of this path: what a write raises does not say so."""
+    """Adds the path to the error of a failed write, which does not name it."""
     try:
         yield
     except OSError as error:
@@ -59,7 +59,7 @@ def naming(path: Path | str) -> Iterator[None]:
 
 
 def file_error(error: BaseException, places: Sequence[Path | str] = ()) -> FileError | None:
-    """The sentence for an exception that a file system has caused, if one has. ``places`` stand for a path that it does not name."""
+    """The sentence for an exception caused by a file system, if it was. ``places`` are used if the exception names no path."""
     for cause in _causes(error):
         if isinstance(cause, FileError):
             return cause
@@ -81,7 +81,7 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def _in_text(text: str) -> tuple[int, str | None] | None:
-    """The number of the error that a text tells of, and its path where that is said."""
+    """The error number in a text, and the path if the text names it."""
     if (denied := _DENIED.search(text)) is not None:
         return errno.EACCES, denied[1]
     for line in text.splitlines():

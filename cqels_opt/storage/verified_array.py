@@ -1,7 +1,7 @@
-"""A mapped array of a large file whose blocks are verified when they are first touched.
+"""A mapped array of a large file whose blocks are verified when they are first read.
 
-It stands for a numpy array: ``len``, indexing, ``np.searchsorted``, and whatever else numpy does with an array. Indexing and binary search
-verify the blocks in which the elements lie that they return; all else verifies the whole array. What comes out are plain arrays.
+It behaves like a numpy array: ``len``, indexing, ``np.searchsorted``, and all other numpy functions. Indexing and binary search
+verify the blocks of the elements that they return; everything else verifies the whole array. Results are plain arrays.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ class VerifiedArray(NDArrayOperatorsMixin):
         return self._array[key]
 
     def searchsorted(self, values: Any, side: str = "left") -> Any:
-        """Where values would stand in this sorted array.
+        """The positions of values in this sorted array.
 
-        A search over damaged elements would end in a wrong place. So the elements around each place are verified, and must have the value
-        between them: the array was sorted when it was written, and has one such place.
+        A search over damaged elements could end at a wrong position. So the elements around each position are verified, and the
+        value must be between them: the array was sorted when it was written, and has only one such position.
         """
         at = np.searchsorted(self._array, values, cast("Any", side))
         if self._blocks.pending and not self._right(np.atleast_1d(at), np.atleast_1d(values), side):
@@ -70,7 +70,7 @@ class VerifiedArray(NDArrayOperatorsMixin):
         return bool(below(self._array[before], values[at > 0]).all() and above(values[at <= last], self._array[after]).all())
 
     def _verify(self, key: Any) -> None:
-        """Verifies what an index returns."""
+        """Verifies the elements that an index returns."""
         size = self._array.itemsize
         if isinstance(key, slice):
             start, stop, step = key.indices(len(self._array))
@@ -80,7 +80,7 @@ class VerifiedArray(NDArrayOperatorsMixin):
         places = np.atleast_1d(np.asarray(key))
         places = np.flatnonzero(places) if places.dtype == np.bool_ else places.astype(np.int64, copy=False)
         if len(places):
-            # an element of 8 bytes may lie in two blocks: the content of a file begins anywhere
+            # an element of 8 bytes may be in two blocks: the content of a file starts at any offset
             first = self._start + np.where(places < 0, places + len(self._array), places) * size
             self._blocks.verify(first.ravel())
             self._blocks.verify(first.ravel() + size - 1)
@@ -119,7 +119,7 @@ def unverified(array: Any) -> Any:
 
 
 def array_of(mapped: NDArray[Any], blocks: Blocks | None, start: int) -> NDArray[Any]:
-    """A mapped array, as it is where its file has been verified."""
+    """A mapped array, without a wrapper if its file has been verified."""
     return mapped if blocks is None else cast("NDArray[Any]", VerifiedArray(mapped, blocks, start))
 
 

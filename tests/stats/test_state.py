@@ -68,19 +68,6 @@ def test_a_restart_goes_on_as_if_nothing_had_happened(seed: int, stop: int, budg
     assert after.epoch == through.epoch
 
 
-def test_statistics_can_be_built_again_from_the_slots() -> None:
-    through, before, after = block(), block(), block()
-    run(through, range(12), 1)
-    run(before, range(7), 1)
-    kept = [{name: load_slot(save_slot(slot)) for name, slot in batch(step, 1).items()} for step in range(7)]
-    rest = save(before, slots=False)
-    assert len(rest) < 1000 < len(save(before))
-    load(rest, after, {name: [slots[name] for slots in kept] for name in ("a", "b")})
-    run(after, range(7, 12), 1)
-    assert after.for_source("a").values() == pytest.approx(through.for_source("a").values())
-    assert after.changed("a") == through.changed("a")
-
-
 def test_a_summary_is_json_and_readable() -> None:
     statistics = block()
     run(statistics, range(3), 1)
