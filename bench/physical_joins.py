@@ -25,7 +25,8 @@ from cqels_opt.cli.commands import in_session
 from cqels_opt.cli.options import JOINS, Batch, RunOptions
 from cqels_opt.errors import RunError
 from cqels_opt.plans import operators, parse_plan
-from cqels_opt.plans.physical import Machine, PhysicalCostModel, RelationPlacement, physical
+from cqels_opt.plans.join_methods import Machine, PhysicalCostModel, RelationPlacement
+from cqels_opt.plans.physical import physical
 from cqels_opt.plans.plan import relations
 from cqels_opt.rdf.static import StaticSource
 from cqels_opt.spark.session import SparkSession, make_session

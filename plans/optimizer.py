@@ -21,7 +21,8 @@ from cqels_opt.plans import plan as planning
 from cqels_opt.plans import plan_extraction
 from cqels_opt.plans.base_estimates import Assumptions, BaseEstimates
 from cqels_opt.plans.cardinality import Estimator
-from cqels_opt.plans.cost import Constants, CostModel, model_named
+from cqels_opt.plans.cost import Constants, CostModel
+from cqels_opt.plans.cost_models import model_named
 from cqels_opt.plans.dpccp import PAIR_BUDGET, Pair
 from cqels_opt.plans.feedback import Feedback
 from cqels_opt.plans.greedy import GreedySearch
