@@ -77,7 +77,7 @@ def _measured(spark: SparkSession, folder: Path, index: int, deltas: tuple[int, 
                 query=folder / "query.rq",
                 streams=((STREAM, stream),),
                 store=store,
-                joins=way,  # type: ignore[arg-type]
+                joins=way,
                 batch=Batch(elements=delta),
                 out=run / "answers.jsonl",
                 trace=run / "trace.jsonl",

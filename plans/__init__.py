@@ -7,7 +7,8 @@ under the :class:`Statistics` of now.
 
 from cqels_opt.plans.base_estimates import Assumptions
 from cqels_opt.plans.cost import Constants, CostModel, JoinOperator
-from cqels_opt.plans.cost_models import PaperCost, SecondsCost
+from cqels_opt.plans.cost_models.paper import PaperCost
+from cqels_opt.plans.cost_models.seconds import SecondsCost
 from cqels_opt.plans.delta import occurrence_order
 from cqels_opt.plans.explain import deltas, dot, q_error, text
 from cqels_opt.plans.optimizer import MODES, NEAR_TIE, Optimizer, PlanChoice

@@ -108,14 +108,14 @@ def _parsed(text: str, start: Start) -> Any:
 
 def _message(error: UnexpectedInput, text: str) -> str:
     if isinstance(error, UnexpectedCharacters):
-        place = error.pos_in_stream
+        place = error.pos_in_stream or 0
         return f"plan, column {place + 1}: {text[place]!r} is not expected here; a plan reads like 'w » a[?x] » b[?y]'"
     assert isinstance(error, UnexpectedToken)
     accepted = error.accepts or {"$END"}  # the state after a whole plan lists no terminals
     *others, last = (phrase for terminal, phrase in EXPECTED.items() if terminal in accepted)
     expected = f"{', '.join(others)} or {last}" if others else last
     at_end = error.token.type == "$END"
-    found, place = ("the end", len(text)) if at_end else (repr(str(error.token)), error.token.start_pos)
+    found, place = ("the end", len(text)) if at_end else (repr(str(error.token)), error.token.start_pos or 0)
     return f"plan, column {place + 1}: {expected} expected, but {found} found in {text.strip()!r}"
 
 

@@ -96,10 +96,8 @@ def _added_method(name: str) -> JoinMethod:
 
 
 def _added(group: plugins.Group, name: str, own: Collection[str]) -> Any:
-    """What an installed package adds under a name, which our own names must not hide."""
+    """What an installed package adds under a name that is none of our ``own``."""
     installed = plugins.names(group)
-    if name in own and name in installed:
-        raise InputError(f"an installed package adds {name!r} to cqels_opt.{group}, but that name is built in")
     if name not in installed:
         known = ", ".join((*own, *installed))
         raise InputError(f"there is no {group.removesuffix('s').replace('_', ' ')} {name!r}; choose one of {known}")

@@ -13,7 +13,8 @@ from cqels_opt.plans import KnownStatistics, Optimizer, QueryGraph, StatisticKey
 from cqels_opt.plans.base_estimates import BaseEstimates
 from cqels_opt.plans.cardinality import Estimator
 from cqels_opt.plans.cost import CostModel
-from cqels_opt.plans.cost_models import PaperCost, SecondsCost
+from cqels_opt.plans.cost_models.paper import PaperCost
+from cqels_opt.plans.cost_models.seconds import SecondsCost
 from cqels_opt.plans.dpccp import join_pairs
 from cqels_opt.plans.memo import Memo
 
