@@ -11,7 +11,7 @@ from cqels_opt.plans.cost_models.paper import PaperCost
 from cqels_opt.plans.cost_models.seconds import SecondsCost
 from cqels_opt.plans.delta import occurrence_order
 from cqels_opt.plans.explain import deltas, dot, q_error, text
-from cqels_opt.plans.optimizer import MODES, NEAR_TIE, Optimizer, PlanChoice
+from cqels_opt.plans.optimizer import MODES, NEAR_TIE, Optimizer
 from cqels_opt.plans.plan import (
     Cut,
     Join,
@@ -26,8 +26,9 @@ from cqels_opt.plans.plan import (
     operators,
 )
 from cqels_opt.plans.plan_changes import Reason
+from cqels_opt.plans.plan_choice import PlanChoice
 from cqels_opt.plans.plan_extraction import Ranked
-from cqels_opt.plans.plan_text import parse_plan, parse_planned, parse_plans, plans_text
+from cqels_opt.plans.plan_text import parse_plan, parse_planned, parse_plans
 from cqels_opt.plans.query_graph import FilterNode, GraphError, JoinEdge, JoinKind, QueryGraph, RelationNode
 from cqels_opt.plans.reoptimization_budget import ReoptimizationBudget
 from cqels_opt.plans.sampling import SampledCardinality, Sampler
@@ -77,7 +78,6 @@ __all__ = [
     "parse_plan",
     "parse_planned",
     "parse_plans",
-    "plans_text",
     "q_error",
     "text",
 ]

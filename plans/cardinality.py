@@ -93,15 +93,6 @@ class Estimator:
                 edges.append(self._edge[min(anchor, unit), max(anchor, unit), variable])
         return self.leaves.unit_factors(unit, edges)
 
-    def rows(self, source: int, relations: RelationSet, filters: int | None = None) -> float:
-        """The rows of one state now; without ``filters``, with all that the set covers."""
-        applied = self.graph.covered_filters(relations) if filters is None else filters
-        values = self.leaves.factors[source]
-        result = 1.0
-        for factor in self.factors(source, relations, applied):
-            result *= float(values[factor])
-        return result
-
 
 class StateTable:
     """The rows of many states at once, for some delta sources: ``rows[source · len(states) + state]``.

@@ -20,7 +20,7 @@ from operator import or_
 from typing import TypeAlias
 
 from cqels_opt.plans.query_graph import JoinKind, QueryGraph
-from cqels_opt.plans.relation_set import RelationSet, contains, members, size
+from cqels_opt.plans.relation_set import RelationSet, members, size
 
 Needs: TypeAlias = "tuple[RelationSet, ...]"
 """A set satisfies it that has a relation of each of these sets."""
@@ -250,18 +250,6 @@ def legal(
             kept += ways
             built.add(one | other)
     return kept
-
-
-def hyperedges(found: Iterable[TreeOperator]) -> list[tuple[RelationSet, RelationSet]]:
-    """For the enumeration (DPhyp): the least sets that satisfy what each operator needs on its left and its right."""
-    return list(dict.fromkeys((a, b) for operator in found for a in _least(operator.left) for b in _least(operator.right)))
-
-
-def _least(needs: Needs) -> list[RelationSet]:
-    sets = {0}
-    for need in needs:
-        sets = {found | (0 if found & need else 1 << i) for found in sets for i in members(need)}
-    return sorted(found for found in sets if not any(other != found and contains(found, other) for other in sets))
 
 
 # ------------------------------------------------------------------ a query graph as written

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from cqels_opt.plans.cost import CostModel
-from cqels_opt.plans.optimizer import PlanChoice
 from cqels_opt.plans.plan import Plan, Scan, right_side
+from cqels_opt.plans.plan_choice import PlanChoice
 from cqels_opt.plans.plan_extraction import Ranked
 from cqels_opt.plans.validity_ranges import ValidityRange
 

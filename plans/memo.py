@@ -8,7 +8,7 @@ alternative becomes dearer.)
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 
 import numpy as np
@@ -19,7 +19,6 @@ from cqels_opt.plans.cost import CostModel, JoinOperator
 from cqels_opt.plans.dpccp import Pair
 from cqels_opt.plans.memo_layout import Floats, Ints, Level, MemoLayout, build
 from cqels_opt.plans.relation_set import RelationSet, members
-from cqels_opt.plans.statistics import Key, Statistics
 
 EACH_ROW = 2.0
 """What a filter that is an operator costs for a row whatever its arguments, as a multiple of ``Constants.evaluate``: finding equal ones."""
@@ -57,15 +56,11 @@ class Memo:
         self.recosted = 0
         self.recost_everything()
 
-    def update(self, statistics: Mapping[str, Statistics], changed: Collection[Key] | None = None) -> int:
-        """Read the statistics (only the ``changed`` ones where given), re-cost what depends on them, say how many alternatives.
-
-        The memo is afterwards equal to one that was built from the same statistics.
-        """
-        return self.refresh(self.leaves.read(statistics, changed))
-
     def refresh(self, changed: NDArray[np.bool_]) -> int:
-        """Re-cost what reads the factors that changed; the shape is that of ``leaves.factors``."""
+        """Prices again what depends on the factors that ``changed`` (in the shape of ``leaves.factors``); returns how many alternatives.
+
+        The memo is afterwards equal to one that is built from the same statistics.
+        """
         if not changed.any() and not self.table.pending:
             self.recosted = 0
             return 0

@@ -14,8 +14,8 @@ from typing import TypeAlias
 from cqels_opt.plans.cost_models.spark import SparkCost
 from cqels_opt.plans.join_methods import CHOSEN_FROM, LOOP, REPLICATED, JoinInputs, JoinMethod, PhysicalCostModel
 from cqels_opt.plans.join_methods.method import Place
-from cqels_opt.plans.optimizer import PlanChoice
 from cqels_opt.plans.plan import Join, Plan, PlanOperator, Probe, Scan
+from cqels_opt.plans.plan_choice import PlanChoice
 
 GAIN = 0.1
 """The share of the cost of replicated probes that other methods must save; their estimates are not exact enough for less."""

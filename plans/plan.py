@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
 from cqels_opt.errors import InputError
 from cqels_opt.plans.query_graph import QueryGraph, RelationNode
-from cqels_opt.plans.relation_set import RelationSet, members, of
+from cqels_opt.plans.relation_set import RelationSet, members
 
 
 class PlanError(InputError, ValueError):
@@ -160,7 +160,7 @@ def joins(plan: Plan) -> Iterator[Probe | Join]:
 
 def relation_set(plan: Plan, graph: QueryGraph) -> RelationSet:
     """The relations of a plan as a set of the graph."""
-    return of(graph.index[name] for name in relations(plan))
+    return graph.set_of(relations(plan))
 
 
 def pairs(plan: Plan, graph: QueryGraph) -> list[tuple[RelationSet, RelationSet]]:
@@ -234,6 +234,18 @@ def check(plan: Plan | Split, graph: QueryGraph, source: str) -> None:
         if shared != join.on:
             added = join.relation if isinstance(join, Probe) else f"({join.build})"
             raise PlanError(f"plan of {source}: {added}{brackets(join.on)} must join on {brackets(shared)}, what both sides bind")
+
+
+def check_all(plans: Mapping[str, Plan], graph: QueryGraph, sources: Sequence[str]) -> dict[str, Plan]:
+    """The plans, one per delta source; raises :class:`PlanError` if one is missing, unknown, or does not fit the graph."""
+    for source in plans:
+        if source not in sources:
+            raise PlanError(f"there is no delta source {source!r}; the query has {', '.join(sources)}")
+    for source in sources:
+        if source not in plans:
+            raise PlanError(f"delta source {source!r} has no plan")
+        check(plans[source], graph, source)
+    return dict(plans)
 
 
 def _check_units(join: Probe | Join, graph: QueryGraph, source: str) -> None:

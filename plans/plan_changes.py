@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from cqels_opt.plans.memo import Memo
 from cqels_opt.plans.plan import Plan, pairs
-from cqels_opt.plans.relation_set import RelationSet, members, size
+from cqels_opt.plans.relation_set import RelationSet, size
 from cqels_opt.plans.statistics import StatisticKey
 
 LIMIT = 5
@@ -61,7 +61,7 @@ def corrected(memo: Memo, source: str, was: Mapping[RelationSet, tuple[float, fl
         now, other = rows_and_factor(memo, source, relations)
         distance = abs(math.log(other / factor))
         if size(relations) > 2 and distance > math.log(MOVED):
-            names = ", ".join(memo.graph.relations[i].name for i in members(relations))
+            names = ", ".join(memo.graph.names(relations))
             found.append((-distance, Reason(f"rows({names})", before, now)))
     return tuple(reason for _, reason in sorted(found, key=lambda entry: (entry[0], entry[1].statistic))[:SETS])
 

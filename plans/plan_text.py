@@ -9,7 +9,6 @@ its delta source. The canonical text has the variables in alphabetical order and
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import cache, lru_cache
 from typing import Any, Literal
 
@@ -139,8 +138,3 @@ def parse_plans(text: str) -> dict[str, Plan | Split]:
             raise PlanError(f"plans: delta source {source!r} has two plans")
         plans[source] = planned
     return plans
-
-
-def plans_text(plans: Mapping[str, Plan | Split]) -> str:
-    """The canonical text of several plans, in the mapping's order; :func:`parse_plans` reads it."""
-    return "; ".join(f"{source}: {plan}" for source, plan in plans.items())

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import combinations
-from typing import Literal, TypeAlias, get_args
+from typing import Literal, TypeAlias
 
 from cqels_opt.plans import plan as planning
 from cqels_opt.plans.cost import CostModel, JoinShape
@@ -19,7 +19,6 @@ from cqels_opt.plans.query_graph import QueryGraph
 from cqels_opt.plans.relation_set import size
 
 Placing: TypeAlias = Literal["cost", "early", "late", "last"]
-PLACINGS: tuple[Placing, ...] = get_args(Placing)
 
 HEAVY = 8.0
 """A filter that costs at least so many evaluations of a plain one is an operator of its own, placed where it costs least."""

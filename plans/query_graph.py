@@ -12,7 +12,7 @@ requires. What several relations bind together makes a hyperedge (Moerkotte & Ne
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations, product
@@ -130,6 +130,14 @@ class QueryGraph:
     def index(self) -> dict[str, int]:
         """The index of each relation's name."""
         return {relation.name: i for i, relation in enumerate(self.relations)}
+
+    def set_of(self, names: Iterable[str]) -> RelationSet:
+        """The set of the relations with these names."""
+        return of(self.index[name] for name in names)
+
+    def names(self, relations: RelationSet) -> list[str]:
+        """The names of a set's relations, in the order written."""
+        return [self.relations[i].name for i in members(relations)]
 
     @cached_property
     def everything(self) -> RelationSet:

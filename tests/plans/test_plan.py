@@ -23,7 +23,6 @@ from cqels_opt.plans import (
     parse_plan,
     parse_planned,
     parse_plans,
-    plans_text,
 )
 from cqels_opt.plans.plan import written_order
 
@@ -40,14 +39,15 @@ def test_the_text_of_a_plan_is_its_tree() -> None:
 
 def test_typed_plans_may_be_untidy() -> None:
     assert str(parse_plan(" lsnow>>(a  >>b[ ?x ])[?z ?y]>>w#1[]")) == "lsnow » (a » b[?x])[?y ?z] » w#1[]"
-    assert plans_text(parse_plans("s: s » a[?x] ;\n t:t » s[?x];")) == "s: s » a[?x]; t: t » s[?x]"
+    assert parse_plans("s: s » a[?x] ;\n t:t » s[?x];") == parse_plans("s: s » a[?x]; t: t » s[?x]")
+    assert list(parse_plans("t:t » s[?x]; s: s")) == ["t", "s"]
 
 
 def test_a_split_has_two_plans_and_a_cut() -> None:
     text = "s: s » a[?x] » b[?y] | a[?x] >= 8: s » b[?y] » a[?x]; t: t » s[?x]"
     plans = parse_plans(text)
     assert plans["s"] == Split(parse_plan("s » a[?x] » b[?y]"), Cut("a", "x", 8), parse_plan("s » b[?y] » a[?x]"))
-    assert plans_text(plans) == text
+    assert "; ".join(f"{source}: {plan}" for source, plan in plans.items()) == text
     assert str(parse_planned(" s>>a[?x]|a[?x]>= 8 :s >> a[?x] ")) == "s » a[?x] | a[?x] >= 8: s » a[?x]"
 
 
