@@ -160,16 +160,16 @@ class PartRows:
 
     def __init__(self, shape: PartShape, estimator: Estimator, source: int) -> None:
         self.shape, leaves = shape, estimator.leaves
-        n, e = len(shape.graph.relations), len(shape.graph.edges)
+        n = len(shape.graph.relations)
         with np.errstate(divide="ignore"):
             logs = np.maximum(np.log(leaves.factors[source]), NONE)
-        self._pair_rows = logs[1 + n + e + shape.pairs[:, 2]]
+        self._pair_rows = logs[leaves.columns.pairs][shape.pairs[:, 2]]
         ranks = np.array(estimator.ranks(source), np.intp)
-        edges = logs[1 + n : 1 + n + e]
+        edges = logs[leaves.columns.edges]
         self._sums = [_Sums(variable, edges, ranks) for variable in shape.variables]
         self.sets: list[RelationSet] = [1 << i for i in range(n)]
         self._rows = np.zeros(2 * n)  # without filters
-        self._rows[:n] = np.where(shape.inner, logs[1 : 1 + n], 0.0)
+        self._rows[:n] = np.where(shape.inner, logs[leaves.columns.rows], 0.0)
         for k in members(shape.graph.units):
             if len(shape.graph.relations[k].joined_on) != 1:
                 self._rows[k] = sum(float(logs[f]) for f in leaves.unit_factors(k, ()))
