@@ -113,6 +113,10 @@ class MemoLayout:
         """The node of Ψ = 0."""
         return len(self.node_sets)
 
+    def alternatives_of(self, node: int) -> slice:
+        """The positions of a node's alternatives."""
+        return slice(int(self.first[node]), int(self.first[node + 1]))
+
     def of_source(self, number: int, keep: Ints) -> MemoLayout:
         """The alternatives ``keep`` of one source alone, which are adjacent in each level; nodes keep their numbers."""
         first = np.searchsorted(keep, self.first).astype(np.intp)
