@@ -2,7 +2,7 @@
 
 Start with :class:`Optimizer`. A block of a query is a :class:`QueryGraph` of relations; for every *delta source* (a stream
 occurrence whose new rows are joined with the content of all others) :meth:`Optimizer.choose` gives the plan that is cheapest
-under the :class:`Statistics` of now.
+under the current :class:`Statistics`.
 """
 
 from cqels_opt.plans.base_estimates import Assumptions

@@ -304,7 +304,6 @@ class Optimizer:
                 if kept and self.mode == "static":
                     self._kept[source] = plan
 
-    # ------------------------------------------------------------------ one source
     def _choose(self, source: str) -> PlanChoice:
         best = plan_extraction.cheapest(self._memos[source], source)
         chosen = self._select(source, best)
@@ -369,7 +368,6 @@ class Optimizer:
         number = self.sources.index(source)
         return bool(self.leaves.raw[number, self.graph.index[source]] > 0)
 
-    # ------------------------------------------------------------------ memos
     def _kept_pairs(self, source: str) -> Iterator[Pair]:
         """The pairs of the plans that the memo of a source must have at any cost."""
         for plan in (self._kept.get(source), self._current.get(source)):
