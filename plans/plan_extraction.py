@@ -122,7 +122,7 @@ def _alternative(memo: Memo, node: int, choices: Choices) -> int:
     if (chosen := choices.get(node)) is not None:
         return chosen
     span = memo.shape.alternatives_of(node)
-    return span.start + int(memo.total[span].argmin())
+    return int(span.start + memo.total[span].argmin())
 
 
 def _sides(memo: Memo, alternative: int) -> tuple[int, int]:

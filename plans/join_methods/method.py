@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, Protocol, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias
 
 from cqels_opt.plans.cost import Constants, JoinConstants
 
@@ -96,13 +96,6 @@ class PhysicalCostModel:
         return rows * self.joins.convert / self.tasks
 
 
-class Index(Protocol):
-    """The right side of a join in a Python task: :class:`cqels_opt.operators.interval_join.Indexed`."""
-
-    def probe(self, left: Any, on: Sequence[str]) -> Iterable[Any]:
-        """The joined rows, in pieces."""
-
-
 class JoinMethod(ABC):
     """One physical join method. Methods of one class with equal attributes are equal, also after a trip to an executor."""
 
@@ -121,12 +114,14 @@ class JoinMethod(ABC):
     def cost(self, join: JoinInputs, prices: PhysicalCostModel) -> float:
         """The estimated seconds of the join, without those of its inputs."""
 
-    def join(self, left: Any, right: Index, on: Sequence[str]) -> Iterable[Any]:
+    def join(self, left: Any, right: Any, on: Sequence[str]) -> Iterable[Any]:
         """The rows of ``left`` joined with an index on variables, in a Python task; the default probes the index.
 
-        ``left`` and the result are :class:`cqels_opt.operators.rows.Rows`. Every method must produce the same rows, in any order.
+        ``left`` and the result are :class:`cqels_opt.operators.rows.Rows`, ``right`` is a
+        :class:`cqels_opt.operators.interval_join.Indexed`. Every method must produce the same rows, in any order.
         """
-        return right.probe(left, on)
+        joined: Iterable[Any] = right.probe(left, on)
+        return joined
 
     @property
     def in_task(self) -> bool:
