@@ -25,7 +25,8 @@ from cqels_opt.cli.commands import in_session
 from cqels_opt.cli.options import JOINS, Batch, RunOptions
 from cqels_opt.errors import RunError
 from cqels_opt.plans import operators, parse_plan
-from cqels_opt.plans.physical import Machine, PhysicalCostModel, RelationPlacement, physical
+from cqels_opt.plans.join_methods import Machine, PhysicalCostModel, RelationPlacement
+from cqels_opt.plans.physical import physical
 from cqels_opt.plans.plan import relations
 from cqels_opt.rdf.static import StaticSource
 from cqels_opt.spark.session import SparkSession, make_session
@@ -76,7 +77,7 @@ def _measured(spark: SparkSession, folder: Path, index: int, deltas: tuple[int, 
                 query=folder / "query.rq",
                 streams=((STREAM, stream),),
                 store=store,
-                joins=way,  # type: ignore[arg-type]
+                joins=way,
                 batch=Batch(elements=delta),
                 out=run / "answers.jsonl",
                 trace=run / "trace.jsonl",

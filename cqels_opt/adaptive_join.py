@@ -16,7 +16,7 @@ from cqels_opt.errors import CheckpointError, InputError, LimitError
 from cqels_opt.lod.locations import state_folder
 from cqels_opt.planner.calibration_store import known
 from cqels_opt.plans import MODES, Plan, parse_plans
-from cqels_opt.plans.spark_cost import SparkCost
+from cqels_opt.plans.cost_models.spark import SparkCost
 from cqels_opt.query.durations import parse_duration
 from cqels_opt.relational.counting import Counted
 from cqels_opt.relational.planner import Counts, Format, JoinPlanner, frontier_of

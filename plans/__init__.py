@@ -2,14 +2,16 @@
 
 Start with :class:`Optimizer`. A block of a query is a :class:`QueryGraph` of relations; for every *delta source* (a stream
 occurrence whose new rows are joined with the content of all others) :meth:`Optimizer.choose` gives the plan that is cheapest
-under the :class:`Statistics` of now.
+under the current :class:`Statistics`.
 """
 
 from cqels_opt.plans.base_estimates import Assumptions
-from cqels_opt.plans.cost import Constants, CostModel, JoinOperator, PaperCost, SecondsCost
+from cqels_opt.plans.cost import Constants, CostModel, JoinOperator
+from cqels_opt.plans.cost_models.paper import PaperCost
+from cqels_opt.plans.cost_models.seconds import SecondsCost
 from cqels_opt.plans.delta import occurrence_order
 from cqels_opt.plans.explain import deltas, dot, q_error, text
-from cqels_opt.plans.optimizer import MODES, NEAR_TIE, Optimizer, PlanChoice
+from cqels_opt.plans.optimizer import MODES, NEAR_TIE, Optimizer
 from cqels_opt.plans.plan import (
     Cut,
     Join,
@@ -24,8 +26,9 @@ from cqels_opt.plans.plan import (
     operators,
 )
 from cqels_opt.plans.plan_changes import Reason
+from cqels_opt.plans.plan_choice import PlanChoice
 from cqels_opt.plans.plan_extraction import Ranked
-from cqels_opt.plans.plan_text import parse_plan, parse_planned, parse_plans, plans_text
+from cqels_opt.plans.plan_text import parse_plan, parse_planned, parse_plans
 from cqels_opt.plans.query_graph import FilterNode, GraphError, JoinEdge, JoinKind, QueryGraph, RelationNode
 from cqels_opt.plans.reoptimization_budget import ReoptimizationBudget
 from cqels_opt.plans.sampling import SampledCardinality, Sampler
@@ -75,7 +78,6 @@ __all__ = [
     "parse_plan",
     "parse_planned",
     "parse_plans",
-    "plans_text",
     "q_error",
     "text",
 ]

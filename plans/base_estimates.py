@@ -1,20 +1,19 @@
-"""The leaf statistics of a query graph as one array a delta source, and what is assumed where one is not known.
+"""The leaf statistics of a query graph as one row per delta source, and the assumptions that replace missing ones.
 
-``raw`` holds what was observed (NaN: not observed). ``factors`` is derived from it, with the assumptions filled in, and
-is what estimates multiply: a row count for each relation, a selectivity for each edge (of a unit's: rows a left row,
-``outer_join_estimates.py``), the size of each pairwise join, the selectivity of each filter, and rows a left row of units on several
-variables. Column 0 is the constant 1, so that lists of factors can be padded.
+``raw`` holds the observed values (NaN: not observed). ``factors`` is derived from it, with the assumptions filled in, and is what estimates
+multiply. :class:`RawColumns` and :class:`FactorColumns` describe the two rows.
 
-Of several variables that two relations share the most selective one counts, and the others are taken to follow from it: the join on each
-alone is a bound, and the least is taken. In RDF one of them is mostly what the triples are about (``?o :value ?v`` and
-``<< ?o :value ?v >> :by ?u``), and to multiply would leave next to nothing of their join.
+If two relations share several variables, only the most selective one counts, and the others are taken to follow from it: the join on each
+alone is an upper bound, and the least bound is taken. In RDF one of the variables is mostly the subject of the triples (``?o :value ?v``
+and ``<< ?o :value ?v >> :by ?u``), and multiplying the selectivities would underestimate the join by orders of magnitude.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import accumulate, groupby, pairwise
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,13 +22,15 @@ from cqels_opt.plans.outer_join_estimates import UnitRatios
 from cqels_opt.plans.query_graph import FilterNode, QueryGraph
 from cqels_opt.plans.statistics import Key, StatisticKey, Statistics
 
+Floats: TypeAlias = "NDArray[np.float64]"
+
 
 @dataclass(frozen=True, slots=True)
 class Assumptions:
-    """What a statistic that nobody has observed is taken to be; EXPLAIN lists where one of these was used.
+    """The value of a statistic that has not been observed; EXPLAIN lists where one of these was used.
 
-    ``delta``, ``dynamic`` and ``static`` are rows; ``distinct_share`` is distinct values a row; ``selectivity`` is the
-    classical third of System R for a condition about which nothing is known.
+    ``delta``, ``dynamic`` and ``static`` are rows; ``distinct_share`` is distinct values per row; ``selectivity`` is the
+    third that System R assumes for a condition without statistics (Selinger et al. 1979, Table 1).
     """
 
     delta: float = 100.0
@@ -37,6 +38,35 @@ class Assumptions:
     static: float = 10_000.0
     distinct_share: float = 0.1
     selectivity: float = 1 / 3
+
+
+class RawColumns(NamedTuple):
+    """The columns of ``raw``: rows of relations, sizes of pairwise joins, distinct values, shares that filters keep."""
+
+    cardinality: slice
+    join_size: slice
+    distinct: slice
+    selectivity: slice
+
+
+class FactorColumns(NamedTuple):
+    """The columns of ``factors`` after column 0, which is the constant 1, so that lists of factors can be padded.
+
+    ``rows`` has one column per relation; ``edges`` the selectivity of each edge (for a unit's: rows per left row,
+    ``outer_join_estimates.py``); ``pairs`` the size of the pairwise join on each edge; ``filters`` the selectivity of each filter;
+    ``units`` the rows per left row of each unit on several variables.
+    """
+
+    rows: slice
+    edges: slice
+    pairs: slice
+    filters: slice
+    units: slice
+
+
+def _consecutive(start: int, *counts: int) -> Iterator[slice]:
+    """Slices of so many columns each, one after the other."""
+    return (slice(first, end) for first, end in pairwise(accumulate(counts, initial=start)))
 
 
 class BaseEstimates:
@@ -61,9 +91,10 @@ class BaseEstimates:
         self.keys = (*self._cardinality, *self._join_size, *self._distinct, *self._selectivity)
         self.column: dict[Key, int] = {key: position for position, key in enumerate(self.keys)}
         self._column_of = self.column | {_reversed(key): self.column[key] for key in self._join_size}
-        n, e, d, f = len(names), len(graph.edges), len(bound), len(conditions)
-        self.factor_count = 1 + n + 2 * e + f + len(self._units.several)
-        self._slices = (slice(0, n), slice(n, n + e), slice(n + e, n + e + d), slice(n + e + d, n + e + d + f))
+        n, e, f = len(names), len(graph.edges), len(conditions)
+        self._raw_columns = RawColumns(*_consecutive(0, n, e, len(bound), f))
+        self.columns = FactorColumns(*_consecutive(1, n, e, e, f, len(self._units.several)))
+        self.factor_count = self.columns.units.stop
         self._left = np.array([edge.left for edge in graph.edges], np.intp)
         self._right = np.array([edge.right for edge in graph.edges], np.intp)
         self._left_end = np.array([ends[edge.left, edge.variable] for edge in graph.edges], np.intp)
@@ -72,9 +103,9 @@ class BaseEstimates:
         together = groupby(inner, key=lambda i: (graph.edges[i].left, graph.edges[i].right))
         self._shared = [edges for _, group in together if len(edges := list(group)) > 1]
         self._beside = {edge: edges for edges in self._shared for edge in edges}
-        joins, distincts = self._slices[1:3]
+        join_size, distinct = self._raw_columns.join_size.start, self._raw_columns.distinct.start
         self._ends = {
-            joins.start + edge: (distincts.start + int(left), distincts.start + int(right))
+            join_size + edge: (distinct + int(left), distinct + int(right))
             for edge, (left, right) in enumerate(zip(self._left_end, self._right_end))
         }
         self._owner = np.array([i for i, _ in bound], np.intp)
@@ -86,41 +117,40 @@ class BaseEstimates:
         self._rows = self._rows.reshape(len(self.sources), n)
         self._kept = np.array([assume.selectivity if c.selectivity is None else c.selectivity for c in conditions])
         self._unknown_before = [c.selectivity is None for c in conditions]
-        self.raw: NDArray[np.float64] = np.full((len(self.sources), len(self.keys)), np.nan)
-        self.factors: NDArray[np.float64] = self._derive()
+        self.raw: Floats = np.full((len(self.sources), len(self.keys)), np.nan)
+        self.factors: Floats = self._derive()
 
     # ------------------------------------------------------------------ where a factor stands
     def rows_factor(self, relation: int) -> int:
         """The column of a relation's rows."""
-        return 1 + relation
+        return int(self.columns.rows.start) + relation
 
     def edge_factor(self, edge: int) -> int:
         """The column of an edge's selectivity."""
-        return 1 + len(self.graph.relations) + edge
+        return int(self.columns.edges.start) + edge
 
     def pair_factor(self, edge: int) -> int:
         """The column of the rows of the pairwise join on an edge."""
-        return 1 + len(self.graph.relations) + len(self.graph.edges) + edge
+        return int(self.columns.pairs.start) + edge
 
     def filter_factor(self, condition: int) -> int:
         """The column of a filter's selectivity."""
-        return 1 + len(self.graph.relations) + 2 * len(self.graph.edges) + condition
+        return int(self.columns.filters.start) + condition
 
     def unit_factors(self, relation: int, edges: Sequence[int]) -> list[int]:
-        """The column that says what a unit makes of each row; ``edges`` are those to the anchors of its variables."""
+        """The columns whose product is a unit's rows per left row; ``edges`` are those to the anchors of its variables."""
         unit = self.graph.relations[relation]
         if unit.kind == "filter":
             return [self.filter_factor(self._condition[unit.name])]
         if relation in self._units.several:
-            return [self.filter_factor(len(self._selectivity)) + self._units.several.index(relation)]
+            return [int(self.columns.units.start) + self._units.several.index(relation)]
         return [self.edge_factor(edge) for edge in edges]
 
     # ------------------------------------------------------------------ reading
     def read(self, statistics: Mapping[str, Statistics], changed: Collection[Key] | None = None) -> NDArray[np.bool_]:
-        """Read the statistics (only the ``changed`` ones where that is given) and say which factors are different now.
+        """Reads the statistics (only the ``changed`` ones if given) and returns which factors have changed, in the shape of ``factors``.
 
-        The answer has the shape of ``factors``. A join size may be named in either order; a name that no estimate reads is
-        passed over.
+        A join size may be named in either order; names that no estimate reads are ignored.
         """
         raw = self.raw.copy()
         columns = None if changed is None else sorted({self._column_of[key] for key in changed if key in self._column_of})
@@ -135,8 +165,8 @@ class BaseEstimates:
                         row[end] = _number(self.keys[end].read(known))
         return self.replace(raw)
 
-    def replace(self, raw: NDArray[np.float64]) -> NDArray[np.bool_]:
-        """Take other values for ``raw`` and say which factors are different now."""
+    def replace(self, raw: Floats) -> NDArray[np.bool_]:
+        """Replaces ``raw`` and returns which factors have changed."""
         before, self.raw = self.factors, raw
         self.factors = self._derive()
         different: NDArray[np.bool_] = self.factors != before
@@ -153,41 +183,51 @@ class BaseEstimates:
         selectivity = [_number(known.selectivity(*key.names)) for key in self._selectivity]
         return [*cardinality, *join_size, *distinct, *selectivity]
 
-    def _derive(self) -> NDArray[np.float64]:
-        cardinality, join_size, distinct, selectivity = (self.raw[:, part] for part in self._slices)
+    def _derive(self) -> Floats:
+        """The factors from ``raw``."""
+        cardinality, join_size, distinct, selectivity = (self.raw[:, part] for part in self._raw_columns)
         rows = np.where(np.isnan(cardinality), self._rows, cardinality)
-        owner_rows = rows[:, self._owner]
-        values = np.where(np.isnan(distinct), owner_rows * self.assumptions.distinct_share, distinct)
-        values = np.maximum(np.minimum(values, owner_rows), 1.0)
+        left, right = self._distinct_at_ends(rows, distinct)
         product = rows[:, self._left] * rows[:, self._right]
         unknown = np.isnan(join_size)
-        independent = 1.0 / np.maximum(values[:, self._left_end], values[:, self._right_end])
+        independent = 1.0 / np.maximum(left, right)
         measured = np.minimum(join_size / np.where(product > 0, product, 1.0), 1.0)
         edges = np.where(unknown, independent, measured)
         pairs = np.where(unknown, product * independent, join_size)
-        for shared in self._shared:
-            selective = np.take_along_axis(edges[:, shared], least := edges[:, shared].argmin(axis=1)[:, None], axis=1)
-            edges[:, shared] = 1.0
-            np.put_along_axis(edges, np.asarray(shared)[least], selective, axis=1)
-        kept = np.where(np.isnan(selectivity), self._kept, selectivity)
-        several = np.empty((len(self.sources), 0))
+        self._keep_most_selective(edges)
+        units = np.empty((len(self.sources), 0))
         if self._units.edges.any():
-            left, right = values[:, self._left_end], values[:, self._right_end]
             ratios = self._units.ratios(rows, join_size, left, right, self.assumptions.selectivity)
             edges = np.where(self._units.edges, ratios, edges)
             pairs = np.where(self._units.edges, self._units.pairs(rows, ratios), pairs)
-            several = self._units.combined(ratios)
-        return np.concatenate([np.ones((len(self.sources), 1)), rows, edges, pairs, kept, several], axis=1)
+            units = self._units.combined(ratios)
+        kept = np.where(np.isnan(selectivity), self._kept, selectivity)
+        return np.concatenate([np.ones((len(self.sources), 1)), rows, edges, pairs, kept, units], axis=1)
 
-    # ------------------------------------------------------------------ what was assumed, what moved
+    def _distinct_at_ends(self, rows: Floats, distinct: Floats) -> tuple[Floats, Floats]:
+        """The distinct values of each edge's variable in its left and in its right relation: at least 1, at most the relation's rows."""
+        owner_rows = rows[:, self._owner]
+        values = np.where(np.isnan(distinct), owner_rows * self.assumptions.distinct_share, distinct)
+        values = np.maximum(np.minimum(values, owner_rows), 1.0)
+        return values[:, self._left_end], values[:, self._right_end]
+
+    def _keep_most_selective(self, edges: Floats) -> None:
+        """Sets the selectivity of the edges between the same two relations to 1, except for the most selective one."""
+        for shared in self._shared:
+            least = edges[:, shared].argmin(axis=1)[:, None]
+            selective = np.take_along_axis(edges[:, shared], least, axis=1)
+            edges[:, shared] = 1.0
+            np.put_along_axis(edges, np.asarray(shared)[least], selective, axis=1)
+
+    # ------------------------------------------------------------------ where a factor comes from
     def assumed(self, source: str) -> tuple[StatisticKey, ...]:
-        """The statistics of a source that estimates would read and nobody has observed.
+        """The statistics of a source that estimates read and that have not been observed.
 
-        A distinct count is only missed where the join size that would replace it is missing as well.
+        A distinct count is read only if the join size on its edge is missing.
         """
         row = self.raw[self.sources.index(source)]
         missing = np.isnan(row)
-        cardinality, join_size, distinct, selectivity = self._slices
+        cardinality, join_size, distinct, selectivity = self._raw_columns
         read = np.zeros(len(self.keys), bool)
         unknown = missing[join_size]
         read[distinct.start + self._left_end[unknown]] = True
@@ -197,16 +237,16 @@ class BaseEstimates:
         return tuple(self.keys[i] for i in np.flatnonzero(missing & read))
 
     def read_now(self, source: str) -> tuple[StatisticKey, ...]:
-        """The statistics of a source that its estimates are made from, observed or assumed."""
+        """The statistics of a source that its estimates depend on, observed or assumed."""
         known = ~np.isnan(self.raw[self.sources.index(source)])
         return (*(self.keys[i] for i in np.flatnonzero(known)), *self.assumed(source))
 
     def value(self, source: str, key: StatisticKey) -> float:
-        """What a statistic is, or is assumed to be."""
+        """The observed or assumed value of a statistic."""
         number, position = self.sources.index(source), self.column[key]
         if not np.isnan(self.raw[number, position]):
             return float(self.raw[number, position])
-        index = next(position - part.start for part in self._slices if part.start <= position < part.stop)
+        index = next(position - part.start for part in self._raw_columns if part.start <= position < part.stop)
         match key.kind:
             case "cardinality":
                 return float(self.factors[number, self.rows_factor(index)])
@@ -219,19 +259,16 @@ class BaseEstimates:
 
     def statistics_of(self, factor: int) -> tuple[StatisticKey, ...]:
         """The leaf statistics that a factor is derived from."""
-        n, e = len(self.graph.relations), len(self.graph.edges)
-        position = factor - 1
-        if position < n:
-            return (self._cardinality[position],)
-        if position >= n + 2 * e + len(self._selectivity):
-            edges = self._units.edges_of(position - n - 2 * e - len(self._selectivity))
-            return tuple(key for edge in edges for key in self._statistics_of_edge(edge))
-        if position >= n + 2 * e:
-            return (self._selectivity[position - n - 2 * e],)
-        edge = (position - n) % e
-        if position < n + e and edge in self._beside:
-            return tuple(dict.fromkeys(key for other in self._beside[edge] for key in self._statistics_of_edge(other)))
-        return self._statistics_of_edge(edge)
+        kind, first = next((k, c.start) for k, c in self.columns._asdict().items() if c.start <= factor < c.stop)
+        index = factor - first
+        if kind == "rows":
+            return (self._cardinality[index],)
+        if kind == "filters":
+            return (self._selectivity[index],)
+        edges = (
+            self._units.edges_of(index) if kind == "units" else self._beside.get(index, [index]) if kind == "edges" else [index]
+        )
+        return tuple(dict.fromkeys(key for edge in edges for key in self._statistics_of_edge(edge)))
 
     def _statistics_of_edge(self, edge: int) -> tuple[StatisticKey, ...]:
         return (

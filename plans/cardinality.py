@@ -1,15 +1,15 @@
-"""How many rows a set of relations joins to, for each delta source.
+"""The number of rows that a set of relations joins to, for each delta source.
 
-Exact where the statistics are: the rows of one relation, and the join of two on one variable. Otherwise the rows of the
-relations times, for every variable that k of them share, k − 1 edge selectivities. Those form a star around the variable's
+The rows of one relation, and of the join of two on one variable, are exact if the statistics are. Other estimates multiply the rows of
+the relations and, for every variable that k of them share, k − 1 edge selectivities. Those form a star around the variable's
 *anchor*: the delta itself where it binds the variable, otherwise the relation nearest to it. So the delta's own join sizes,
-which are counted, carry the estimate as far as they reach, and independence is assumed only beyond them. An edge's
+which are counted, are used as far as they reach, and independence is assumed only beyond them. An edge's
 selectivity is its join size over the product of its ends, or one over the larger distinct count (System R); of several
 edges between two relations only the most selective counts. Filters that a set covers multiply by the share they keep, and
-units by what they make of each row (``outer_join_estimates.py``).
+units by their rows per left row (``outer_join_estimates.py``).
 
 An estimate is a product of *factors* (``base_estimates.py``). A *state* is a set of relations with the filters evaluated so far; the
-factors of all states of all sources are one index array, so one gather and one product estimate all of them.
+factors of all states of all sources are one index array, so that one gather and one product estimate all of them.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def anchor_ranks(graph: QueryGraph, source: str) -> list[int]:
 
 
 class Estimator:
-    """Turns sets of relations into lists of factors, and factors into rows."""
+    """Turns sets of relations into lists of factors, whose products are rows."""
 
     def __init__(self, leaves: BaseEstimates) -> None:
         self.leaves, self.graph = leaves, leaves.graph
@@ -85,22 +85,13 @@ class Estimator:
         return found
 
     def _unit_factors(self, source: int, unit: int, inner: RelationSet) -> list[int]:
-        """What a unit makes of each row of a set, seen from the anchor of each variable that it is joined on."""
+        """The factors of a unit's rows per row of a set, on the edges from the anchor of each variable that it is joined on."""
         edges = []
         for variable in self.graph.relations[unit].joined_on:
             if here := list(members(self._carriers[variable] & inner)):
                 anchor = min(here, key=self._ranks[source].__getitem__)
                 edges.append(self._edge[min(anchor, unit), max(anchor, unit), variable])
         return self.leaves.unit_factors(unit, edges)
-
-    def rows(self, source: int, relations: RelationSet, filters: int | None = None) -> float:
-        """The rows of one state now; without ``filters``, with all that the set covers."""
-        applied = self.graph.covered_filters(relations) if filters is None else filters
-        values = self.leaves.factors[source]
-        result = 1.0
-        for factor in self.factors(source, relations, applied):
-            result *= float(values[factor])
-        return result
 
 
 class StateTable:
@@ -139,7 +130,7 @@ class StateTable:
         return product
 
     def update(self, changed: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Estimate the states again that read a changed factor or have a new correction; says whose rows are different now."""
+        """Estimates again the states that read a changed factor or have a new correction; returns which states' rows have changed."""
         touched = np.flatnonzero(changed.ravel()[self._factors].any(axis=0) | self._corrected)
         self._corrected[:] = False
         moved = np.zeros(len(self.rows), bool)
@@ -150,11 +141,11 @@ class StateTable:
 
     @property
     def pending(self) -> bool:
-        """Whether a correction waits for the next update."""
+        """Whether the next update has to apply a new correction."""
         return bool(self._corrected.any())
 
     def correct(self, source: int, corrections: Mapping[RelationSet, float]) -> None:
-        """From the next update on, multiply the states of a source: each by the correction of the largest set inside it."""
+        """Sets the corrections of a source: the next update multiplies each state by the correction of the largest set inside it."""
         count = len(self._sets)
         fresh = np.ones(count)
         for relations in sorted(corrections, key=lambda s: (size(s), s)):

@@ -1,14 +1,14 @@
 """Which reorderings of joins, outer joins and anti joins give the same answers: conflict rules (Moerkotte, Fender & Eich 2013, §5).
 
-An operator tree is what was written. From it each operator gets what it needs on either side (the syntactic eligibility set, SES)
-and its *conflict rules* T1 → T2: where a relation of T1 is joined, those of T2 must be as well. A pair of sets may be joined by an
-operator that is :func:`applicable` to it; everything that can be built from such pairs is a legal plan (their algorithm CD-C).
+The operator tree is the query as written. It gives each operator the relations that it needs on either side (the syntactic eligibility
+set, SES) and its *conflict rules* T1 → T2: if a relation of T1 is joined, those of T2 must be joined as well. A pair of sets may be joined
+by an operator that is :func:`applicable` to it; every plan built from such pairs is legal (their algorithm CD-C).
 
-Two things are SPARQL's own. A join compares all variables that both sides bind, so what an operator needs is said by variables:
-*some* relation that binds each of them on every row. And a variable that is unbound is compatible with anything, so no predicate
-rejects nulls: where only the optional side binds a variable, whoever is joined on it needs that side as it was written, and
-assoc(⟕, ⟕) never holds. An unbound variable is also *filled* by what it is joined with, so two operators that compare a variable
-which may be unbound keep their order, unless both are inner joins.
+SPARQL differs from SQL in two ways. A join compares all variables that both sides bind, so the needs of an operator are variables:
+*some* relation that binds each of them on every row. And an unbound variable is compatible with any value, so no predicate
+rejects nulls: if only the optional side binds a variable, an operator that joins on it needs that side as written, and
+assoc(⟕, ⟕) never holds. A join also *fills* an unbound variable with the value of the other side, so two operators that compare a variable
+that may be unbound keep their order, unless both are inner joins.
 """
 
 from __future__ import annotations
@@ -20,23 +20,24 @@ from operator import or_
 from typing import TypeAlias
 
 from cqels_opt.plans.query_graph import JoinKind, QueryGraph
-from cqels_opt.plans.relation_set import RelationSet, contains, members, size
+from cqels_opt.plans.relation_set import RelationSet, members, size
 
 Needs: TypeAlias = "tuple[RelationSet, ...]"
-"""A set satisfies it that has a relation of each of these sets."""
+"""A set of relations satisfies it if it has a relation of each of these sets."""
 
 Rule: TypeAlias = "tuple[RelationSet, Needs]"
-"""Where one of the first is joined, the second must be satisfied."""
+"""If one of the first relations is joined, the second part must be satisfied."""
 
 ASSOC: frozenset[tuple[JoinKind, JoinKind]] = frozenset(
     {("inner", "inner"), ("inner", "optional"), ("inner", "anti"), ("inner", "semi"), ("inner", "filter")}
 )
-"""(e1 a e2) b e3 = e1 a (e2 b e3), where b looks at e2 and e3 alone."""
+"""(e1 a e2) b e3 = e1 a (e2 b e3), if b compares variables of e2 and e3 alone."""
 
 R_ASSCOM: frozenset[tuple[JoinKind, JoinKind]] = frozenset({("inner", "inner")})
-"""e1 a (e2 b e3) = e2 b (e1 a e3), where a looks at e1 and e3 alone."""
+"""e1 a (e2 b e3) = e2 b (e1 a e3), if a compares variables of e1 and e3 alone."""
 
-# l-asscom, (e1 a e2) b e3 = (e1 b e3) a e2 where b looks at e1 and e3 alone, holds for all of these operators: none is a full join.
+# l-asscom, (e1 a e2) b e3 = (e1 b e3) a e2 if b compares variables of e1 and e3 alone, holds for all of these operators:
+# none is a full outer join.
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +51,7 @@ class Leaf:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """An operator over two parts. It compares the variables of both; ``reads`` of the left side are looked at besides."""
+    """An operator over two parts. It compares the variables of both; ``reads`` are other variables of the left side that it reads."""
 
     kind: JoinKind
     left: OperatorTree
@@ -63,10 +64,10 @@ OperatorTree: TypeAlias = Leaf | Node
 
 @dataclass(frozen=True, slots=True)
 class TreeOperator:
-    """What an operator of the tree needs on its left and right, its conflict rules, and the variables that it compares.
+    """The needs of an operator of the tree on its left and right, its conflict rules, and the variables that it compares.
 
     ``loose`` has, for each variable, the relations on one side that may leave it unbound, and all that can bind it on the other;
-    ``reach`` all relations in which what it needs can be found, left and right.
+    ``reach`` has all relations that can satisfy its needs, left and right.
     """
 
     kind: JoinKind
@@ -131,7 +132,7 @@ def _nodes(tree: OperatorTree) -> Iterator[Node]:
 
 
 def _needed(tree: OperatorTree, variable: str) -> tuple[Needs, bool]:
-    """What must be there for a variable to have the value that it has in the tree; and whether it is always bound."""
+    """The relations that a variable needs in order to have its value in the tree; and whether it is always bound."""
     certain, possible = carriers(tree, variable)
     return ((certain,), True) if certain else (tuple(1 << i for i in members(possible)), False)
 
@@ -169,7 +170,7 @@ def _rules(node: Node) -> tuple[Rule, ...]:
 def _fills(below: Node, node: Node) -> bool:
     """Whether the upper of two operators may bind a variable that the lower one compares and may find unbound, or both bind it.
 
-    An operator that binds nothing needs what binds its variables to be there, and that is enough.
+    An operator that binds nothing only needs the relations that bind its variables.
     """
     if below.kind == node.kind == "inner" or node.kind not in ("inner", "optional"):
         return False
@@ -202,7 +203,7 @@ def _satisfied(needs: Needs, by: RelationSet) -> bool:
 def applicable(operator: TreeOperator, left: RelationSet, right: RelationSet) -> bool:
     """Whether an operator of the tree may join these two sets, each a plan of its own (CD-C's test).
 
-    An operator is used once: where one side has what it needs on both of its sides, it was used there.
+    An operator is used once: if one side satisfies the needs of both of its sides, it was used there.
     """
     if not _satisfied(operator.left, left) or not _satisfied(operator.right, right):
         return False
@@ -213,9 +214,9 @@ def applicable(operator: TreeOperator, left: RelationSet, right: RelationSet) ->
 
 
 def joining(found: Sequence[TreeOperator], left: RelationSet, right: RelationSet) -> TreeOperator | None:
-    """The operator that joins ``left`` with ``right`` in this orientation; None where none may.
+    """The operator that joins ``left`` with ``right`` in this orientation; None if no operator may.
 
-    A join compares all that both sides bind: a variable that may be unbound only where the operator is used that compares it.
+    A join compares all variables that both sides bind; one that may be unbound must be compared by its own operator.
     """
     used: TreeOperator | None = None
     for operator in found:
@@ -250,18 +251,6 @@ def legal(
             kept += ways
             built.add(one | other)
     return kept
-
-
-def hyperedges(found: Iterable[TreeOperator]) -> list[tuple[RelationSet, RelationSet]]:
-    """For the enumeration (DPhyp): the least sets that satisfy what each operator needs on its left and its right."""
-    return list(dict.fromkeys((a, b) for operator in found for a in _least(operator.left) for b in _least(operator.right)))
-
-
-def _least(needs: Needs) -> list[RelationSet]:
-    sets = {0}
-    for need in needs:
-        sets = {found | (0 if found & need else 1 << i) for found in sets for i in members(need)}
-    return sorted(found for found in sets if not any(other != found and contains(found, other) for other in sets))
 
 
 # ------------------------------------------------------------------ a query graph as written

@@ -1,14 +1,15 @@
-"""What a join costs: the functions Φ of the report (§5), and the project's own model in seconds.
+"""What a cost model is: the protocol, and the constants and formulas that several models and join methods share.
 
-A cost model is vectorised: it is given arrays of row counts, one entry an alternative, and returns an array. ``Ψ`` of a
-pattern is then the least sum of Φ over its joins, plus what reading its leaves costs (``memo.py``).
+A cost model is vectorised: its arguments are arrays of row counts with one entry per alternative, and so is its result. ``Ψ`` of a
+pattern (CQELS report, §5) is the least sum of Φ over its joins plus the cost of reading its relations (``memo.py``). Each built-in model
+is one file of ``cost_models/``; an installed package adds a model by an entry point (docs/extending.md).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import IntEnum
-from typing import Literal, Protocol, TypeAlias
+from typing import Literal, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,16 +17,19 @@ from numpy.typing import NDArray
 from cqels_opt.plans.query_graph import JoinKind
 
 Rows: TypeAlias = "NDArray[np.float64]"
+Count = TypeVar("Count", float, Rows)
+"""Row counts: one, or an array of them."""
+
 Shuffled: TypeAlias = Literal["nothing", "left", "both"]
-"""Which sides of a join on variables go through a shuffle first."""
+"""The sides of a join on variables that go through a shuffle first."""
 
 
 class JoinOperator(IntEnum):
-    """How a join is done.
+    """The logical implementation of a join that the plan search prices.
 
-    PROBE reads its right side through an index and never scans it: one relation, or a static pattern that a model holds to
-    be pre-computed. HASH builds its right side first. LOOP pairs every row with every row. OPTIONAL, ANTI and SEMI look a
-    row up as PROBE does; FILTER looks at the row alone.
+    PROBE reads its right side through an index and never scans it: the right side is one relation, or a static pattern that the model
+    takes as pre-computed. HASH builds its right side first. LOOP pairs every row with every row. OPTIONAL, ANTI and SEMI look each row
+    up as PROBE does. FILTER evaluates a condition on each row.
     """
 
     PROBE = 0
@@ -42,7 +46,9 @@ class JoinOperator(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class JoinShape:
-    """What decides which operators can do a join: a variable in common, one relation on the right, a static right side; its kind."""
+    """What decides which operators can do a join: whether the sides share a variable, the right side is a single relation, the right
+    side is static; and the kind of join.
+    """
 
     connected: bool
     single: bool
@@ -55,64 +61,40 @@ class CostModel(Protocol):
 
     @property
     def name(self) -> str:
-        """What ``cost_model=`` calls it."""
+        """Its name in options and in EXPLAIN."""
 
     @property
     def unit(self) -> str:
-        """The unit of its costs for people, empty where it has none."""
+        """The unit that EXPLAIN shows with its costs; empty if it has none. ``s`` states that costs are seconds."""
 
     @property
     def static_is_free(self) -> bool:
         """Whether a fully static pattern costs nothing because it is pre-computed (Ψ of the report, rule 2)."""
 
     def operators(self, shape: JoinShape) -> tuple[JoinOperator, ...]:
-        """The implementations of a join of this shape that are considered; none of a kind that the model cannot price."""
+        """The operators to consider for a join of this shape; none for a kind of join that the model cannot price."""
 
     def scan(self, rows: Rows, filtered: Rows) -> Rows:
-        """Ψ of one relation that is read from its beginning; ``filtered`` is filter evaluations."""
+        """Ψ of one relation that is read as a whole; ``filtered`` counts filter evaluations."""
 
     def join(self, operator: JoinOperator, left: Rows, right: Rows, produced: Rows, filtered: Rows) -> Rows:
-        """Φ: the rows of both inputs, the rows that the join produces, and the filter evaluations, each by its weight."""
+        """Φ: from the rows of both inputs, the rows that the join produces, and the filter evaluations, each times its weight."""
 
 
-@dataclass(frozen=True, slots=True)
-class PaperCost:
-    """The report's Φ (§5): card·card for a nested loop, card·log2 card for an index join. No unit.
-
-    An index exists on a single relation and on a static pattern, which the report pre-computes and indexes (§4.2).
-    """
-
-    name: str = "paper"
-    unit: str = ""
-    static_is_free: bool = True
-
-    def operators(self, shape: JoinShape) -> tuple[JoinOperator, ...]:
-        """An index join where there is an index, and always a nested loop. Filters have no price, so they are no operators."""
-        if shape.kind != "inner":
-            return () if shape.kind == "filter" else (JoinOperator[shape.kind.upper()],)
-        if shape.connected and (shape.single or shape.static):
-            return (JoinOperator.PROBE, JoinOperator.LOOP)
-        return (JoinOperator.LOOP,)
-
-    def scan(self, rows: Rows, filtered: Rows) -> Rows:
-        """Nothing: Ψ of a triple pattern is 0 (rules 2 and 3)."""
-        return np.zeros_like(rows)
-
-    def join(self, operator: JoinOperator, left: Rows, right: Rows, produced: Rows, filtered: Rows) -> Rows:
-        """As the report has it; what the join produces counts only as the input of the next one."""
-        if operator not in (JoinOperator.HASH, JoinOperator.LOOP):
-            return left * np.log2(np.maximum(right, 1.0))
-        return left * right
+def halvings(rows: Count) -> Count:
+    """The steps of a binary search in so many sorted rows: log2, and 0 for less than one row."""
+    steps: Count = np.log2(np.maximum(rows, 1.0))
+    return steps
 
 
 @dataclass(frozen=True, slots=True)
 class Constants:
-    """Seconds that one unit of work takes. Defaults of an ordinary core; a calibration of the machine replaces them.
+    """Seconds per unit of work. The defaults are those of an ordinary core; a calibration of the machine replaces them.
 
-    ``operator``: starting a join. ``scan``: reading a row. ``probe``: looking one row up, plus ``step`` for every halving of
-    the index. ``produce``: writing a joined row. ``build``: putting a row of a bushy right side into a hash table;
-    ``match``: looking one row up there. ``evaluate``: one filter of weight 1 on one row. Of Spark, as a whole: ``job``: a job of
-    one task; ``stage``: one more stage of it, behind a shuffle; ``shuffle``: a row through that; ``broadcast``: a row to all
+    ``operator``: starting a join. ``scan``: reading a row. ``probe``: looking up a row, plus ``step`` for each halving of
+    the index. ``produce``: writing a joined row. ``build``: adding a row of a bushy right side to a hash table;
+    ``match``: looking up a row there. ``evaluate``: one filter of weight 1 on one row. Spark as a whole: ``job``: a job of
+    one task; ``stage``: one more stage of it, after a shuffle; ``shuffle``: a row through the shuffle; ``broadcast``: a row to all
     executors.
     """
 
@@ -129,54 +111,25 @@ class Constants:
     shuffle: float = 1e-6
     broadcast: float = 1e-6
 
+    def look_up(self, rows: Count) -> Count:
+        """Seconds of one index probe: looking up one row in an index of so many rows."""
+        seconds: Count = self.probe + self.step * halvings(rows)
+        return seconds
+
     def shares(self, seconds: float, slots: int) -> int:
-        """In how many tasks work of so many estimated seconds is done: in all, where that saves more than the stage it adds."""
+        """The number of tasks for work of so many estimated seconds: all slots if that saves more than the stage it adds."""
         return slots if seconds * (1 - 1 / slots) > self.stage else 1
 
 
 @dataclass(frozen=True, slots=True)
-class SecondsCost:
-    """The default model: seconds, from rows read, probed, built, produced, filtered, and ``shuffled`` to where they are joined."""
+class JoinConstants:
+    """Seconds per row of Spark's joins: ``build`` and ``match`` of a hash join, ``sort`` for each halving, ``convert`` between Python and
+    Spark rows. ``miss``: a look-up in a part of an index that is not in memory. ``hop``: a Python stage on rows of Spark.
+    """
 
-    constants: Constants = field(default_factory=Constants)
-    shuffled: Shuffled = "nothing"
-    name: str = "default"
-    unit: str = "s"
-    static_is_free: bool = False
-
-    def operators(self, shape: JoinShape) -> tuple[JoinOperator, ...]:
-        """An index probe into one relation, a hash join with a bushy right side, a loop for a cross product."""
-        if shape.kind != "inner":
-            return (JoinOperator[shape.kind.upper()],)
-        if not shape.connected:
-            return (JoinOperator.LOOP,)
-        return (JoinOperator.PROBE,) if shape.single else (JoinOperator.HASH,)
-
-    def scan(self, rows: Rows, filtered: Rows) -> Rows:
-        """Every row is read once, and the relation's own filters are evaluated."""
-        return rows * self.constants.scan + filtered * self.constants.evaluate
-
-    def join(self, operator: JoinOperator, left: Rows, right: Rows, produced: Rows, filtered: Rows) -> Rows:
-        """The work of one join; that of its inputs is theirs."""
-        c = self.constants
-        if operator is JoinOperator.FILTER:
-            return filtered * c.evaluate
-        after = c.operator + produced * c.produce + filtered * c.evaluate
-        if operator is JoinOperator.LOOP:
-            return after
-        if self.shuffled != "nothing":
-            after = after + c.shuffle * (left + right if self.shuffled == "both" or operator is JoinOperator.HASH else left)
-        if operator is JoinOperator.HASH:
-            return after + right * c.build + left * c.match
-        return after + left * (c.probe + c.step * np.log2(np.maximum(right, 1.0)))
-
-
-def model_named(name: str | CostModel, constants: Constants | None = None) -> CostModel:
-    """The cost model of this name: ``default`` (seconds) or ``paper``; a model is returned as it is."""
-    if not isinstance(name, str):
-        return name
-    if name == "paper":
-        return PaperCost()
-    if name == "default":
-        return SecondsCost(constants or Constants())
-    raise ValueError(f"there is no cost model {name!r}; choose 'default' or 'paper'")
+    convert: float = 4e-7
+    build: float = 3e-7
+    match: float = 2e-7
+    sort: float = 4e-8
+    miss: float = 1e-4
+    hop: float = 0.03

@@ -1,10 +1,10 @@
-"""Which pairs of connected sub-patterns a block can be joined from: DPccp (Moerkotte & Neumann 2006, §3).
+"""The pairs of connected sub-patterns that the plans of a block consist of: DPccp (Moerkotte & Neumann 2006, §3).
 
-A pair is a connected subset and a connected subset of what is left over, with a variable in common. Every bushy tree
-without cross products is made of such pairs, and each pair is found once. Where units require what several relations bind
-together, the graph has hyperedges, and DPhyp (``dphyp.py``) takes over; the conflict rules (``conflict_rules.py``) say which pairs
+A pair is a connected subset and a connected subset of the other relations, with a variable in common. Every bushy tree
+without cross products consists of such pairs, and each pair is found once. If units require variables that several relations bind
+together, the graph has hyperedges and is searched by DPhyp (``dphyp.py``); the conflict rules (``conflict_rules.py``) say which pairs
 with units are legal, and in which orientation. Components of a disconnected graph are enumerated alone and then multiplied,
-one component at a time; units that need several of them follow. Beyond a budget of pairs the caller plans greedily
+one component at a time; units that need several of them follow. Beyond a budget of pairs the caller searches greedily
 (``greedy.py``) instead.
 """
 
@@ -28,7 +28,7 @@ With one source a star of 14 has 53,248 and a clique of 11 86,526; a clique of 9
 """
 
 COMPONENT_BUDGET = 8
-"""Components whose order of multiplication is still searched exhaustively."""
+"""The most components whose order of multiplication is searched exhaustively."""
 
 
 class _Search:
@@ -138,7 +138,7 @@ def spanning_pairs(graph: QueryGraph) -> list[Pair]:
 
 
 def join_pairs(graph: QueryGraph, budget: int = PAIR_BUDGET) -> list[Pair] | None:
-    """All *ordered* pairs that plans of this graph are made of: (left, right) and (right, left); None beyond the budget."""
+    """All *ordered* pairs that the plans of this graph consist of: (left, right) and (right, left); None beyond the budget."""
     if len(graph.components) + size(graph.spanning) > COMPONENT_BUDGET:
         return None
     if graph.units:

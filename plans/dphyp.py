@@ -1,7 +1,7 @@
 """DPhyp: csg-cmp pairs of a hypergraph (Moerkotte & Neumann 2008, *Dynamic programming strikes back*, §3).
 
-An edge joins two *sets* of relations. A set is connected if it is one relation, or two connected sets that an edge lies between.
-The recursion is that of the paper; a caller may refuse pairs as they are found, and what only they connect is then not built upon.
+An edge joins two *sets* of relations. A set is connected if it is one relation, or two connected sets with an edge between them.
+The recursion is that of the paper. A caller may refuse pairs as they are found; sets that only refused pairs connect are not extended.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class TooManyPairsError(Exception):
 
 
 class HyperSearch:
-    """One run over the relations of a hypergraph. ``pairs`` are those found, in an order in which both sides come first."""
+    """One run over the relations of a hypergraph. ``pairs`` are in an order in which both sides of a pair come before it."""
 
     def __init__(
         self, edges: Iterable[Hyperedge], budget: int, accept: Callable[[RelationSet, RelationSet], bool] = lambda *_: True
@@ -43,7 +43,7 @@ class HyperSearch:
         return self.pairs
 
     def _reached(self, relations: RelationSet) -> RelationSet:
-        """What edges between two relations lead to."""
+        """The relations that edges between two relations lead to."""
         found = self._around.get(relations)
         if found is None:
             found = 0
@@ -53,7 +53,7 @@ class HyperSearch:
         return found
 
     def _neighbourhood(self, relations: RelationSet, excluded: RelationSet) -> RelationSet:
-        """N(S, X): of each set that an edge leads to, no part of S or X, the lowest relation stands for it."""
+        """N(S, X): the lowest relation of each set that an edge leads to and that is disjoint with S and X."""
         outside = ~(relations | excluded)
         found = self._reached(relations) & outside
         sets = [v for u, v in self._complex if contains(relations, u) and contains(outside, v) and not v & found]

@@ -1,7 +1,7 @@
 """EXPLAIN: the chosen plans as text, as JSON and as a drawing, from one description (DESIGN §5, INTERFACE "The trace").
 
-:func:`deltas` is that description; the trace puts it into its records as it is, :func:`text` and :func:`dot` draw it. No
-measured times are in it, so it can be compared with what it was before.
+:func:`deltas` is that description; the trace puts it into its records as it is, :func:`text` and :func:`dot` draw it. It has no
+measured times, so that tests can compare it.
 """
 
 from __future__ import annotations
@@ -10,18 +10,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from cqels_opt.plans.cost import CostModel
-from cqels_opt.plans.optimizer import PlanChoice
 from cqels_opt.plans.plan import Plan, Scan, right_side
+from cqels_opt.plans.plan_choice import PlanChoice
 from cqels_opt.plans.plan_extraction import Ranked
 from cqels_opt.plans.validity_ranges import ValidityRange
 
 Description: TypeAlias = "dict[str, Any]"
 Observed: TypeAlias = Mapping[str, Sequence[float | None]]
-"""For each delta source the rows that its operators gave, in the order of ``Choice.operators``."""
+"""For each delta source the rows that its operators produced, in the order of ``PlanChoice.operators``."""
 
 
 def q_error(estimated: float, observed: float) -> float:
-    """By what factor an estimate missed, either way; both are taken as at least 1."""
+    """The factor between estimate and observation, in either direction; counts below 1 are taken as 1."""
     high, low = max(estimated, observed, 1.0), max(min(estimated, observed), 1.0)
     return high / low
 
@@ -32,9 +32,9 @@ def deltas(
     alternatives: Mapping[str, Sequence[Ranked]] | None = None,
     validity: Mapping[str, Sequence[ValidityRange]] | None = None,
 ) -> list[Description]:
-    """The ``deltas`` of the trace and of ``explain --format json``, one entry a delta source.
+    """The ``deltas`` of the trace and of ``explain --format json``, one entry per delta source.
 
-    For ``explain``, ``alternatives`` adds the retained plans with their costs, cheapest first, and ``validity`` what each plan hinges on.
+    For ``explain``, ``alternatives`` adds the retained plans with their costs, cheapest first, and ``validity`` its validity ranges.
     """
     described = [_delta(choice, (observed or {}).get(source)) for source, choice in choices.items()]
     for source, description in zip(choices, described):
@@ -80,7 +80,7 @@ def _ranked(plan: Ranked) -> Description:
 
 # ------------------------------------------------------------------ text
 def text(described: Sequence[Description], model: CostModel, epoch: int | None = None) -> str:
-    """The description as a person reads it: a table an operator list, ``-`` where nothing was observed."""
+    """The description as text: one table per plan, with ``-`` for rows that were not observed."""
     head = f"cost model {model.name}" + ("" if epoch is None else f"; statistics of epoch {epoch}")
     return "\n\n".join([head, *("\n".join(_delta_lines(delta, model)) for delta in described)]) + "\n"
 
@@ -134,19 +134,19 @@ def _table(operators: Sequence[Description]) -> Iterator[str]:
 
 
 def rows(count: float | None) -> str:
-    """A row count for people: ``-`` for unknown, thousands grouped, small estimates with what decides between them."""
+    """A row count as text: ``-`` for unknown, thousands grouped, small estimates with three digits."""
     if count is None:
         return "-"
     return f"{count:,.0f}" if 100 <= count < 1e12 or count == int(count) < 100 else f"{count:.3g}"
 
 
 def _shortened(relation: str) -> str:
-    """A bushy part is spelt out in the plan above the table and in the rows before it."""
+    """A long bushy part is cut: the plan above the table has it in full."""
     return relation if len(relation) <= 32 else relation[:31] + "…"
 
 
 def cost(value: float, model: CostModel) -> str:
-    """A cost for people, with three digits and its unit."""
+    """A cost as text, with three digits and its unit."""
     digits = f"{value:,.0f}" if 1000 <= value < 1e12 else f"{value:.3g}"
     return f"{digits} {model.unit}".rstrip()
 
@@ -156,7 +156,7 @@ SYMBOLS = {"cross": "×", "optional": "⟕", "anti": "▷", "semi": "⋉", "filt
 
 
 def dot(choices: Mapping[str, PlanChoice]) -> str:
-    """The chosen plans for Graphviz, a cluster a delta source; edges carry the estimated rows."""
+    """The chosen plans for Graphviz, one cluster per delta source; edges carry the estimated rows."""
     lines = ["digraph plans {", "  rankdir=BT;", '  node [shape=box, fontname="sans-serif"];', '  edge [fontname="sans-serif"];']
     for number, choice in enumerate(choices.values()):
         lines += [f"  subgraph cluster_{number} {{", f"    label={_quoted(f'delta {choice.source}')};"]

@@ -1,10 +1,9 @@
-"""What was observed corrects what is estimated: a factor a (delta source, sub-pattern), as in LEO (Stillger et al. 2001).
+"""Observed rows correct estimates: one factor per (delta source, sub-pattern), as in LEO (Stillger et al. 2001).
 
-After a batch the rows that each operator gave are compared with what the statistics alone had said of that sub-pattern.
+After a batch the rows that each operator produced are compared with the estimate for that sub-pattern from the statistics alone.
 The ratio, smoothed over batches, multiplies the estimate of the sub-pattern and of every larger one without a correction of
-its own. A sub-pattern that the current plan does not compute is not observed any more, so its correction fades, into that
-of the largest sub-pattern inside it: a plan that was once disappointing gets another chance, and what is old news does not
-tell equal plans apart.
+its own. A sub-pattern that the current plan does not compute is not observed any more, so its correction decays to that
+of the largest sub-pattern inside it. A plan that was rejected because of old observations can therefore be chosen again.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ WEIGHT = 0.5
 """The weight of the newest observation, in the logarithm."""
 
 FADE = 0.9
-"""What is left, in the logarithm, of the difference between a correction and the inherited one, after a batch that did not observe it."""
+"""The share of the difference to the inherited correction, in the logarithm, that remains after a batch without an observation."""
 
 NEGLIGIBLE = 0.01
 """A correction closer to the inherited one than this, in the logarithm, is dropped."""
@@ -38,7 +37,7 @@ class Feedback:
     _logs: dict[RelationSet, float] = field(default_factory=dict)
 
     def observe(self, observations: Iterable[tuple[RelationSet, float, float]]) -> None:
-        """Take in one batch: (relations, estimated from the statistics alone, observed); counts below 1 are taken as 1."""
+        """Adds one batch: (relations, estimate from the statistics alone, observed rows); counts below 1 are taken as 1."""
         seen = {relations: math.log(max(observed, 1.0) / max(estimated, 1.0)) for relations, estimated, observed in observations}
         before, self._logs = self._logs, {}
         for relations in sorted({*before, *seen}, key=lambda s: (size(s), s)):
@@ -56,10 +55,10 @@ class Feedback:
         return {relations: math.exp(log) for relations, log in self._logs.items()}
 
     def state(self) -> list[tuple[RelationSet, float]]:
-        """The logarithms, for a file."""
+        """The logarithms, for a checkpoint."""
         return list(self._logs.items())
 
     @classmethod
     def of(cls, state: Iterable[tuple[RelationSet, float]]) -> Feedback:
-        """What :meth:`state` gave."""
+        """From a :meth:`state`."""
         return cls(dict(state))

@@ -1,12 +1,12 @@
 """Greedy operator ordering, for blocks with too many pairs to enumerate (GOO, Fegaras 1998).
 
 The two parts whose join has the fewest rows are joined, until one part is left; parts without a shared variable are
-multiplied only when nothing else remains. Units wait until what they require is bound. Beside that bushy tree a greedy
-left-deep order from the delta is proposed. The pairs of both become a small memo, which orients each join and picks the
-cheaper tree.
+multiplied only when no other join is possible. A unit is joined once the variables that it requires are bound. In addition to this bushy
+tree, the search proposes a greedy left-deep order from the delta. The pairs of both are a small memo, which orients each join and picks
+the cheaper tree.
 
-``part_rows.py`` keeps the rows of the joins that are possible. A join changes only those of the part that it makes, so a tree of n
-relations takes about n² steps of numpy's: the best partner of each part is kept, and looked for again only where it is gone.
+``part_rows.py`` has the rows of the possible joins. A join changes only the rows of joins with its result, so a tree of n relations takes
+about n² steps of numpy: the best partner of each part is stored, and searched again only if it was joined.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class GreedySearch:
     def _bushy(self, source: int) -> list[Pair]:
         rows = PartRows(self._shape, self.estimator, source)
         count = len(self.graph.relations)
-        # A line for each part, those joined later after the others, with a column for each earlier part.
+        # One line per part, results of joins after relations, with one column per earlier part.
         table = np.full((2 * count, 2 * count), np.inf)
         table[:count, :count] = np.where(np.tri(count, k=-1, dtype=bool), rows.singles(), np.inf)
         partner, least = table.argmin(axis=1), table.min(axis=1)
@@ -71,7 +71,7 @@ class GreedySearch:
 
 
 def _first_of_least(least: np.typing.NDArray[np.float64], partner: np.typing.NDArray[np.intp], count: int) -> int:
-    """The part that is joined next, with its partner: of equals the first two relations as written, then what was joined first."""
+    """The part that is joined next, with its partner: among equals the first two relations as written, then the earliest result."""
     equal = np.flatnonzero(least == least.min())
     written = equal[equal < count]
     if len(written):

@@ -1,14 +1,14 @@
-"""The memo of a block: for every connected sub-pattern *all* its alternatives, and Ψ, its least cost (report §5).
+"""The memo of a block: for every connected sub-pattern *all* its alternatives, and Ψ, its least cost (CQELS report, §5).
 
-Re-costing is incremental. A changed leaf statistic makes the rows of some states different; only the alternatives that
-read one of those, or a side of which moved its Ψ, are priced again. Ψ is then the minimum over *what is retained*, so it
-rises as well as falls. (Figure 4 of the report tests only ``<`` and would keep the old value when its cheapest
-alternative becomes dearer.)
+Re-costing is incremental. A changed leaf statistic changes the rows of some states; only the alternatives that
+read one of those, or a side of which has another Ψ, are priced again. Ψ is the minimum over all retained alternatives, so it
+rises as well as falls. (Figure 4 of the report tests only ``<``, and keeps the old value when its cheapest
+alternative becomes more expensive.)
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 
 import numpy as np
@@ -19,10 +19,9 @@ from cqels_opt.plans.cost import CostModel, JoinOperator
 from cqels_opt.plans.dpccp import Pair
 from cqels_opt.plans.memo_layout import Floats, Ints, Level, MemoLayout, build
 from cqels_opt.plans.relation_set import RelationSet, members
-from cqels_opt.plans.statistics import Key, Statistics
 
 EACH_ROW = 2.0
-"""What a filter that is an operator costs for a row whatever its arguments, as a multiple of ``Constants.evaluate``: finding equal ones."""
+"""The cost per row of a filter that is an operator, as a multiple of ``Constants.evaluate``: finding rows with equal arguments."""
 
 
 class Memo:
@@ -57,15 +56,11 @@ class Memo:
         self.recosted = 0
         self.recost_everything()
 
-    def update(self, statistics: Mapping[str, Statistics], changed: Collection[Key] | None = None) -> int:
-        """Read the statistics (only the ``changed`` ones where given), re-cost what depends on them, say how many alternatives.
-
-        The memo is afterwards equal to one that was built from the same statistics.
-        """
-        return self.refresh(self.leaves.read(statistics, changed))
-
     def refresh(self, changed: NDArray[np.bool_]) -> int:
-        """Re-cost what reads the factors that changed; the shape is that of ``leaves.factors``."""
+        """Prices again what depends on the factors that ``changed`` (in the shape of ``leaves.factors``); returns how many alternatives.
+
+        The memo is afterwards equal to one that is built from the same statistics.
+        """
         if not changed.any() and not self.table.pending:
             self.recosted = 0
             return 0
@@ -93,7 +88,7 @@ class Memo:
         return self.recosted
 
     def weigh(self, weights: Mapping[str, float]) -> None:
-        """Take other weights for some filters; re-costs everything."""
+        """Sets the weights of some filters and prices everything again."""
         fresh = np.array([weights.get(name, known) for name, known in zip(self.graph.weights, self._weights.tolist())])
         if (fresh != self._weights).any():
             self._weights = fresh
@@ -105,7 +100,7 @@ class Memo:
         self._leaf_filters: Floats = np.array([self._weights[list(covers)].sum() for covers in self._leaf_covers])
 
     def recost_everything(self) -> int:
-        """Price every alternative from the rows as they are; what :meth:`refresh` must always be equal to."""
+        """Prices every alternative; :meth:`refresh` must always give the same costs."""
         alternatives = self.shape.alternatives
         self.table.update(np.ones_like(self.leaves.factors, bool))
         self.psi[: self.shape.leaves] = self._scan_costs()
@@ -118,7 +113,7 @@ class Memo:
         return self.recosted
 
     def _least(self, level: Level) -> Floats:
-        """Ψ of a level's nodes over all that is retained; a pre-computed static pattern is free under the report's model."""
+        """Ψ of the nodes of a level; a pre-computed static pattern is free in the cost model of the report."""
         least: Floats = np.minimum.reduceat(self.total[level.alternatives], level.starts)
         least[self.shape.free[level.nodes]] = 0.0
         return least
@@ -128,7 +123,7 @@ class Memo:
         return self.model.scan(rows, rows * self._leaf_filters)
 
     def _price(self, chosen: Ints | None) -> None:
-        """Φ of the chosen alternatives (None: of all)."""
+        """Computes Φ of the chosen alternatives (None: of all)."""
         found, rows = self.shape.alternatives, self.table.rows
         for operator, everywhere in self._by_operator:
             here = everywhere if chosen is None else chosen[found.operator[chosen] == operator]
@@ -141,7 +136,7 @@ class Memo:
                 self.phi[here] = self.model.join(operator, left, right, produced, filtered)
 
     def of_source(self, source: str) -> Memo:
-        """A memo of one delta source's alternatives alone, over the same statistics: to be priced as often as one likes."""
+        """A copy for the alternatives of one delta source alone, over the same statistics; pricing it does not change this memo."""
         number = self.shape.sources.index(source)
         owner = np.array(self.shape.node_source, np.intp)[self.shape.alternatives.node]
         found, keep, states = copy(self), np.flatnonzero(owner == number), len(self.shape.states)
@@ -150,7 +145,7 @@ class Memo:
         found._by_operator = [
             (operator, np.flatnonzero(found.shape.alternatives.operator == operator)) for operator, _ in self._by_operator
         ]
-        found._leaf_rows = np.clip(self._leaf_rows - number * states, 0, states - 1)  # only its own are read
+        found._leaf_rows = np.clip(self._leaf_rows - number * states, 0, states - 1)  # only those of the source are read
         found._filters = self._filters[keep]
         found.psi, found.phi, found.total = self.psi.copy(), self.phi[keep], self.total[keep]
         return found
@@ -161,7 +156,7 @@ class Memo:
         return self.shape.node_of[self.shape.sources.index(source), self.graph.everything]
 
     def rows(self, source: str, relations: RelationSet) -> float:
-        """The estimated rows of a set that the memo knows, all its filters applied."""
+        """The estimated rows of a set that the memo has, after all its filters."""
         state = self.shape.state_of[relations, self.shape.covered[relations]]
         return float(self.table.rows[self.shape.sources.index(source) * len(self.shape.states) + state])
 
@@ -172,5 +167,5 @@ class Memo:
         return float(self.table.uncorrected(np.array([position], np.intp))[0])
 
     def retained(self, source: str) -> int:
-        """How many alternatives the memo holds for a delta source."""
+        """The number of alternatives of a delta source."""
         return self._retained[self.shape.sources.index(source)]

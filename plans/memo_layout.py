@@ -1,16 +1,17 @@
-"""The shape of a memo: its nodes, its states and its alternatives, as arrays. Nothing here depends on a statistic.
+"""The layout of a memo: its nodes, states and alternatives, as arrays. Nothing here depends on a statistic.
 
-Nodes are (delta source, set of relations); an alternative of a node is (left set, operator, right set). In the plans of a
-delta source its own relation is where the plan starts, so of two sides the one that holds it is always the left. The right
-side of a probe is read through an index and is not scanned, so it refers to the *null node*, whose Ψ is 0. The nodes of
-all delta sources lie in the same arrays, by size of their set, so one pass of numpy over a level prices all of them.
+A node is (delta source, set of relations); an alternative of a node is (left set, operator, right set). A plan of a delta source begins
+with its own relation, so that relation is always on the left. The right side of a probe is read through an index and is not scanned, so
+it refers to the *null node*, whose Ψ is 0. The nodes of all delta sources are in the same arrays, in the order of the sizes of their sets
+(the levels of the dynamic program, Selinger et al. 1979), so that one pass of numpy over a level prices all of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,16 +25,19 @@ from cqels_opt.plans.relation_set import RelationSet, contains, members, size
 Ints = NDArray[np.intp]
 Floats = NDArray[np.float64]
 
+_Row: TypeAlias = "tuple[int, int, int, int, int, int, int, int, int, int]"
+"""An alternative: the first ten columns of :class:`Alternatives`."""
+
 
 @dataclass(frozen=True, slots=True)
 class Alternatives:
-    """The retained alternatives, structure of arrays; those of a node are neighbours.
+    """The retained alternatives as a structure of arrays; the alternatives of a node are adjacent.
 
-    ``left`` and ``right`` are nodes, ``right`` the null node where it is probed; ``right_set`` is the node of the right side
-    also then. The ``*_rows`` are positions in the state table (``produced_rows`` is before the filters that the join evaluates on each
-    of its rows; a filter that is an operator looks at each row of its left side, and is evaluated for each distinct combination of
-    its arguments, of which there are at most ``distinct_rows``). ``pair`` numbers the sides of a node, which several operators may
-    join. The alternative ``evaluating[i]`` evaluates the filter ``evaluated[i]`` of :attr:`QueryGraph.weights`.
+    ``node``, ``left``, ``right`` and ``right_set`` are nodes. ``right`` is the null node if the right side is probed; ``right_set`` is the
+    node of the right side in any case. The ``*_rows`` are positions in the state table. ``produced_rows`` counts the rows before the
+    filters that the join evaluates on each of them. A filter that is an operator reads each row of its left side, and is evaluated once
+    per distinct combination of its arguments, of which there are at most ``distinct_rows``. ``pair`` numbers the pairs of sides, which
+    several operators may join. The alternative ``evaluating[i]`` evaluates the filter ``evaluated[i]`` of :attr:`QueryGraph.weights`.
     """
 
     node: Ints
@@ -50,7 +54,7 @@ class Alternatives:
     evaluated: Ints
 
     def of_source(self, offset: int, keep: Ints) -> Alternatives:
-        """Some of them, which read a state table without so many of its places; not which filters they evaluate."""
+        """The alternatives at the places ``keep``, for a state table without its first ``offset`` places; without their filters."""
         nothing = np.empty(0, np.intp)
         return Alternatives(
             self.node[keep],
@@ -68,13 +72,13 @@ class Alternatives:
         )
 
     def weights(self, filters: Floats) -> Floats:
-        """What the filters of each alternative weigh together: each counts as if those before it kept every row."""
+        """The total weight of the filters of each alternative, as if each filter kept every row."""
         return np.bincount(self.evaluating, filters[self.evaluated], minlength=len(self.node)).astype(np.float64)
 
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """The nodes of one size: their places, those of their alternatives, and where each node's alternatives start."""
+    """The nodes of one size: their positions, those of their alternatives, and where the alternatives of each node start."""
 
     nodes: slice
     alternatives: slice
@@ -83,11 +87,12 @@ class Level:
 
 @dataclass(frozen=True, slots=True)
 class MemoLayout:
-    """Everything of a memo that is fixed when a query is registered.
+    """The part of a memo that is fixed when a query is registered.
 
-    ``node_sets`` and ``node_source`` say what a node is and ``node_of`` finds it; the first ``leaves`` nodes are single
-    relations, and ``null`` is the node of Ψ = 0 after the last. ``first`` has the first alternative of each node, and one more.
-    A state's place in the state table is its number plus ``len(states)`` a source before its own.
+    ``node_sets`` and ``node_source`` describe each node, and ``node_of`` finds it. The first ``leaves`` nodes are single
+    relations; ``null``, the node of Ψ = 0, follows the last. ``first`` has the first alternative of each node, and the end of the last.
+    The position of a state in the state table is its number, plus ``len(states)`` for each source before its own. ``free`` marks the nodes
+    that cost nothing.
     """
 
     sources: tuple[str, ...]
@@ -108,8 +113,12 @@ class MemoLayout:
         """The node of Ψ = 0."""
         return len(self.node_sets)
 
+    def alternatives_of(self, node: int) -> slice:
+        """The positions of a node's alternatives."""
+        return slice(int(self.first[node]), int(self.first[node + 1]))
+
     def of_source(self, number: int, keep: Ints) -> MemoLayout:
-        """The alternatives ``keep`` of one source alone, which are neighbours in each level; nodes keep their numbers."""
+        """The alternatives ``keep`` of one source alone, which are adjacent in each level; nodes keep their numbers."""
         first = np.searchsorted(keep, self.first).astype(np.intp)
         levels = []
         for level in self.levels:
@@ -125,7 +134,7 @@ class MemoLayout:
 
 
 def build(graph: QueryGraph, sources: tuple[str, ...], pairs: Iterable[Pair], model: CostModel) -> MemoLayout:
-    """The memo's shape from the ordered (left, right) pairs that plans may be made of."""
+    """The memo's layout for the ordered (left, right) pairs that plans may be made of."""
     ordered = sorted(dict.fromkeys(pairs), key=lambda pair: size(pair[0] | pair[1]))
     singles = [1 << i for i in range(len(graph.relations))]
     starts = [1 << graph.index[source] for source in sources]
@@ -136,41 +145,18 @@ def build(graph: QueryGraph, sources: tuple[str, ...], pairs: Iterable[Pair], mo
             by_size[size(relations)].append((source, relations))
     nodes = [node for level in by_size for node in sorted(level)]
     node_of = {node: position for position, node in enumerate(nodes)}
-    everywhere = sorted(set(singles).union(*derived))
-    covered = {relations: graph.covered_filters(relations) for relations in everywhere}
-    static = {relations: graph.is_static(relations) for relations in everywhere}
-    states: dict[State, int] = {}
-    for state in (*covered.items(), *((relations, 0) for relations in singles)):
-        states.setdefault(state, len(states))
-    around = {relations: graph.neighbourhood(relations) for relations in everywhere}
-    kinds = {1 << i: relation.kind for i, relation in enumerate(graph.relations) if relation.kind != "inner"}
-    operators = cache(lambda *shape: model.operators(JoinShape(*shape)))
-    place_of = {name: place for place, name in enumerate(graph.weights)}
-    rows: list[tuple[int, ...]] = []
+    joins = _Joins(graph, model, sorted(set(singles).union(*derived)), singles)
+    rows: list[_Row] = []
     evaluated: list[tuple[int, ...]] = []
     for number, (left, right) in enumerate(ordered):
-        both, single = left | right, not right & (right - 1)
         using = [s for s, start in enumerate(starts) if not start & right and left in derived[s] and right in derived[s]]
-        if not using:
-            continue
-        kind = kinds.get(right, "inner")
-        for operator in operators(kind != "inner" or bool(around[left] & right), single, static[right], kind):
-            probed = operator is JoinOperator.PROBE or kind != "inner"
-            inside = 0 if probed and single else covered[right]
-            before = covered[left] | inside
-            fresh = tuple(members(covered[both] & ~before))
-            distinct = states[left, covered[left]]
-            if operator is JoinOperator.FILTER:
-                unit = right.bit_length() - 1
-                fresh = (place_of[graph.relations[unit].name],)
-                binding = next(s for s in graph.least_sets(unit) if contains(left, s))
-                distinct = states.setdefault((binding, graph.covered_filters(binding)), len(states))
-            produced = states.setdefault((both, before), len(states))
-            common = (operator, states[left, covered[left]], states[right, inside], produced, distinct, number)
+        for operator in joins.operators(left, right) if using else ():
+            probed, states, conditions = joins.evaluation(operator, left, right)
             for source in using:
                 side = node_of[source, right]
-                rows.append((node_of[source, both], node_of[source, left], len(nodes) if probed else side, side, *common))
-                evaluated.append(fresh)
+                sides = node_of[source, left | right], node_of[source, left], len(nodes) if probed else side, side
+                rows.append((*sides, operator, *states, number))
+                evaluated.append(conditions)
     node_source = tuple(source for source, _ in nodes)
     return MemoLayout(
         sources,
@@ -178,16 +164,67 @@ def build(graph: QueryGraph, sources: tuple[str, ...], pairs: Iterable[Pair], mo
         node_source,
         node_of,
         len(by_size[1]),
-        tuple(states),
-        states,
-        covered,
-        *_arrays(rows, evaluated, node_source, len(states), [len(level) for level in by_size[1:]]),
-        np.array([model.static_is_free and static[relations] for _, relations in nodes], bool),
+        tuple(joins.states),
+        joins.states,
+        joins.covered,
+        *_arrays(rows, evaluated, node_source, len(joins.states), [len(level) for level in by_size[1:]]),
+        np.array([model.static_is_free and joins.static[relations] for _, relations in nodes], bool),
     )
 
 
+class _Joins:
+    """What the joins of a graph read, whatever the delta source: the operators of a pair, the states of its sides and of its result.
+
+    ``states`` numbers the states in the order in which they are first read.
+    """
+
+    def __init__(self, graph: QueryGraph, model: CostModel, sets: Sequence[RelationSet], singles: Sequence[RelationSet]) -> None:
+        self.graph = graph
+        self.covered = {relations: graph.covered_filters(relations) for relations in sets}
+        self.static = {relations: graph.is_static(relations) for relations in sets}
+        self.states: dict[State, int] = {}
+        for state in (*self.covered.items(), *((relations, 0) for relations in singles)):
+            self._state(*state)
+        self._around = {relations: graph.neighbourhood(relations) for relations in sets}
+        self._kinds = {1 << i: relation.kind for i, relation in enumerate(graph.relations) if relation.kind != "inner"}
+        self._place_of = {name: place for place, name in enumerate(graph.weights)}
+        self._operators = cache(lambda *shape: model.operators(JoinShape(*shape)))
+
+    def operators(self, left: RelationSet, right: RelationSet) -> tuple[JoinOperator, ...]:
+        """The operators that the cost model considers for a pair."""
+        kind = self._kinds.get(right, "inner")
+        connected = kind != "inner" or bool(self._around[left] & right)
+        return self._operators(connected, size(right) == 1, self.static[right], kind)
+
+    def evaluation(
+        self, operator: JoinOperator, left: RelationSet, right: RelationSet
+    ) -> tuple[bool, tuple[int, int, int, int], tuple[int, ...]]:
+        """Whether the right side is probed, the states of the left side, the right side, the result and the distinct arguments, and the
+        filters that the operator evaluates.
+
+        A probed relation is read without its filters, which are then evaluated after the probe.
+        """
+        both, kind = left | right, self._kinds.get(right, "inner")
+        probed = operator is JoinOperator.PROBE or kind != "inner"
+        inside = 0 if probed and size(right) == 1 else self.covered[right]
+        before = self.covered[left] | inside
+        conditions = tuple(members(self.covered[both] & ~before))
+        distinct = self.states[left, self.covered[left]]
+        if operator is JoinOperator.FILTER:
+            unit = right.bit_length() - 1
+            conditions = (self._place_of[self.graph.relations[unit].name],)
+            binding = next(s for s in self.graph.least_sets(unit) if contains(left, s))
+            distinct = self._state(binding, self.graph.covered_filters(binding))
+        produced = self._state(both, before)
+        states = self.states[left, self.covered[left]], self.states[right, inside], produced, distinct
+        return probed, states, conditions
+
+    def _state(self, relations: RelationSet, filters: int) -> int:
+        return self.states.setdefault((relations, filters), len(self.states))
+
+
 def _derived(start: RelationSet, singles: Iterable[RelationSet], ordered: Iterable[Pair]) -> set[RelationSet]:
-    """The sets that plans of a delta source can be made of; ``ordered`` comes by size."""
+    """The sets that parts of a delta source's plans can have; ``ordered`` is in the order of sizes."""
     found = set(singles)
     for left, right in ordered:
         if not start & right and left in found and right in found:
@@ -196,9 +233,9 @@ def _derived(start: RelationSet, singles: Iterable[RelationSet], ordered: Iterab
 
 
 def _arrays(
-    rows: list[tuple[int, ...]], evaluated: list[tuple[int, ...]], node_source: tuple[int, ...], states: int, sizes: list[int]
+    rows: list[_Row], evaluated: list[tuple[int, ...]], node_source: tuple[int, ...], states: int, sizes: list[int]
 ) -> tuple[Alternatives, Ints, tuple[Level, ...]]:
-    """The alternatives in the order of their nodes, where those of each node begin, and the levels; ``sizes`` counts nodes."""
+    """The alternatives in the order of their nodes, the first one of each node, and the levels; ``sizes`` has the nodes per level."""
     table = np.array(rows, np.intp).reshape(len(rows), 10)
     order = np.argsort(table[:, 0], kind="stable")
     filters = [(i, place) for i, row in enumerate(order.tolist()) for place in evaluated[row]]

@@ -1,16 +1,15 @@
-"""The optimizer: one plan for each delta source, chosen anew whenever the statistics have moved.
+"""The optimizer: one plan for each delta source, chosen again whenever the statistics have moved.
 
-``adaptive`` takes the cheapest plan now. A switch moves no state (DESIGN §4.3), so nothing is charged for it; only a near
-tie keeps the current plan, which spares the trace a flicker between equals. ``static`` is what a database does: the
-cheapest plan when the first elements have come, kept for ever. ``first`` joins in the order written, ``heuristic`` by ranks that the
-graph has, ``worst`` takes the dearest retained join order, and given plans are kept as they are.
+``adaptive`` takes the cheapest plan. A switch moves no state (DESIGN §4.3), so it costs nothing; only a near tie keeps the current plan, so
+that plans of equal cost do not alternate. ``static`` does what a database does: it keeps the cheapest plan as of the first elements.
+``first`` joins in the order written, ``heuristic`` by the ranks of the graph's relations, ``worst`` takes the most expensive retained join
+order, and given plans are kept as they are.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from typing import TypeAlias
 
@@ -21,84 +20,48 @@ from cqels_opt.plans import plan as planning
 from cqels_opt.plans import plan_extraction
 from cqels_opt.plans.base_estimates import Assumptions, BaseEstimates
 from cqels_opt.plans.cardinality import Estimator
-from cqels_opt.plans.cost import Constants, CostModel, model_named
+from cqels_opt.plans.cost import Constants, CostModel
+from cqels_opt.plans.cost_models import model_named
 from cqels_opt.plans.dpccp import PAIR_BUDGET, Pair
 from cqels_opt.plans.feedback import Feedback
 from cqels_opt.plans.greedy import GreedySearch
 from cqels_opt.plans.memo import Memo
-from cqels_opt.plans.plan import Plan, PlanError, PlanOperator
+from cqels_opt.plans.plan import Plan, PlanError
 from cqels_opt.plans.plan_changes import Reason, corrected, reasons, rows_and_factor
+from cqels_opt.plans.plan_choice import PlanChoice
 from cqels_opt.plans.plan_extraction import Ranked
 from cqels_opt.plans.plan_text import parse_plan
 from cqels_opt.plans.predicate_placement import Placing, operators_among
 from cqels_opt.plans.query_graph import QueryGraph
-from cqels_opt.plans.relation_set import RelationSet, members, of, size
-from cqels_opt.plans.reoptimization_budget import ReoptimizationBudget
+from cqels_opt.plans.relation_set import RelationSet, size
+from cqels_opt.plans.reoptimization_budget import ReoptimizationBudget, is_surprising
 from cqels_opt.plans.sampling import SAMPLING_ROUNDS, Corrections, Sampler
-from cqels_opt.plans.statistics import Key, StatisticKey, Statistics
+from cqels_opt.plans.statistics import Key, Statistics
 from cqels_opt.plans.validity_ranges import ValidityRange, validity_ranges
 
 Logs: TypeAlias = "list[tuple[RelationSet, float]]"
 State: TypeAlias = "tuple[str, list[float], bool, Logs, list[tuple[RelationSet, float, float]], list[str], float | None]"
-"""What a restart needs to know of one delta source."""
+"""What a checkpoint keeps of one delta source; :meth:`Optimizer.state` lists the parts."""
 
 Learnt: TypeAlias = "Mapping[frozenset[str], float]"
-"""Observed rows of sets of relations, by their names."""
+"""Observed rows of sets of relations, by the names of these."""
 
 MODES = ("adaptive", "static", "first", "worst", "heuristic")
 
 FORMER = 3
-"""So many plans that were chosen before are priced with every batch, for the trace."""
-
-SURPRISE = 2.0
-"""By this factor rows must differ from what was expected for walks to be taken before they are due."""
-
-FEW = 32.0
-"""Rows that are too few to tell."""
+"""The number of plans chosen before that are priced again with every batch, for the trace."""
 
 NEAR_TIE = 0.01
-"""The current plan is kept unless the cheapest is cheaper by more than this share of its own cost."""
-
-
-@dataclass(frozen=True, slots=True)
-class PlanChoice:
-    """The plan of one delta source for one batch.
-
-    ``operators`` and ``estimated`` (rows after each operator) are in the order of execution. ``cost`` is in the cost
-    model's unit. ``filters`` are those that each operator evaluates, in this order. ``runner_up`` is the cheapest other plan. ``previous``
-    and ``reason`` are empty unless ``switched``. ``assumed`` names the statistics that nobody had observed. ``retained``
-    counts the alternatives in the memo. ``fallback`` says that the block was too large to search and was planned greedily. ``former``
-    are the plans that were chosen before this one, the last one first, with what they would cost now.
-    """
-
-    source: str
-    plan: Plan
-    cost: float
-    operators: tuple[PlanOperator, ...]
-    filters: tuple[tuple[str, ...], ...]
-    estimated: tuple[float, ...]
-    runner_up: Ranked | None
-    previous: Plan | None
-    reason: tuple[Reason, ...]
-    assumed: tuple[StatisticKey, ...]
-    retained: int
-    fallback: bool
-    former: tuple[Ranked, ...] = ()
-
-    @property
-    def switched(self) -> bool:
-        """Whether the plan is another than that of the batch before."""
-        return self.previous is not None
+"""The current plan is kept unless the cheapest one saves more than this share of its own cost."""
 
 
 class Optimizer:
-    """The optimizer of one block. State: the memo, the current plans, and the statistics they were last chosen from.
+    """The optimizer of one block. State: the memo, the current plans, and the statistics that they were last chosen from.
 
-    ``sources`` names the relations whose deltas are planned for. ``cost_model`` is ``default``, ``paper`` or a model.
-    ``mode`` is one of :data:`MODES`, or the plans to keep, one a source. ``feedback`` lets what :meth:`observe` is told correct
-    the estimates. ``placing`` says where filters stand (``predicate_placement.py``). Raises :class:`PlanError` where a plan does not fit
-    the
-    graph, and ValueError for a name that is none.
+    ``sources`` names the relations whose deltas are planned. ``cost_model`` is ``default``, ``paper`` or a model. ``mode`` is one of
+    :data:`MODES`, or the plans to keep, one per source. With ``feedback`` the rows given to :meth:`observe` correct the estimates.
+    ``placing``: see ``predicate_placement.py``. Raises :class:`PlanError` if a plan does not fit the graph, and ValueError for an unknown
+    name.
     """
 
     def __init__(
@@ -128,7 +91,7 @@ class Optimizer:
         self.mode = mode if isinstance(mode, str) else "fixed"
         self._kept: dict[str, Plan] = {}
         if not isinstance(mode, str):
-            self._kept = _checked(mode, graph, self.sources)
+            self._kept = planning.check_all(mode, graph, self.sources)
         elif mode == "first":
             self._kept = {source: planning.written_order(graph, source) for source in self.sources}
         elif mode == "heuristic":
@@ -142,10 +105,9 @@ class Optimizer:
         self._pace = ReoptimizationBudget()
         self.leaves = BaseEstimates(graph, self.sources, assumptions)
         self.fallback = pairs is None
-        self._stays: Mapping[str, Plan] = {}  # plans that were found greedily before, and are not looked for anew
-        self.priced = 0
-        """Joins that greedy searches have priced."""
-        self._memos: dict[str, Memo] = {}  # one for all sources, or of greedy trees one for each
+        self._stays: Mapping[str, Plan] = {}  # greedy plans of earlier batches that are not searched again
+        self.priced = 0  # joins, by greedy searches
+        self._memos: dict[str, Memo] = {}  # the same for all sources; with greedy search one for each
         estimator = Estimator(self.leaves)
         if self.fallback:
             self._memos = {source: Memo(estimator, self._kept_pairs(source), self.model, [source]) for source in self.sources}
@@ -155,12 +117,12 @@ class Optimizer:
 
     @property
     def memo(self) -> Memo:
-        """What is retained for all sources, as of the last choice; of a block that is planned greedily, for the first one."""
+        """The alternatives of all sources, as of the last choice; with greedy search those of the first source."""
         return self._memos[self.sources[0]]
 
     @property
     def current(self) -> Mapping[str, Plan]:
-        """The plan of each source that was chosen last."""
+        """The last chosen plan of each source."""
         return self._current
 
     def choose(
@@ -170,15 +132,14 @@ class Optimizer:
         walk: Sampler | None = None,
         takes: float = 0.0,
     ) -> dict[str, PlanChoice]:
-        """The plan of every delta source now, given the statistics of each.
+        """The plan of every delta source under the given statistics of each.
 
-        ``changed`` may name the only statistics that can have moved since the last call; otherwise all are read. Either way
-        just the alternatives that depend on what moved are priced again. With ``walk`` the cheapest plan is tried on a sample of the
-        delta, what that gives corrects the estimates for this delta alone, and the cheapest plan is looked for again, until
-        it is one that was tried (sampling-based re-optimization, Wu, Naughton & Singh 2016). ``takes`` is what a walk costs, in the cost
-        model's unit: plans are tried when they have cost some times that since they last were (:class:`ReoptimizationBudget`), or when
-        rows were observed
-        that nobody expected. A greedy plan takes about as long to be found as it takes to walk one, and is looked for as often.
+        ``changed`` may name the only statistics that can have moved since the last call; otherwise all are read. Only
+        alternatives that depend on a changed statistic are priced again. ``walk`` runs the cheapest plan on a sample of the delta; the
+        counted rows correct the estimates for this delta alone, and the search is repeated until its result has been sampled
+        (sampling-based re-optimization, Wu, Naughton & Singh 2016). ``takes`` is the cost of sampling a plan, in the cost model's unit:
+        plans are sampled again once they have cost a multiple of it (:class:`ReoptimizationBudget`), or after surprising row counts. A
+        greedy search takes about as long as sampling a plan, and runs as often.
         """
         if not self.sources:
             return {}
@@ -196,14 +157,14 @@ class Optimizer:
     def filter_order(self) -> tuple[str, ...]:
         """All filters in the order in which those at one place are evaluated: by cost/(1 − selectivity), Hellerstein & Stonebraker 1993.
 
-        What a filter keeps counts for all delta sources together, so the first one's statistics stand for all.
+        A filter's selectivity is counted over all delta sources together, so that of the first source holds for all.
         """
         kept = [float(self.leaves.factors[0, self.leaves.filter_factor(i)]) for i in range(len(self.graph.filters))]
         ranks = {f.name: (share - 1) / self._weights[f.name] for f, share in zip(self.graph.filters, kept)}
         return tuple(sorted(ranks, key=ranks.__getitem__))
 
     def weigh(self, weights: Mapping[str, float]) -> None:
-        """From now on some filters weigh as much as it was measured. Which of them are operators was decided by what was declared."""
+        """Sets measured weights of some filters. Their declared weights have decided which filters are operators; that stays."""
         self._weights = {name: weights.get(name, known) for name, known in self._weights.items()}
         for memo in {id(memo): memo for memo in self._memos.values()}.values():
             memo.weigh(self._weights)
@@ -213,13 +174,13 @@ class Optimizer:
         return list(islice(plan_extraction.ranked(self._memos[source], source), k))
 
     def validity(self, source: str) -> tuple[ValidityRange, ...]:
-        """What the current plan of a delta source hinges on; nothing where a plan is kept whatever it costs, or was found greedily."""
+        """The validity ranges of the current plan of a delta source; none if plans are kept at any cost, or were found greedily."""
         if self.fallback or self.mode != "adaptive":
             return ()
         return validity_ranges(self._memos[source], source, self._current[source], NEAR_TIE)
 
     def _try(self, walk: Sampler, takes: float) -> None:
-        """Walk the cheapest plans until they are known, correcting estimates on the way."""
+        """Samples the cheapest plans, with estimates corrected on the way, until the cheapest plan has been sampled."""
         nothing = np.zeros_like(self.leaves.factors, bool)
         learnt = [Corrections(self._feedback[source].corrections() if self._feedback else {}) for source in self.sources]
         self._known = dict(zip(self.sources, learnt))
@@ -237,7 +198,7 @@ class Optimizer:
                     walked.add((source, str(plan)))
                     for step, found in zip(planning.operators(plan, self.graph), walk(source, plan), strict=True):
                         if found is not None:
-                            relations = self._covers(step)
+                            relations = self.graph.set_of(step.covers)
                             learnt[number].learn(relations, self._memos[source].uncorrected_rows(source, relations), found)
                     self.memo.table.correct(number, learnt[number].known)
             if len(walked) == before:
@@ -246,15 +207,15 @@ class Optimizer:
             due = {source: self._select(source, plan_extraction.cheapest(self._memos[source], source)).plan for source in due}
 
     def observe(self, source: str, rows: Sequence[float | None]) -> None:
-        """Take in the rows that the operators of the source's last plan gave, in their order (None: not counted).
+        """Takes the rows that the operators of the source's last plan produced, in their order (None: not counted).
 
-        With ``feedback=True`` they correct later estimates, but where a block is planned greedily; otherwise nothing changes.
+        With ``feedback=True`` they correct later estimates, unless the block is planned greedily; otherwise they have no effect.
         """
         if self._feedback is None:
             return
         steps = planning.operators(self._current[source], self.graph)
-        given = [(self._covers(step), seen) for step, seen in zip(steps, rows, strict=True) if seen is not None]
-        if any(_surprising(self._estimated[source][relations][0], seen) for relations, seen in given):
+        given = [(self.graph.set_of(step.covers), seen) for step, seen in zip(steps, rows, strict=True) if seen is not None]
+        if any(is_surprising(self._estimated[source][relations][0], seen) for relations, seen in given):
             self._pace.reset_budget(source)
         if self.fallback:
             return
@@ -262,11 +223,11 @@ class Optimizer:
         self._feedback[source].observe(learnt)
         self.memo.table.correct(self.sources.index(source), self._feedback[source].corrections())
 
-    # ------------------------------------------------------------------ other designs of the same block
+    # ------------------------------------------------------------------ other designs of the block
     def price(self, statistics: Mapping[str, Statistics], learnt: Mapping[str, Learnt] | None = None) -> float | None:
-        """What the cheapest plans of all sources cost together, without taking them; None where there are too many pairs to search.
+        """The total cost of the cheapest plans of all sources, without choosing them; None if there are too many pairs to search.
 
-        ``learnt`` has rows that were observed, by source: they stand for what the statistics say of these sets.
+        ``learnt`` has observed rows, by source; they replace the estimates of these sets.
         """
         if self.fallback:
             return None
@@ -279,16 +240,19 @@ class Optimizer:
         return sum(plan_extraction.cheapest_cost(self._memos[source], source) for source in self.sources)
 
     def observed_cardinalities(self, source: str, *, walked: bool = True) -> Learnt:
-        """The rows of the sets whose estimates what was observed, or ``walked`` last, corrects; by the names of their relations."""
+        """The observed (or last sampled, if ``walked``) rows of sets of relations, by the names of these."""
         if self.fallback:
             return {}
         found = self._feedback[source].corrections() if self._feedback is not None else {}
         if walked and source in self._known:
             found = self._known[source].known
-        return {self._names(s): self._memos[source].uncorrected_rows(source, s) * factor for s, factor in found.items()}
+        return {
+            frozenset(self.graph.names(s)): self._memos[source].uncorrected_rows(source, s) * factor
+            for s, factor in found.items()
+        }
 
     def seed_feedback(self, learnt: Mapping[str, Learnt]) -> None:
-        """Begin with what was observed under another design; for an optimizer that has read statistics and not observed anything."""
+        """Starts with rows that were observed under another design. The optimizer must have read statistics and observed nothing."""
         for source, rows in learnt.items():
             if self._feedback is not None and not self.fallback:
                 found = self._corrections(source, rows)
@@ -296,21 +260,18 @@ class Optimizer:
                 self.memo.table.correct(self.sources.index(source), found)
 
     def _corrections(self, source: str, learnt: Learnt) -> dict[RelationSet, float]:
-        """The factors by which the statistics miss what was observed, for the sets that the memo knows."""
+        """The ratios of observed to estimated rows, for the sets that the memo has."""
         known_names = self.graph.index.keys()
-        sets = {of(self.graph.index[name] for name in names): rows for names, rows in learnt.items() if names <= known_names}
+        sets = {self.graph.set_of(names): rows for names, rows in learnt.items() if names <= known_names}
         known = sorted(
             (s for s in sets if (s, self.graph.covered_filters(s)) in self.memo.shape.state_of), key=lambda s: (size(s), s)
         )
         return {s: max(sets[s], 1.0) / max(self._memos[source].uncorrected_rows(source, s), 1.0) for s in known}
 
-    def _names(self, relations: RelationSet) -> frozenset[str]:
-        return frozenset(self.graph.relations[i].name for i in members(relations))
-
     # ------------------------------------------------------------------ a restart
     def state(self) -> dict[str, State]:
-        """Each source's current plan, the statistics it was chosen from (NaN: not observed), whether it is kept, feedback, estimates,
-        the plans before, and what plans have cost since they were last walked (None: never)."""
+        """For each source: its plan, the statistics that the plan was chosen from (NaN: not observed), whether it is kept, feedback,
+        estimates, former plans, and the cost of plans since they were last sampled (None: never)."""
         return {
             source: (
                 str(plan),
@@ -325,10 +286,12 @@ class Optimizer:
         }
 
     def resume(self, state: Mapping[str, State]) -> None:
-        """Goes on from the :meth:`state` of an optimizer of the same block; a plan that this one does not retain is forgotten."""
+        """Continues from the :meth:`state` of an optimizer of the same block; a plan that this memo does not have is dropped."""
         for source, found in state.items():
             text, seen, kept, learnt, estimated = found[:5]
-            self._former[source] = tuple(map(parse_plan, found[5])) if len(found) > 5 else ()  # those of before have fewer
+            self._former[source] = (
+                tuple(map(parse_plan, found[5])) if len(found) > 5 else ()
+            )  # older checkpoints have fewer parts
             if len(found) > 6 and found[6] is not None:
                 self._pace.since[source] = found[6]
             self._estimated[source] = {relations: (rows, factor) for relations, rows, factor in estimated}
@@ -341,7 +304,6 @@ class Optimizer:
                 if kept and self.mode == "static":
                     self._kept[source] = plan
 
-    # ------------------------------------------------------------------ one source
     def _choose(self, source: str) -> PlanChoice:
         best = plan_extraction.cheapest(self._memos[source], source)
         chosen = self._select(source, best)
@@ -359,7 +321,7 @@ class Optimizer:
         if previous is not None or source not in self._seen or self._has_rows(source):
             self._seen[source] = raw
         steps, in_turn = tuple(planning.operators(chosen.plan, self.graph)), self.filter_order
-        covered = [self._covers(step) for step in steps]
+        covered = [self.graph.set_of(step.covers) for step in steps]
         self._estimated[source] = {relations: rows_and_factor(self._memos[source], source, relations) for relations in covered}
         return PlanChoice(
             source,
@@ -401,29 +363,25 @@ class Optimizer:
             raise PlanError(f"plan of {source}: the memo has no such joins: {plan}")
         return cost
 
-    def _covers(self, step: PlanOperator) -> RelationSet:
-        return of(self.graph.index[name] for name in step.covers)
-
     def _has_rows(self, source: str) -> bool:
-        """Whether the source's delta is known to have rows."""
+        """Whether rows of the source's delta have been observed."""
         number = self.sources.index(source)
         return bool(self.leaves.raw[number, self.graph.index[source]] > 0)
 
-    # ------------------------------------------------------------------ memos
     def _kept_pairs(self, source: str) -> Iterator[Pair]:
-        """The pairs of the plans of a source that are kept whatever they cost."""
+        """The pairs of the plans that the memo of a source must have at any cost."""
         for plan in (self._kept.get(source), self._current.get(source)):
             if plan is not None:
                 yield from planning.pairs(plan, self.graph)
 
     def _plan_greedily(self, moved: NDArray[np.bool_], takes: float) -> None:
-        """Greedy trees for the sources that have no plan yet, and for those whose plans have cost enough since; others keep theirs."""
+        """Searches greedy trees for the sources without a plan, and for those whose budget allows it; the others keep their plans."""
         estimator = Estimator(self.leaves)
         costs: dict[str, float] = {}
         for memo in self._memos.values():
             memo.refresh(moved)
         for source, plan in self._current.items():
-            if plan_extraction.cost_of(self._memos[source], source, plan) is None:  # a restart knows the plans alone
+            if plan_extraction.cost_of(self._memos[source], source, plan) is None:  # after a restart the memo has no joins
                 self._memos[source] = self._greedy_memo(estimator, source, ())
             costs[source] = self._cost(source, plan)
         free = [source for source in self.sources if source not in self._kept]
@@ -438,20 +396,3 @@ class Optimizer:
         memo = Memo(estimator, [*found, *self._kept_pairs(source)], self.model, [source])
         memo.weigh(self._weights)
         return memo
-
-
-def _surprising(expected: float, observed: float) -> bool:
-    """Whether rows are so many more or fewer than expected that plans should be thought about again; few rows surprise nobody."""
-    least, most = sorted((max(expected, FEW), max(observed, FEW)))
-    return most > SURPRISE * least
-
-
-def _checked(plans: Mapping[str, Plan], graph: QueryGraph, sources: Sequence[str]) -> dict[str, Plan]:
-    for source in plans:
-        if source not in sources:
-            raise PlanError(f"there is no delta source {source!r}; the query has {', '.join(sources)}")
-    for source in sources:
-        if source not in plans:
-            raise PlanError(f"delta source {source!r} has no plan")
-        planning.check(plans[source], graph, source)
-    return dict(plans)

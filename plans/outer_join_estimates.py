@@ -1,9 +1,9 @@
-"""How many rows a unit (OPTIONAL, MINUS, EXISTS) makes of each row of its left side.
+"""The number of rows that a unit (OPTIONAL, MINUS, EXISTS) produces per row of its left side.
 
-On one shared variable that is the join size over the rows of the left relation, exact where the join size is: for a unit,
-statistics give Σ max(f, 1), Σ [f = 0] or Σ [f > 0] over the left rows, f the fan-out of the static side. Without it the static
-side's distinct values are contained in the left side's or the other way round (System R). On several variables the join sizes on
-each alone are bounds, and the nearest of them is taken: the least for an optional and a semi join, the greatest for an anti join.
+On one shared variable it is the join size divided by the rows of the left relation, and exact if the join size is: for a unit,
+the statistics are Σ max(f, 1), Σ [f = 0] or Σ [f > 0] over the left rows, f the fan-out of the static side. Without a join size, the
+distinct values of one side are assumed to contain those of the other (System R, Selinger et al. 1979). On several variables the join
+sizes on each alone are bounds, and the tightest is taken: the least for an optional and a semi join, the greatest for an anti join.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ class UnitRatios:
         self._edges_of = [np.flatnonzero(self._unit == k) for k in self.several]
 
     def ratios(self, rows: Floats, join_size: Floats, left: Floats, right: Floats, least: float) -> Floats:
-        """Rows a left row, an edge (only those of units mean something); ``left`` and ``right`` are distinct values at its ends.
+        """Rows per left row on each edge, defined for the edges of units; ``left`` and ``right`` are the distinct values at its ends.
 
-        ``join_size`` is NaN where it is not known; an anti join then keeps a share of at least ``least``.
+        ``join_size`` is NaN if it is unknown; an anti join then keeps a share of at least ``least``.
         """
         into, unit_rows = rows[:, self._row], rows[:, self._unit]
         own = np.where(self._flipped, left, right)
@@ -52,7 +52,7 @@ class UnitRatios:
         return found
 
     def combined(self, ratios: Floats) -> Floats:
-        """Rows a left row of each of ``several``."""
+        """Rows per left row of each of ``several``."""
         columns = [
             ratios[:, edges].max(axis=1) if greatest else ratios[:, edges].min(axis=1)
             for edges, greatest in zip(self._edges_of, self._takes_greatest)

@@ -1,8 +1,8 @@
-"""The rows of what two parts of a greedy tree would join to, kept while parts are joined.
+"""The rows of the joins of every two parts of a greedy tree, updated while parts are joined.
 
-They are the estimates of ``cardinality.py``, as logarithms, so that they can be kept as sums. What a variable contributes to a part is
-the sum of the edges from its anchor to the other relations that have it (to units as well, which are never anchors): with the sums
-from *every* relation kept, the contribution to two parts together is the sum of two entries, whichever anchor they then have.
+They are the estimates of ``cardinality.py`` as logarithms, so that products are sums. A variable contributes to a part
+the sum of the edges from its anchor to the other relations that have it (also to units, which are never anchors). Since the sums
+from *every* relation are stored, the contribution to two joined parts is the sum of two entries for any anchor.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.intp]
 
 NONE = -1e4
-"""The logarithm of no rows: finite, so that it can be taken off again."""
+"""The logarithm of no rows: finite, so that it can be subtracted again."""
 
 EMPTY = NONE / 2
 """Less than this is no rows."""
 
 PRODUCT = 1e6
-"""What a cross product is put behind all other joins by."""
+"""Added to the key of a cross product, so that all other joins come first."""
 
 DIGITS = 9
-"""Decimals of a logarithm that tell two joins apart: sums in another order differ in the twelfth."""
+"""The significant decimals of a logarithm: sums in another order differ in the twelfth."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class _Variable:
 
 
 class PartShape:
-    """What is the same for all delta sources of a graph."""
+    """The data that all delta sources of a graph share."""
 
     def __init__(self, graph: QueryGraph) -> None:
         self.graph = graph
@@ -74,7 +74,7 @@ class PartShape:
 
 
 class _Sums:
-    """What one variable contributes: for each part that has it (a column) the sum of the edges from each relation that has it."""
+    """The contribution of one variable: for each part that has it (a column) the sum of the edges from each relation that has it."""
 
     __slots__ = ("anchor", "carries", "owner", "parts", "ranks", "sums")
 
@@ -87,7 +87,7 @@ class _Sums:
         self.carries = variable.carrying.copy()
 
     def joined(self, column: int) -> tuple[Ints, Floats]:
-        """The parts that share the variable with that of a column, and what joining them adds to the contributions of both."""
+        """The parts that share the variable with the part of a column, and the change of the contributions when they are joined."""
         others = np.flatnonzero((self.owner >= 0) & (np.arange(len(self.owner)) != column))
         mine, theirs = self.anchor[column], self.anchor[others]
         anchors = np.where(self.ranks[theirs] < self.ranks[mine], theirs, mine)
@@ -96,7 +96,7 @@ class _Sums:
         return others, self.sums[anchors, others] + self.sums[anchors, column] - before - self.sums[mine, column]
 
     def merge(self, one: int, other: int) -> float:
-        """The first column stands for both from now on; returns what the join adds to the contributions of both."""
+        """Merges the second column into the first; returns the change of their contributions."""
         if not self.carries[one]:
             self.anchor[[one, other]] = self.anchor[[other, one]]
             self.carries[[one, other]] = self.carries[[other, one]]
@@ -129,7 +129,7 @@ class _Conditions:
 
 
 class _Filtered:
-    """What filters leave of the rows of parts, as logarithms: each filter counts once, as soon as its variables are bound."""
+    """The shares of rows that filters keep, as logarithms: each filter counts once, as soon as its variables are bound."""
 
     def __init__(self, conditions: _Conditions, kept: Floats, count: int) -> None:
         self._binds = np.zeros((len(conditions.binds), 2 * count), bool)
@@ -141,7 +141,7 @@ class _Filtered:
         self._always = float(kept[conditions.of_none].sum())
 
     def with_each(self, part: int, count: int) -> Floats:
-        """What all filters leave of a part joined with each of so many."""
+        """The share that all filters keep of a part joined with each of the first ``count`` parts."""
         if not len(self._binds):
             return np.full(count, self._always)
         bound = self._binds[:, :count] | self._binds[:, part, None]
@@ -151,25 +151,25 @@ class _Filtered:
         return left
 
     def merge(self, one: int, other: int, made: int) -> None:
-        """A part from two others."""
+        """Adds the part that joins two others."""
         self._binds[:, made] = self._binds[:, one] | self._binds[:, other]
 
 
 class PartRows:
-    """The parts of a tree while it is made for one delta source; a part that is joined from two is numbered after all before it."""
+    """The parts of a tree for one delta source while it is built; the result of a join gets the next number."""
 
     def __init__(self, shape: PartShape, estimator: Estimator, source: int) -> None:
         self.shape, leaves = shape, estimator.leaves
-        n, e = len(shape.graph.relations), len(shape.graph.edges)
+        n = len(shape.graph.relations)
         with np.errstate(divide="ignore"):
             logs = np.maximum(np.log(leaves.factors[source]), NONE)
-        self._pair_rows = logs[1 + n + e + shape.pairs[:, 2]]
+        self._pair_rows = logs[leaves.columns.pairs][shape.pairs[:, 2]]
         ranks = np.array(estimator.ranks(source), np.intp)
-        edges = logs[1 + n : 1 + n + e]
+        edges = logs[leaves.columns.edges]
         self._sums = [_Sums(variable, edges, ranks) for variable in shape.variables]
         self.sets: list[RelationSet] = [1 << i for i in range(n)]
         self._rows = np.zeros(2 * n)  # without filters
-        self._rows[:n] = np.where(shape.inner, logs[1 : 1 + n], 0.0)
+        self._rows[:n] = np.where(shape.inner, logs[leaves.columns.rows], 0.0)
         for k in members(shape.graph.units):
             if len(shape.graph.relations[k].joined_on) != 1:
                 self._rows[k] = sum(float(logs[f]) for f in leaves.unit_factors(k, ()))
@@ -181,7 +181,7 @@ class PartRows:
         self._alive[:n] = True
 
     def singles(self) -> Floats:
-        """The keys of all joins of two relations; infinite where they cannot be joined."""
+        """The keys of all joins of two relations; infinite if they cannot be joined."""
         count = len(self.sets)
         keys = np.full((count, count), np.inf)
         for i in np.flatnonzero(self.shape.inner).tolist():
@@ -191,7 +191,7 @@ class PartRows:
         return keys
 
     def against(self, part: int) -> Floats:
-        """A key for joining a part with each other: the least is joined first; infinite where they cannot be joined."""
+        """A key for the joins of a part with each other part: the least is joined first; infinite if they cannot be joined."""
         shape, count, mine = self.shape, len(self.sets), self.sets[part]
         keys = self._rows[:count] + self._rows[part]
         connected = np.zeros(count, bool)
@@ -201,7 +201,7 @@ class PartRows:
             owners = sums.owner[others]
             keys[owners] += change
             connected[owners] |= sums.carries[others]
-        if size(mine) == 1:  # of two relations the rows are known
+        if size(mine) == 1:  # the rows of joins of two relations are known
             left, right = shape.pairs[:, 0], shape.pairs[:, 1]
             for here, there in ((left, right), (right, left)):
                 at = np.flatnonzero((here == part) & self._alive[there])
@@ -223,7 +223,7 @@ class PartRows:
             sums = self._sums[x]
             if x in columns:
                 added += sums.merge(columns[x], column)
-                if sums.parts == 1:  # nothing is left that has the variable
+                if sums.parts == 1:  # no other part has the variable
                     del columns[x]
             else:
                 columns[x] = column

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
 from cqels_opt.errors import InputError
 from cqels_opt.plans.query_graph import QueryGraph, RelationNode
-from cqels_opt.plans.relation_set import RelationSet, members, of
+from cqels_opt.plans.relation_set import RelationSet, members
 
 
 class PlanError(InputError, ValueError):
@@ -53,7 +53,7 @@ Plan: TypeAlias = Scan | Probe | Join
 
 
 class Cut(NamedTuple):
-    """Rows with ``at_least`` matches in a relation on a variable are apart from the others."""
+    """Separates the rows with ``at_least`` matches in a relation on a variable from the others."""
 
     relation: str
     variable: str
@@ -77,9 +77,9 @@ class Split:
 
 @dataclass(frozen=True, slots=True)
 class PlanOperator:
-    """One operator of a plan: ``op`` is scan, probe, hash or cross; or of a unit its kind: optional, anti, semi or filter.
+    """One operator of a plan: ``op`` is scan, probe, hash or cross, or the kind of a unit: optional, anti, semi or filter.
 
-    ``relation`` is a relation's name, or for a bushy part its text in brackets; ``covers`` names the relations joined so far.
+    ``relation`` is a relation's name, or the text of a bushy part in brackets; ``covers`` names the relations joined so far.
     """
 
     op: str
@@ -89,7 +89,7 @@ class PlanOperator:
 
 
 def brackets(on: tuple[str, ...]) -> str:
-    """The variables that a join is on, as its text has them."""
+    """The text of a join's variables."""
     return "[" + " ".join("?" + variable for variable in on) + "]"
 
 
@@ -146,7 +146,7 @@ def filters(plan: Plan, graph: QueryGraph) -> list[tuple[str, ...]]:
 
 
 def right_side(plan: Probe | Join) -> Plan:
-    """What the last join of a plan adds; for a probe the :class:`Scan` of its relation."""
+    """The right side of the last join of a plan; for a probe the :class:`Scan` of its relation."""
     return Scan(plan.relation) if isinstance(plan, Probe) else plan.build
 
 
@@ -160,7 +160,7 @@ def joins(plan: Plan) -> Iterator[Probe | Join]:
 
 def relation_set(plan: Plan, graph: QueryGraph) -> RelationSet:
     """The relations of a plan as a set of the graph."""
-    return of(graph.index[name] for name in relations(plan))
+    return graph.set_of(relations(plan))
 
 
 def pairs(plan: Plan, graph: QueryGraph) -> list[tuple[RelationSet, RelationSet]]:
@@ -176,18 +176,18 @@ def join_plans(left: Plan, right: Plan, on: tuple[str, ...]) -> Plan:
 def written_order(graph: QueryGraph, source: str) -> Plan:
     """The plan ``first``: from the delta the relations in the order written, connected ones before cross products.
 
-    A unit comes in its turn, once what it requires is bound; filters come last.
+    A unit follows as soon as the variables that it requires are bound; filters come last.
     """
     return in_order(graph, source, graph.relations)
 
 
 def heuristic_order(graph: QueryGraph, source: str) -> Plan:
-    """The plan of heuristics that know no statistics: by the relations' ranks, of equals in the order written."""
+    """The plan of heuristics without statistics: by the relations' ranks, equal ones in the order written."""
     return in_order(graph, source, sorted(graph.relations, key=lambda relation: relation.rank))
 
 
 def in_order(graph: QueryGraph, source: str, relations: Sequence[RelationNode]) -> Plan:
-    """A plan that takes the relations in an order as far as joins on variables allow."""
+    """A plan with the relations in a given order, except that cross products are avoided."""
     plan: Plan = Scan(source)
     waiting = [relation for relation in relations if relation.name != source]
     bound = graph.relations[graph.index[source]].variables
@@ -201,7 +201,7 @@ def in_order(graph: QueryGraph, source: str, relations: Sequence[RelationNode]) 
     return plan
 
 
-# ------------------------------------------------------------------ validity
+# ------------------------------------------------------------------ checks
 def check(plan: Plan | Split, graph: QueryGraph, source: str) -> None:
     """Raise :class:`PlanError` unless the plan fits the graph.
 
@@ -236,8 +236,20 @@ def check(plan: Plan | Split, graph: QueryGraph, source: str) -> None:
             raise PlanError(f"plan of {source}: {added}{brackets(join.on)} must join on {brackets(shared)}, what both sides bind")
 
 
+def check_all(plans: Mapping[str, Plan], graph: QueryGraph, sources: Sequence[str]) -> dict[str, Plan]:
+    """The plans, one per delta source; raises :class:`PlanError` if one is missing, unknown, or does not fit the graph."""
+    for source in plans:
+        if source not in sources:
+            raise PlanError(f"there is no delta source {source!r}; the query has {', '.join(sources)}")
+    for source in sources:
+        if source not in plans:
+            raise PlanError(f"delta source {source!r} has no plan")
+        check(plans[source], graph, source)
+    return dict(plans)
+
+
 def _check_units(join: Probe | Join, graph: QueryGraph, source: str) -> None:
-    """A unit is probed, by what binds all that it requires."""
+    """A unit must be probed by a part that binds all variables that it requires."""
     first = [relations(join.input)[0], *([relations(join.build)[0]] if isinstance(join, Join) else [])]
     for name in first:
         if (kind := graph.relations[graph.index[name]].kind) != "inner":

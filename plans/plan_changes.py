@@ -1,4 +1,4 @@
-"""Why a plan was switched: the statistics that moved most, among those that tell the two plans apart."""
+"""The reason of a plan switch: the statistics with the largest changes, among those that only one of the two plans depends on."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from numpy.typing import NDArray
 
 from cqels_opt.plans.memo import Memo
 from cqels_opt.plans.plan import Plan, pairs
-from cqels_opt.plans.relation_set import RelationSet, members, size
+from cqels_opt.plans.relation_set import RelationSet, size
 from cqels_opt.plans.statistics import StatisticKey
 
 LIMIT = 5
 """How many statistics a reason names."""
 
 SETS = 2
-"""How many sets of more than two relations it names beside them."""
+"""How many sets of more than two relations it names in addition."""
 
 MOVED = 1.5
-"""By what factor the correction of such a set must have moved to be named."""
+"""The factor by which the correction of such a set must have changed to be named."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """A statistic that moved: its name as in :meth:`StatisticKey.__str__`, what it was and what it is (None: not observed)."""
+    """A changed statistic: its name as in :meth:`StatisticKey.__str__`, its value before and now (None: not observed)."""
 
     statistic: str
     was: float | None
@@ -34,10 +34,10 @@ class Reason:
 
 
 def reasons(memo: Memo, source: str, old: Plan, new: Plan, was: NDArray[np.float64]) -> tuple[Reason, ...]:
-    """The statistics behind a switch, those that moved most first. ``was`` is the source's row of raw statistics then.
+    """The statistics behind a switch, largest changes first. ``was`` is the source's row of raw statistics at the last choice.
 
-    The two plans differ in the sub-patterns that only one of them computes; what the rows of those are estimated from is
-    looked at first, everything else only if none of it moved.
+    The two plans differ in the sub-patterns that only one of them computes. The statistics that the rows of those are estimated from come
+    first; the others are used only if none of the first has changed.
     """
     leaves, shape = memo.leaves, memo.shape
     number = shape.sources.index(source)
@@ -49,19 +49,19 @@ def reasons(memo: Memo, source: str, old: Plan, new: Plan, was: NDArray[np.float
 
 
 def rows_and_factor(memo: Memo, source: str, relations: RelationSet) -> tuple[float, float]:
-    """The rows that a set is estimated at, and by what walks and feedback multiply what the statistics say."""
+    """The estimated rows of a set, and the factor by which sampling and feedback correct the statistics."""
     rows, alone = memo.rows(source, relations), memo.uncorrected_rows(source, relations)
     return rows, max(rows, 1.0) / max(alone, 1.0)
 
 
 def corrected(memo: Memo, source: str, was: Mapping[RelationSet, tuple[float, float]]) -> tuple[Reason, ...]:
-    """The sets of three relations and more that walks and feedback now say something else of; ``was`` is what they said before."""
+    """The sets of at least three relations whose correction by sampling and feedback has changed; ``was``: rows and factor before."""
     found = []
     for relations, (before, factor) in was.items():
         now, other = rows_and_factor(memo, source, relations)
         distance = abs(math.log(other / factor))
         if size(relations) > 2 and distance > math.log(MOVED):
-            names = ", ".join(memo.graph.relations[i].name for i in members(relations))
+            names = ", ".join(memo.graph.names(relations))
             found.append((-distance, Reason(f"rows({names})", before, now)))
     return tuple(reason for _, reason in sorted(found, key=lambda entry: (entry[0], entry[1].statistic))[:SETS])
 
@@ -77,7 +77,7 @@ def _moved(keys: Iterable[StatisticKey], memo: Memo, was: NDArray[np.float64], n
 
 
 def _distance(key: StatisticKey, before: float, after: float) -> float:
-    """How far a statistic moved, as a ratio; from or to "not observed" is farther than any."""
+    """The change of a statistic as the logarithm of a ratio; infinite from or to "not observed"."""
     if math.isnan(before) or math.isnan(after):
         return math.inf
     least = 0.001 if key.kind == "selectivity" else 1.0

@@ -1,8 +1,8 @@
-"""Plans out of a memo: the cheapest, the runner-up, the dearest, the cost of a given one, and the k best in order.
+"""Plans out of a memo: the cheapest, the runner-up, the most expensive, the cost of a given one, and the k best in order.
 
-The cost of a plan is the sum of Φ over its joins and of Ψ over its scans, so the runner-up is the cheapest plan with one
-node of its tree at that node's second-best pair of sides. The k best are found lazily, as in Huang & Chiang 2005
-(algorithm 3): each node keeps a heap of candidates, and asks its sides for one more only when that is needed.
+The cost of a plan is the sum of Φ over its joins and of Ψ over its scans. So the runner-up is the cheapest plan with one node of its
+tree replaced by that node's second-best pair of sides. The k best are found lazily (Huang & Chiang 2005, *Better k-best parsing*,
+algorithm 3): each node keeps a heap of candidates, and asks its sides for the next plan only when it is needed.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from cqels_opt.plans.plan import Plan, Scan, join_plans, right_side
 from cqels_opt.plans.relation_set import RelationSet, members
 
 Choices = dict[int, int]
-"""The alternative that a plan takes at each of its nodes."""
+"""The alternative of a plan at some of its nodes; at the others it takes the cheapest one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """A plan with its cost under the statistics that the memo last saw."""
+    """A plan with its cost under the statistics that the memo last read."""
 
     plan: Plan
     cost: float
@@ -41,27 +41,30 @@ def cheapest_cost(memo: Memo, source: str) -> float:
 
 
 def runner_up(memo: Memo, source: str) -> Ranked | None:
-    """The cheapest plan but one; None where there is only one plan."""
+    """The second cheapest plan; None if there is only one plan."""
     root = memo.root(source)
-    best: tuple[float, int, int] | None = None
-    for node in _nodes(memo, root):
-        span = slice(int(memo.shape.first[node]), int(memo.shape.first[node + 1]))
-        if memo.shape.free[node] or span.stop - span.start < 2:
-            continue
-        totals = memo.total[span]
-        first = int(totals.argmin())
-        others = np.where(memo.shape.alternatives.pair[span] == memo.shape.alternatives.pair[span.start + first], np.inf, totals)
-        second = int(others.argmin())
-        gap = float(others[second] - totals[first])
-        if np.isfinite(gap) and (best is None or gap < best[0]):
-            best = (gap, node, span.start + second)
-    if best is None:
+    found = [(*second, node) for node in _joins(memo, root) if (second := _second_best(memo, node)) is not None]
+    if not found:
         return None
-    return Ranked(_plan(memo, root, {best[1]: best[2]}), float(memo.psi[root]) + best[0])
+    gap, alternative, node = min(found, key=lambda other: other[0])
+    return Ranked(_plan(memo, root, {node: alternative}), float(memo.psi[root]) + gap)
+
+
+def _second_best(memo: Memo, node: int) -> tuple[float, int] | None:
+    """The cheapest alternative of a node with other sides than its cheapest one, after the difference of their costs."""
+    span, pairs = memo.shape.alternatives_of(node), memo.shape.alternatives.pair
+    if memo.shape.free[node]:
+        return None
+    totals = memo.total[span]
+    first = int(totals.argmin())
+    others = np.where(pairs[span] == pairs[span.start + first], np.inf, totals)
+    second = int(others.argmin())
+    gap = float(others[second] - totals[first])
+    return (gap, span.start + second) if np.isfinite(gap) else None
 
 
 def most_expensive(memo: Memo, source: str) -> Ranked:
-    """The dearest retained join order, each join by its cheapest operator (``--plan worst``)."""
+    """The most expensive retained join order, each join by its cheapest operator (``--plan worst``)."""
     found, shape = memo.shape.alternatives, memo.shape
     worst = memo.psi.copy()
     choices: Choices = {}
@@ -71,16 +74,16 @@ def most_expensive(memo: Memo, source: str) -> Ranked:
         totals = memo.phi[span] + worst[found.left[span]] + worst[found.right[span]]
         for node in range(level.nodes.start, level.nodes.stop):
             if shape.node_source[node] == number:
-                begin, end = int(shape.first[node]) - span.start, int(shape.first[node + 1]) - span.start
-                taken = _most_expensive_pair(totals[begin:end], found.pair[span][begin:end])
-                choices[node] = span.start + begin + taken
-                worst[node] = 0.0 if shape.free[node] else totals[begin + taken]
+                own = shape.alternatives_of(node)
+                taken = own.start + _most_expensive_pair(totals[own.start - span.start : own.stop - span.start], found.pair[own])
+                choices[node] = taken
+                worst[node] = 0.0 if shape.free[node] else totals[taken - span.start]
     root = memo.root(source)
     return Ranked(_plan(memo, root, choices), float(worst[root]))
 
 
 def _most_expensive_pair(totals: NDArray[np.float64], pairs: NDArray[np.intp]) -> int:
-    """The alternative of the dearest pair by its cheapest operator; the operators of a pair are neighbours."""
+    """The alternative of the most expensive pair by its cheapest operator; the operators of a pair are adjacent."""
     starts = np.flatnonzero(np.r_[True, pairs[1:] != pairs[:-1]])
     least = np.minimum.reduceat(totals, starts)
     start = starts[int(least.argmax())]
@@ -88,12 +91,12 @@ def _most_expensive_pair(totals: NDArray[np.float64], pairs: NDArray[np.intp]) -
 
 
 def cost_of(memo: Memo, source: str, plan: Plan) -> float | None:
-    """The cost now of a plan, each join by its cheapest operator; None where the memo lacks one of its joins."""
+    """The current cost of a plan, each join by its cheapest operator; None if the memo lacks one of its joins."""
     shape, graph, found = memo.shape, memo.graph, memo.shape.alternatives
     number = shape.sources.index(source)
 
     def cost(part: Plan) -> tuple[RelationSet, float] | None:
-        """The relations of a part, and what it costs."""
+        """The relations of a part, and its cost."""
         if isinstance(part, Scan):
             relations = 1 << graph.index[part.relation]
             return relations, float(memo.psi[shape.node_of[number, relations]])
@@ -102,8 +105,8 @@ def cost_of(memo: Memo, source: str, plan: Plan) -> float | None:
             return None
         if shape.free[node]:
             return left[0] | right[0], 0.0
-        begin, end = int(shape.first[node]), int(shape.first[node + 1])
-        here = begin + np.flatnonzero(found.right_set[begin:end] == shape.node_of[number, right[0]])
+        span = shape.alternatives_of(node)
+        here = span.start + np.flatnonzero(found.right_set[span] == shape.node_of[number, right[0]])
         if not len(here):
             return None
         scanned = np.where(found.right[here] == shape.null, 0.0, right[1])
@@ -115,11 +118,11 @@ def cost_of(memo: Memo, source: str, plan: Plan) -> float | None:
 
 # ------------------------------------------------------------------ trees
 def _alternative(memo: Memo, node: int, choices: Choices) -> int:
-    """The alternative a plan takes at a node: what it chose, otherwise the cheapest (the first of equals)."""
+    """The alternative of a plan at a node: its choice, or else the cheapest (the first of equals)."""
     if (chosen := choices.get(node)) is not None:
         return chosen
-    begin, end = int(memo.shape.first[node]), int(memo.shape.first[node + 1])
-    return begin + int(memo.total[begin:end].argmin())
+    span = memo.shape.alternatives_of(node)
+    return int(span.start + memo.total[span].argmin())
 
 
 def _sides(memo: Memo, alternative: int) -> tuple[int, int]:
@@ -127,12 +130,12 @@ def _sides(memo: Memo, alternative: int) -> tuple[int, int]:
     return int(found.left[alternative]), int(found.right_set[alternative])
 
 
-def _nodes(memo: Memo, node: int) -> Iterator[int]:
-    """The joins of the cheapest plan of a node."""
+def _joins(memo: Memo, node: int) -> Iterator[int]:
+    """The nodes of the joins of the cheapest plan of a node."""
     if node >= memo.shape.leaves:
         yield node
         for side in _sides(memo, _alternative(memo, node, {})):
-            yield from _nodes(memo, side)
+            yield from _joins(memo, side)
 
 
 def _plan(memo: Memo, node: int, choices: Choices) -> Plan:
@@ -165,31 +168,37 @@ class _KBest:
         self._seen: dict[int, set[tuple[int, int, int]]] = {}
 
     def nth(self, node: int, rank: int) -> tuple[float, Plan] | None:
-        """The plan of a node with this rank (0: the cheapest) and its cost; None where there are not so many."""
+        """The plan of a node with this rank (0: the cheapest) after its cost; None if the node has fewer plans."""
         memo = self.memo
         if node < memo.shape.leaves or memo.shape.free[node]:
             return (float(memo.psi[node]), _plan(memo, node, {})) if rank == 0 else None
         ranked = self._ranked.setdefault(node, [])
         if node not in self._heaps:
             self._heaps[node], self._seen[node] = [], set()
-            for alternative in range(int(memo.shape.first[node]), int(memo.shape.first[node + 1])):
+            span = memo.shape.alternatives_of(node)
+            for alternative in range(span.start, span.stop):
                 self._offer(node, alternative, 0, 0)
         while len(ranked) <= rank:
             if not self._heaps[node]:
                 return None
             best = heapq.heappop(self._heaps[node])
-            left, right = _sides(memo, best.alternative)
-            left_plan, right_plan = self.nth(left, best.left_rank), self.nth(right, best.right_rank)
-            if left_plan is not None and right_plan is not None:
-                on = memo.graph.shared(memo.shape.node_sets[left], memo.shape.node_sets[right])
-                plan = join_plans(left_plan[1], right_plan[1], on)
-                if all(plan != known for _, known in ranked):
-                    ranked.append((best.cost, plan))
+            plan = self._plan_of(best)
+            if all(plan != known for _, known in ranked):
+                ranked.append((best.cost, plan))
             self._offer(node, best.alternative, best.left_rank + 1, best.right_rank)
             self._offer(node, best.alternative, best.left_rank, best.right_rank + 1)
         return ranked[rank]
 
+    def _plan_of(self, candidate: _Candidate) -> Plan:
+        """The plan of a candidate, whose sides have been ranked when it was offered."""
+        left, right = _sides(self.memo, candidate.alternative)
+        one, other = self.nth(left, candidate.left_rank), self.nth(right, candidate.right_rank)
+        assert one is not None and other is not None
+        on = self.memo.graph.shared(self.memo.shape.node_sets[left], self.memo.shape.node_sets[right])
+        return join_plans(one[1], other[1], on)
+
     def _offer(self, node: int, alternative: int, left_rank: int, right_rank: int) -> None:
+        """Adds a derivation to the candidates of a node, unless it is known or one of its sides has fewer plans."""
         place = (alternative, left_rank, right_rank)
         if place in self._seen[node]:
             return
@@ -203,7 +212,7 @@ class _KBest:
 
 
 def ranked(memo: Memo, source: str) -> Iterator[Ranked]:
-    """Every retained plan of a delta source, cheapest first, found as they are asked for."""
+    """Every retained plan of a delta source, cheapest first, found one at a time."""
     search, root, rank = _KBest(memo), memo.root(source), 0
     while (found := search.nth(root, rank)) is not None:
         yield Ranked(found[1], found[0])

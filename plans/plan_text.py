@@ -1,150 +1,140 @@
-"""The canonical text of plans, and reading it.
+"""The canonical text of plans, and its parser.
 
-The text is the same in EXPLAIN, in the trace and for ``--plan fixed:``. Its grammar::
-
-    plans    :  source ':' planned (';' source ':' planned)* ';'?
-    planned  :  plan ('|' relation '[' variable ']' '>=' number ':' plan)?
-    plan     :  relation step*
-    step     :  '»' relation on            index probe into one relation (a cross product if ``on`` is empty)
-             |  '»' '(' plan ')' on        the plan in brackets is evaluated first, then joined (a bushy part)
-    on       :  '[' (variable ' ')* ']'    the variables joined on, each with its question mark; '[]' is a cross product
-    relation, source : any characters but white space and  : ; » ( ) [ ] ? , | (a variable may begin with ?_: a blank node)
-
-so ``lsnow » loc_name[?loc] » (name#2 » ls30[?person2])[?loc ?person1]`` scans the delta of ``lsnow``, probes ``loc_name``,
-and joins with what ``name#2 » ls30`` gives. White space is free, and ``>>`` may be typed for ``»``. A plan begins with its
-delta source. The canonical text has the variables in alphabetical order and single spaces. With ``|`` the rows
-of the delta that match so many rows of that relation on the variable have the second plan, and the others the first.
+The text is the same in EXPLAIN, in the trace and for ``--plan fixed:``. For example, ``lsnow » loc_name[?loc] » (name#2 » ls30[?person2])
+[?loc ?person1]`` scans the delta of ``lsnow``, probes ``loc_name`` on ``?loc``, and joins with the result of ``name#2 » ls30``, which is
+evaluated first (a bushy part). ``[]`` is a cross product. With ``|`` the rows of the delta that match at least so many rows of a relation
+on a variable take the second plan, and the others the first. White space is free, and ``>>`` may be typed for ``»``. A plan begins with
+its delta source. The canonical text has the variables in alphabetical order and single spaces.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
+from functools import cache, lru_cache
+from typing import Any, Literal
 
-from cqels_opt.plans.plan import Cut, Join, Plan, PlanError, Probe, Scan, Split
+from lark import Lark, Transformer, UnexpectedCharacters, UnexpectedInput, UnexpectedToken, v_args
 
-_TOKEN = re.compile(r"\s*(?:(»|>>)|([:;()\[\]|])|(\?(?:_:)?[^\s:;»()\[\]?,|]+)|((?:(?!>>)[^\s:;»()\[\]?,|])+))")
+from cqels_opt.plans.plan import Cut, Join, Plan, PlanError, Probe, Scan, Split, brackets
 
+GRAMMAR = r"""
+plans: named (";" named)* ";"?
+named: SOURCE ":" planned
+?planned: plan | plan "|" cut ":" plan -> split
+cut: CUT "[" VARIABLE+ "]" AT_LEAST NUMBER
+?plan: RELATION -> scan
+    | plan ARROW RELATION on -> probe
+    | plan ARROW "(" plan ")" on -> join
+on: "[" VARIABLE* "]"
 
-class _Tokens:
-    """The tokens of a text, with the column of each for messages."""
+ARROW: "»" | ">>"
+// Any characters but white space and : ; » ( ) [ ] ? , |. A variable may begin with ?_: as a blank node.
+SOURCE: /((?!>>)[^\s:;»()\[\]?,|])+/
+RELATION: SOURCE
+CUT: SOURCE
+VARIABLE: /\?(_:)?[^\s:;»()\[\]?,|]+/
+AT_LEAST: />=(?!(?!>>)[^\s:;»()\[\]?,|])/
+NUMBER: /\d+(?!(?!>>)[^\s:;»()\[\]?,|])/
+%ignore /\s+/
+"""
 
-    def __init__(self, text: str) -> None:
-        self.text, self.found = text, list[tuple[str, int]]()
-        position, end = 0, len(text.rstrip())
-        while position < end:
-            match = _TOKEN.match(text, position)
-            if match is None:
-                place = position + len(text[position:]) - len(text[position:].lstrip())
-                raise PlanError(
-                    f"plan, column {place + 1}: {text[place]!r} is not expected here; a plan reads like 'w » a[?x] » b[?y]'"
-                )
-            token = "»" if match[1] else match[0].strip()
-            self.found.append((token, match.end() - len(match[0].strip())))
-            position = match.end()
-        self.next = 0
+Start = Literal["plan", "planned", "plans"]
 
-    def peek(self) -> str:
-        return self.found[self.next][0] if self.next < len(self.found) else ""
-
-    def take(self) -> str:
-        token = self.peek()
-        self.next += 1
-        return token
-
-    def fail(self, wanted: str) -> PlanError:
-        at = self.found[self.next][1] if self.next < len(self.found) else len(self.text)
-        got = repr(self.peek()) if self.peek() else "the end"
-        return PlanError(f"plan, column {at + 1}: {wanted} expected, but {got} found in {self.text.strip()!r}")
-
-    def expect(self, token: str) -> None:
-        if self.peek() != token:
-            raise self.fail(repr(token))
-        self.take()
-
-    def name(self, what: str) -> str:
-        if self.peek() in set("»:;()[]|") | {""} or self.peek().startswith("?"):
-            raise self.fail(what)
-        return self.take()
-
-
-def _parse_plan(tokens: _Tokens) -> Plan:
-    plan: Plan = Scan(tokens.name("the name of a relation"))
-    while tokens.peek() == "»":
-        tokens.take()
-        if tokens.peek() == "(":
-            tokens.take()
-            build = _parse_plan(tokens)
-            tokens.expect(")")
-            plan = Join(plan, build, _parse_on(tokens))
-        else:
-            relation = tokens.name("the name of a relation or '('")
-            plan = Probe(plan, relation, _parse_on(tokens))
-    return plan
+EXPECTED = {
+    "SOURCE": "the name of a delta source",
+    "RELATION": "the name of a relation",
+    "CUT": "the relation that the delta is split by",
+    "VARIABLE": "a variable",
+    "AT_LEAST": "'>='",
+    "NUMBER": "a number of rows",
+    "ARROW": "'»'",
+    "VBAR": "'|'",
+    "SEMICOLON": "';'",
+    "COLON": "':'",
+    "LSQB": "'['",
+    "RSQB": "']'",
+    "LPAR": "'('",
+    "RPAR": "')'",
+    "$END": "the end of the plan",
+}
+"""What error messages call each terminal, in the order in which they list them."""
 
 
-def _parse_planned(tokens: _Tokens) -> Plan | Split:
-    few = _parse_plan(tokens)
-    if tokens.peek() != "|":
-        return few
-    tokens.take()
-    relation, on = tokens.name("the relation that the delta is split by"), _parse_on(tokens)
-    if len(on) != 1:
-        raise tokens.fail("'[?variable]' before this")
-    tokens.expect(">=")
-    if not tokens.peek().isdecimal():
-        raise tokens.fail("a number of rows")
-    at_least = int(tokens.take())
-    tokens.expect(":")
-    return Split(few, Cut(relation, on[0], at_least), _parse_plan(tokens))
+@v_args(inline=True)
+class _Builder(Transformer[Any, Any]):
+    """Builds plans while the text is parsed."""
+
+    def scan(self, relation: str) -> Plan:
+        return Scan(str(relation))
+
+    def probe(self, left: Plan, arrow: str, relation: str, on: tuple[str, ...]) -> Plan:
+        return Probe(left, str(relation), on)
+
+    def join(self, left: Plan, arrow: str, build: Plan, on: tuple[str, ...]) -> Plan:
+        return Join(left, build, on)
+
+    def on(self, *variables: str) -> tuple[str, ...]:
+        return tuple(sorted({variable[1:] for variable in variables}))
+
+    def cut(self, relation: str, *rest: str) -> Cut:
+        on = self.on(*rest[:-2])
+        if len(on) != 1:
+            raise PlanError(f"plan: a delta is split by one variable, not by {relation}{brackets(on)}")
+        return Cut(str(relation), on[0], int(rest[-1]))
+
+    def split(self, few: Plan, cut: Cut, many: Plan) -> Split:
+        return Split(few, cut, many)
+
+    def named(self, source: str, planned: Plan | Split) -> tuple[str, Plan | Split]:
+        return str(source), planned
+
+    def plans(self, *named: tuple[str, Plan | Split]) -> tuple[tuple[str, Plan | Split], ...]:
+        return named
 
 
-def _parse_on(tokens: _Tokens) -> tuple[str, ...]:
-    tokens.expect("[")
-    on = []
-    while tokens.peek().startswith("?"):
-        on.append(tokens.take()[1:])
-    if tokens.peek() != "]":
-        raise tokens.fail("a variable or ']'")
-    tokens.take()
-    return tuple(sorted(set(on)))
+@cache
+def _parser() -> Lark:
+    return Lark(GRAMMAR, parser="lalr", start=["plan", "planned", "plans"], transformer=_Builder())
+
+
+@lru_cache(1024)
+def _parsed(text: str, start: Start) -> Any:
+    """Parses a text. Tasks parse the plans of every step again, and few of them are new; the plans never change."""
+    try:
+        return _parser().parse(text, start)
+    except UnexpectedInput as error:
+        raise PlanError(_message(error, text)) from None
+
+
+def _message(error: UnexpectedInput, text: str) -> str:
+    if isinstance(error, UnexpectedCharacters):
+        place = error.pos_in_stream or 0
+        return f"plan, column {place + 1}: {text[place]!r} is not expected here; a plan reads like 'w » a[?x] » b[?y]'"
+    assert isinstance(error, UnexpectedToken)
+    accepted = error.accepts or {"$END"}  # the state after a whole plan lists no terminals
+    *others, last = (phrase for terminal, phrase in EXPECTED.items() if terminal in accepted)
+    expected = f"{', '.join(others)} or {last}" if others else last
+    at_end = error.token.type == "$END"
+    found, place = ("the end", len(text)) if at_end else (repr(str(error.token)), error.token.start_pos or 0)
+    return f"plan, column {place + 1}: {expected} expected, but {found} found in {text.strip()!r}"
 
 
 def parse_plan(text: str) -> Plan:
     """The plan of one delta source from its text. Raises :class:`PlanError` that names the column."""
-    tokens = _Tokens(text)
-    plan = _parse_plan(tokens)
-    if tokens.peek():
-        raise tokens.fail("'»' or the end of the plan")
+    plan: Plan = _parsed(text, "plan")
     return plan
 
 
 def parse_planned(text: str) -> Plan | Split:
     """The plan of one delta source, which may be split. Raises :class:`PlanError` that names the column."""
-    tokens = _Tokens(text)
-    planned = _parse_planned(tokens)
-    if tokens.peek():
-        raise tokens.fail("'»', '|' or the end of the plan")
+    planned: Plan | Split = _parsed(text, "planned")
     return planned
 
 
 def parse_plans(text: str) -> dict[str, Plan | Split]:
     """The plans of ``source: plan; source: plan``. Raises :class:`PlanError` that names the column."""
-    tokens = _Tokens(text)
     plans: dict[str, Plan | Split] = {}
-    while tokens.peek() or not plans:
-        source = tokens.name("the name of a delta source")
-        tokens.expect(":")
+    for source, planned in _parsed(text, "plans"):
         if source in plans:
             raise PlanError(f"plans: delta source {source!r} has two plans")
-        plans[source] = _parse_planned(tokens)
-        if tokens.peek():
-            if tokens.peek() != ";":
-                raise tokens.fail("'»', ';' or the end of the plan")
-            tokens.take()
+        plans[source] = planned
     return plans
-
-
-def plans_text(plans: Mapping[str, Plan | Split]) -> str:
-    """The canonical text of several plans, in the mapping's order; :func:`parse_plans` reads it."""
-    return "; ".join(f"{source}: {plan}" for source, plan in plans.items())

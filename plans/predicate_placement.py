@@ -1,15 +1,16 @@
-"""Where filters stand among the joins: by their cost, or as the heuristics H3 and H4 of Keskisärkkä et al. 2021 (§4.1) have it.
+"""The placement of filters among the joins: by cost, or by the heuristics H3 and H4 of Keskisärkkä et al. 2021 (§4.1).
 
-A filter that is an operator of its own (a unit of the query graph) is placed by the search like any join, wherever its variables are
-bound; every other is evaluated as soon as they are. By ``cost`` the heavy filters are operators. ``early`` (H3) none is. ``late`` (H4)
-those that refer to probabilities come after all joins, and ``last`` every filter does.
+The search places a filter that is an operator of its own (a unit of the query graph) like a join, anywhere after its variables are
+bound (Hellerstein & Stonebraker 1993); every other filter is evaluated as soon as they are. With ``cost`` expensive filters are operators.
+With ``early`` (H3, filter push-down) no filter is one. With ``late`` (H4, filter pull-up) filters on probabilities come after all joins,
+and with ``last`` all filters do.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import combinations
-from typing import Literal, TypeAlias, get_args
+from typing import Literal, TypeAlias
 
 from cqels_opt.plans import plan as planning
 from cqels_opt.plans.cost import CostModel, JoinShape
@@ -19,24 +20,23 @@ from cqels_opt.plans.query_graph import QueryGraph
 from cqels_opt.plans.relation_set import size
 
 Placing: TypeAlias = Literal["cost", "early", "late", "last"]
-PLACINGS: tuple[Placing, ...] = get_args(Placing)
 
 HEAVY = 8.0
-"""A filter that costs at least so many evaluations of a plain one is an operator of its own, placed where it costs least."""
+"""A filter that costs at least so many evaluations of a plain one is an operator of its own."""
 
 LIFTED = 6
-"""So many filters at most, the heaviest: each can double the sub-patterns."""
+"""The most filters that are operators, the heaviest ones: each can double the number of sub-patterns."""
 
 LIFTED_BUDGET = 20_000
-"""Pairs that a block with such filters may have; the lightest are evaluated as soon as they can be otherwise."""
+"""The most pairs of a block with such filters; beyond it, the lightest filters are evaluated as soon as possible."""
 
 
 def operators_among(
     graph: QueryGraph, model: CostModel, mode: str | Mapping[str, Plan], placing: Placing, budget: int
 ) -> tuple[QueryGraph, list[Pair] | None]:
-    """The graph with some filters as operators, and the pairs that its plans are made of (None: more than the budget).
+    """The graph with some filters as operators, and the pairs that its plans consist of (None: more than the budget).
 
-    Of given plans those filters are operators that the plans name.
+    With given plans, the filters that the plans name are operators.
     """
     if not isinstance(mode, str):
         named = {name for plan in mode.values() for name in planning.relations(plan)}
@@ -58,7 +58,7 @@ def operators_among(
 
 
 def _after_all_joins(graph: QueryGraph, placing: Placing, budget: int) -> tuple[QueryGraph, list[Pair] | None]:
-    """Filters as operators that nothing but such filters comes after, in any order."""
+    """Filters as operators after all joins, in any order among themselves."""
     pairs = join_pairs(graph, budget)
     wanted = [f.name for f in graph.filters if f.variables and (f.uncertain or placing == "last")]
     wanted = wanted[:LIFTED]

@@ -1,18 +1,18 @@
 """The query graph of a block: its relations, the variables that join them, and its filters (report §3.2, §5).
 
 A relation is an occurrence of a pattern: a window's (dynamic) or a static one, which may itself be a pre-computed
-sub-result. Two relations join where they share a variable, so a variable that k relations share is, for the enumeration,
-a clique among the k.
+sub-result. Two relations join on each variable that they share, so a variable that k relations share is, for the enumeration,
+a clique of the k.
 
 A relation that is not joined by an inner join is a *unit*: the right side of an OPTIONAL, of a MINUS or NOT EXISTS, of an
-EXISTS, or a filter that is worth placing by its cost. A unit can only be added to a part of the plan that binds what it
-requires. What several relations bind together makes a hyperedge (Moerkotte & Neumann 2008).
+EXISTS, or a filter whose place is chosen by cost. A unit can only be joined to a part of the plan that binds the variables that it
+requires. If only several relations together bind them, they form a hyperedge (Moerkotte & Neumann 2008).
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations, product
@@ -24,7 +24,7 @@ from cqels_opt.errors import CqelsOptError
 from cqels_opt.plans.relation_set import RelationSet, contains, members, of, of_all, size
 
 JoinKind: TypeAlias = Literal["inner", "optional", "anti", "semi", "filter"]
-"""How a relation is joined: ⋈, the left outer join ⟕ (OPTIONAL), ▷ (MINUS, NOT EXISTS), ⋉ (EXISTS), or σ, a filter by itself."""
+"""How a relation is joined: ⋈, the left outer join ⟕ (OPTIONAL), ▷ (MINUS, NOT EXISTS), ⋉ (EXISTS), or σ, a filter as an operator."""
 
 
 class GraphError(CqelsOptError):
@@ -35,8 +35,8 @@ class GraphError(CqelsOptError):
 class RelationNode:
     """A node: its name (as in plans and traces), the variables it binds, and whether it changes with a stream.
 
-    ``kind`` is how it is joined. A unit ``requires`` variables to be bound before it; those among them that are its own are
-    joined on, and what else an optional one has it adds. A filter's variables are those it reads, ``weight`` is what it costs.
+    ``kind`` is how it is joined. A unit ``requires`` variables to be bound before it. It is joined on those of them that it has
+    itself, and an optional one binds its other variables. The variables of a filter are those that it reads; ``weight`` is its cost.
     """
 
     name: str
@@ -47,18 +47,18 @@ class RelationNode:
     weight: float = 1.0
     selectivity: float | None = None
     rank: tuple[int, ...] = ()
-    """Where heuristics that know no statistics put it among the others; the least first."""
+    """Its rank in heuristics without statistics; the least comes first."""
 
     @property
     def binds(self) -> frozenset[str]:
-        """The variables that others can be joined on, or read: not those that a unit only looks at."""
+        """The variables that other relations can join on or read: without those that a unit only reads."""
         if self.kind == "inner":
             return self.variables
         return self.variables - self.requires if self.kind == "optional" else frozenset()
 
     @property
     def joined_on(self) -> frozenset[str]:
-        """The variables that statistics know its joins by."""
+        """The variables of its join sizes in the statistics."""
         if self.kind == "inner":
             return self.variables
         return frozenset() if self.kind == "filter" else self.variables & self.requires
@@ -66,10 +66,10 @@ class RelationNode:
 
 @dataclass(frozen=True, slots=True)
 class FilterNode:
-    """A condition over variables. ``selectivity`` is what is known beforehand, the share of rows that it keeps.
+    """A condition over variables. ``selectivity`` is the share of rows that it keeps, if that is known beforehand.
 
-    ``weight`` is what one evaluation costs, as a multiple of ``Constants.evaluate``. ``uncertain`` says that it refers to a
-    probability: heuristic H4 is about such filters.
+    ``weight`` is the cost of one evaluation, as a multiple of ``Constants.evaluate``. ``uncertain``: it refers to a
+    probability, so heuristic H4 applies to it.
     """
 
     name: str
@@ -94,7 +94,7 @@ class JoinEdge:
 
 
 class QueryGraph:
-    """The relations of a block in the order written, with its filters. Never changes."""
+    """The relations of a block in the order written, with its filters. Immutable."""
 
     def __init__(
         self, relations: tuple[RelationNode, ...] | list[RelationNode], filters: tuple[FilterNode, ...] | list[FilterNode] = ()
@@ -131,6 +131,14 @@ class QueryGraph:
         """The index of each relation's name."""
         return {relation.name: i for i, relation in enumerate(self.relations)}
 
+    def set_of(self, names: Iterable[str]) -> RelationSet:
+        """The set of the relations with these names."""
+        return of(self.index[name] for name in names)
+
+    def names(self, relations: RelationSet) -> list[str]:
+        """The names of a set's relations, in the order written."""
+        return [self.relations[i].name for i in members(relations)]
+
     @cached_property
     def everything(self) -> RelationSet:
         """The set of all relations."""
@@ -157,7 +165,7 @@ class QueryGraph:
 
     @cached_property
     def edges(self) -> tuple[JoinEdge, ...]:
-        """Every pair of relations that are joined on a variable, once for each variable; of a unit's, with what binds it."""
+        """Every pair of relations that are joined on a variable, once for each variable; for a unit, the relations that bind it."""
         inner = [JoinEdge(a, b, x) for x, carriers in self.carriers.items() for a, b in combinations(members(carriers), 2)]
         outer = [
             JoinEdge(min(i, k), max(i, k), x)
@@ -169,7 +177,7 @@ class QueryGraph:
 
     @cached_property
     def hyperedges(self) -> tuple[tuple[RelationSet, RelationSet], ...]:
-        """What can be joined: two relations with a variable in common, and a unit with each least set that binds what it requires."""
+        """The hyperedges: two relations with a common variable, and a unit with each minimal set that binds the variables it requires."""
         found = [(1 << e.left, 1 << e.right) for e in self.edges if not (1 << e.left | 1 << e.right) & self.units]
         for k in members(self.units):
             choices = product(*(list(members(self.carriers[x])) for x in sorted(self.relations[k].requires)))
@@ -203,7 +211,7 @@ class QueryGraph:
 
     @cached_property
     def components(self) -> tuple[RelationSet, ...]:
-        """What inner joins connect, with the units that one such part suffices for, in the order of their first relation.
+        """The components connected by inner joins, in the order of their first relation, each with the units that it alone satisfies.
 
         Joining two of them is a cross product.
         """
@@ -217,11 +225,11 @@ class QueryGraph:
 
     @cached_property
     def spanning(self) -> RelationSet:
-        """The units that require what several components bind together."""
+        """The units that require variables of several components."""
         return self.everything & ~sum(self.components)
 
     def fits(self, left: RelationSet, right: RelationSet) -> bool:
-        """Whether ``right`` may be joined to ``left`` in this orientation: a unit only alone, to what binds all it requires.
+        """Whether ``right`` may be joined to ``left`` in this orientation: a unit only alone, to a part that binds all that it requires.
 
         Both sides must be parts of a plan themselves. An inner join may be a cross product.
         """
@@ -232,7 +240,7 @@ class QueryGraph:
         return size(right) == 1 and self.relations[right.bit_length() - 1].requires <= self.bound(left)
 
     def bound(self, relations: RelationSet) -> frozenset[str]:
-        """The variables that a part of a plan binds, also those that an optional relation leaves unbound on some rows."""
+        """The variables that a part of a plan binds, including those that an optional relation leaves unbound on some rows."""
         return frozenset().union(*(self.relations[i].binds for i in members(relations)))
 
     def with_filter_units(self, names: Collection[str]) -> QueryGraph:
@@ -264,12 +272,12 @@ class QueryGraph:
 
     @cached_property
     def weights(self) -> dict[str, float]:
-        """What each filter weighs: those that are evaluated as soon as they can be, then those that are operators."""
+        """The weight of each filter: first those that are evaluated as soon as possible, then those that are operators."""
         units = (r for r in self.relations if r.kind == "filter")
         return {f.name: f.weight for f in self.filters} | {r.name: r.weight for r in units}
 
     def least_sets(self, unit: int) -> list[RelationSet]:
-        """The least sets of relations that bind all that a unit requires."""
+        """The minimal sets of relations that bind all variables that a unit requires."""
         return [left for left, right in self.hyperedges if right == 1 << unit]
 
     def is_static(self, relations: RelationSet) -> bool:

@@ -1,6 +1,6 @@
 """Sets of relations as bits of an integer: relation ``i`` of a query graph is the bit ``1 << i``.
 
-Python's integers have no width, so a graph of any size fits; the masks never travel into numpy arrays.
+Python's integers have no width, so a graph of any size fits.
 """
 
 from __future__ import annotations

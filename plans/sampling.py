@@ -1,9 +1,9 @@
-"""What sampled walks say of the delta at hand, as corrections of estimates (DESIGN §5; Wu, Naughton & Singh 2016).
+"""Corrections of estimates for one delta, from a sample of it (DESIGN §5; Wu, Naughton & Singh 2016).
 
-A walk does the operators of a plan on a sample of the delta. What came out of each corrects the estimate of its sub-pattern, and of every
-larger one without a correction of its own, for this delta alone. Few rows in the sample say little, so they are weighed against what
-was expected of them: the estimate so far is taken for a gamma distribution worth :data:`PRIOR` rows (Gelman et al., Bayesian Data
-Analysis, §2.6). Where the whole delta was walked the rows are exact.
+A sampler runs the operators of a plan on a sample of the delta (index-based join sampling, Leis et al. 2017). The rows of each operator
+correct the estimate of its sub-pattern, and of every larger one without a correction of its own, for this delta alone. Few sampled rows
+are weak evidence, so they are combined with the estimate so far, as a gamma prior worth :data:`PRIOR` rows (Gelman et al., Bayesian
+Data Analysis, §2.6). If the whole delta was sampled, the rows are exact.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ from cqels_opt.plans.plan import Plan
 from cqels_opt.plans.relation_set import RelationSet
 
 SAMPLING_ROUNDS = 4
-"""Rounds of walks before the cheapest plan is taken as it is."""
+"""Rounds of sampling after which the cheapest plan is taken without further samples."""
 
 PRIOR = 2.0
-"""How many rows of a sample an estimate is worth."""
+"""The weight of an estimate, in rows of a sample."""
 
 
 class SampledCardinality(NamedTuple):
-    """What an operator gave in a walk: rows of the sample, and how many rows of the whole each of them stands for (1: it is the whole)."""
+    """The sampled rows of an operator, and the weight of each of them in rows of the whole (1: the sample is the whole)."""
 
     rows: int
     scale: float
 
 
 Sampler: TypeAlias = Callable[[str, Plan], Sequence["SampledCardinality | None"]]
-"""Walks a plan of a delta source: what each of its operators gave, in their order; None where that is not known."""
+"""Samples a plan of a delta source: the rows of each of its operators, in their order; None if unknown."""
 
 
 class Corrections:
-    """The corrections of one delta source: those that it had, and what walks add. ``known`` has both, the factor of each sub-pattern."""
+    """The corrections of one delta source, from feedback and from samples. ``known`` has both, one factor per sub-pattern."""
 
     def __init__(self, before: Mapping[RelationSet, float]) -> None:
         self.before = before
@@ -42,7 +42,7 @@ class Corrections:
         self._moved: dict[RelationSet, float] = {}
 
     def learn(self, relations: RelationSet, uncorrected: float, found: SampledCardinality) -> None:
-        """A walk came by; ``uncorrected`` is what the statistics alone say. Smaller sub-patterns must have been learnt before."""
+        """Adds a sample; ``uncorrected`` is the estimate from the statistics alone. Smaller sub-patterns must be added first."""
         if uncorrected <= 0 or relations in self._moved:
             return
         if found.scale == 1:
@@ -55,5 +55,5 @@ class Corrections:
         self._moved[relations] = factor / inherited(self.before, relations, 1.0)
 
     def _prior(self, relations: RelationSet) -> float:
-        """The factor that is expected: as before the walk, moved as far as the walk has moved the largest sub-pattern inside."""
+        """The expected factor: that of before, times the change that the sample has made to the largest sub-pattern inside."""
         return inherited(self.before, relations, 1.0) * inherited(self._moved, relations, 1.0)

@@ -13,17 +13,17 @@ from typing import Literal, NamedTuple, Protocol, TypeAlias
 Kind: TypeAlias = Literal["cardinality", "join_size", "distinct", "selectivity"]
 
 Key: TypeAlias = "tuple[Kind, tuple[str, ...]]"
-"""What names a statistic: a :class:`StatisticKey`, or any tuple like it."""
+"""The name of a statistic: a :class:`StatisticKey`, or an equal tuple."""
 
 
 class Statistics(Protocol):
-    """What is known now, for one delta source."""
+    """The current statistics, for one delta source."""
 
     def cardinality(self, relation: str) -> float | None:
         """card(Ω): the rows of the relation's content as the plan will see it (report §5)."""
 
     def distinct(self, relation: str, variable: str) -> float | None:
-        """How many different values a variable has in the relation. Read only where a join size is not known."""
+        """The number of distinct values of a variable in the relation. Read only if a join size is unknown."""
 
     def join_size(self, left: str, right: str, variable: str) -> float | None:
         """Σ over c of card(Ωleft, x=c)·card(Ωright, x=c), with the share of pairs whose intervals overlap; symmetric."""
@@ -35,7 +35,7 @@ class Statistics(Protocol):
 class StatisticKey(NamedTuple):
     """The name of one leaf statistic: ``names`` are a relation, a relation and a variable, two and a variable, or a filter.
 
-    Wherever a key is expected any ``(kind, names)`` tuple will do, so a source of statistics can have a type of its own.
+    Any ``(kind, names)`` tuple is accepted as a key, so that a source of statistics can have a type of its own.
     """
 
     kind: Kind
@@ -64,9 +64,9 @@ class StatisticKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class KnownStatistics:
-    """Statistics from plain mappings: for tests, for figures read from a file, and for what is known beforehand.
+    """Statistics from mappings: for tests, and for values that are read from a file or known beforehand.
 
-    ``join_sizes`` has one entry a pair, in either order.
+    ``join_sizes`` has one entry per pair, in either order.
     """
 
     cardinalities: Mapping[str, float] = field(default_factory=dict)

@@ -1,8 +1,8 @@
-"""What a plan hinges on: how far each statistic must move, alone, before another plan takes over.
+"""Validity ranges: how far each statistic must change, alone, until another plan is chosen.
 
-A plan is valid in a range of each statistic's values (the validity ranges of Markl et al. 2004, *Robust query processing through
-progressive optimization*, there of one operator, here of the whole plan). The memo holds every other plan, so the range is found by
-asking it: a statistic is moved, the memo re-costed, and the place where the plan would be left is found by halving.
+A plan is optimal in a range of each statistic's values (Markl et al. 2004, *Robust query processing through progressive optimization*, for
+one operator; here for the whole plan). The memo has every other plan, so the range is found by bisection: change the statistic, price
+the memo again, and compare the plan with the cheapest one.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ from cqels_opt.plans.query_graph import QueryGraph
 from cqels_opt.plans.statistics import StatisticKey
 
 FARTHEST = 2.0**20
-"""The factor, up or down, to which a statistic is moved; a plan that survives that does not hinge on it."""
+"""The largest factor, up or down, by which a statistic is changed; a plan that stays optimal does not depend on it."""
 
 STEP = 2.0
-"""The factor from one place to the next."""
+"""The factor between two values that are tried."""
 
 EXACT = 1e-3
-"""How exactly, as a share of itself, the end of a range is found."""
+"""The relative precision of the end of a range."""
 
 COSTINGS = 2_000
-"""After so many costings for one plan no other statistic is tried; filters come last."""
+"""The number of costings for one plan after which no other statistic is tried; filters come last."""
 
 LIMIT = 5
-"""How many statistics are named, those nearest to the end of their range."""
+"""The number of statistics that are named: those nearest to the end of their range."""
 
 
 @dataclass(frozen=True, slots=True)
 class ValidityRange:
-    """A statistic that decides: its value, and the nearest values below and above it at which another plan is chosen (None: none)."""
+    """A statistic's value, and the nearest values below and above it at which another plan is chosen (None: there is none)."""
 
     statistic: str
     now: float
@@ -51,9 +51,9 @@ class ValidityRange:
 
 
 def validity_ranges(memo: Memo, source: str, plan: Plan, tie: float) -> tuple[ValidityRange, ...]:
-    """What a delta source's ``plan`` hinges on, under the statistics that the memo last saw; nearest first.
+    """The validity ranges of a delta source's ``plan`` around the statistics that the memo last read; nearest ends first.
 
-    Another plan takes over where it is cheaper by more than the share ``tie``. The memo is the same afterwards.
+    Another plan is chosen if it is cheaper by more than the share ``tie``. The memo is unchanged afterwards.
     """
     if len(memo.graph.relations) < 2 or plan_extraction.runner_up(memo, source) is None:
         return ()
@@ -71,12 +71,12 @@ def validity_ranges(memo: Memo, source: str, plan: Plan, tie: float) -> tuple[Va
 
 
 Between: TypeAlias = "tuple[float, float] | None"
-"""A value at which a plan stays, and one at which it is left; None: it stays as far as was looked."""
+"""A value at which the plan is kept, and one at which it is replaced; None: it is kept at all values that were tried."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Places:
-    """Between which values of a statistic a plan is left, downwards and upwards."""
+    """The values of a statistic between which the plan is replaced, downwards and upwards."""
 
     key: StatisticKey
     column: int
@@ -86,20 +86,20 @@ class _Places:
 
     @property
     def nearest(self) -> float:
-        """The least that the distance of the hinge can be."""
+        """The least possible distance of the end of the range."""
         return min(_factor(self.now, ends[0]) for ends in (self.below, self.above) if ends is not None)
 
     @property
     def farthest(self) -> float:
-        """The most that it can be."""
+        """The greatest possible distance."""
         return min(_factor(self.now, ends[1]) for ends in (self.below, self.above) if ends is not None)
 
 
 class _Search:
-    """Moves statistics and asks a memo, of one delta source alone, whether its plan is left.
+    """Changes statistics and checks with a memo of one delta source whether its plan is replaced.
 
-    The cost of a plan is nearly linear in each statistic, and the least of all plans' costs then concave: a plan is best in one interval.
-    So a statistic at whose farthest value the plan stays is done with at once, and otherwise halving finds the end.
+    The cost of a plan is nearly linear in each statistic, so the least cost of all plans is concave, and a plan is optimal in one interval.
+    A statistic at whose farthest value the plan is kept therefore needs one costing; otherwise bisection finds the end.
     """
 
     def __init__(self, memo: Memo, source: str, plan: Plan, tie: float) -> None:
@@ -109,11 +109,11 @@ class _Search:
         self.costings = 0
 
     def close(self) -> None:
-        """Leaves the statistics as they were."""
+        """Restores the statistics."""
         self.leaves.replace(self.kept)
 
     def left(self, column: int, value: float) -> bool:
-        """Whether the plan is left when the statistic has this value."""
+        """Whether the plan is replaced if the statistic has this value."""
         self.costings += 1
         raw = self.kept.copy()
         raw[self.number, column] = value
@@ -122,7 +122,7 @@ class _Search:
         return cost is not None and cost > plan_extraction.cheapest_cost(self.memo, self.source) * (1 + self.tie)
 
     def places(self, key: StatisticKey) -> _Places | None:
-        """Where a statistic makes the plan be left; None where it does not, or as much as :data:`COSTINGS` has been tried before."""
+        """Where a change of a statistic replaces the plan; None if it does not, or if :data:`COSTINGS` is used up."""
         if self.costings >= COSTINGS:
             return None
         now, column = self.leaves.value(self.source, key), self.leaves.column[key]
@@ -139,7 +139,7 @@ class _Search:
         return values[inside], values[outside]
 
     def end(self, column: int, between: Between) -> float | None:
-        """The value at which the plan is left."""
+        """The value at which the plan is replaced."""
         if between is None:
             return None
         inside, outside = between
@@ -154,13 +154,13 @@ def _factor(now: float, value: float) -> float:
 
 
 def _moves(graph: QueryGraph, key: StatisticKey) -> bool:
-    """Whether a statistic can become another one: that of static relations alone stays."""
+    """Whether a statistic can change: those of static relations alone cannot."""
     relations = {"cardinality": key.names[:1], "distinct": key.names[:1], "join_size": key.names[:2], "selectivity": ()}[key.kind]
     return key.kind == "selectivity" or any(graph.relations[graph.index[name]].dynamic for name in relations)
 
 
 def _upwards(key: StatisticKey, now: float) -> Iterator[float]:
-    """Values from that of now upwards: a share ends at 1, a count that is 0 goes on from 1."""
+    """Values from the current one upwards: shares up to 1, counts of 0 continue at 1."""
     yield now
     place = max(now, 1e-6 if key.kind == "selectivity" else 1.0)
     most = 1.0 if key.kind == "selectivity" else place * FARTHEST
@@ -170,7 +170,7 @@ def _upwards(key: StatisticKey, now: float) -> Iterator[float]:
 
 
 def _downwards(key: StatisticKey, now: float) -> Iterator[float]:
-    """Values from that of now downwards, not to 0: a count ends at 1."""
+    """Values from the current one downwards, without 0: counts down to 1."""
     yield now
     least = now / FARTHEST if key.kind == "selectivity" else max(1.0, now / FARTHEST)
     place = now

@@ -1,10 +1,10 @@
-"""Which static sub-patterns are pre-computed, as a search beside that for plans (CQELS report, §4.2).
+"""View selection: which static sub-patterns are pre-computed (CQELS report, §4.2).
 
-The static *parts* of a block are its patterns. A *design* says which of them are joined beforehand: it partitions the parts, and each
-group of two or more is a sub-result. The best plans of a design and of its neighbours are priced with every batch, and a
-:class:`ViewBenefits` adds up what another design would have saved. It is taken once it would have paid for its making. This is online
-index selection: "An Online Approach to Physical Design Tuning" (Bruno and Chaudhuri, ICDE 2007), whose rule is that of the ski
-rental: the cost is at most a constant times that of knowing the future.
+The static *parts* of a block are its patterns. A *design* partitions the parts; each group of two or more is joined beforehand and is a
+sub-result (a materialized view of a static sub-pattern). The best plans of a design and of its neighbours are priced with every batch, and
+:class:`ViewBenefits` adds up the savings of each other design. A design is taken once its savings exceed the cost of building it. This is
+online index selection (Bruno & Chaudhuri 2007, *An Online Approach to Physical Design Tuning*), with the rule of the ski rental problem:
+the cost is at most a constant times that of an optimal decision in hindsight.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Design: TypeAlias = "tuple[RelationSet, ...]"
 """Groups of parts in the order of their bits; together they are all parts."""
 
 MARGIN = 0.1
-"""Only what a design saves beyond this share of the current cost counts: near ties never add up."""
+"""Only savings beyond this share of the current cost count, so that near ties never add up."""
 
 PATIENCE = 2.0
 """A switch, also one without anything to build, must have saved the cost of this many batches."""
@@ -52,9 +52,9 @@ def neighbours(design: Design, adjacent: Sequence[RelationSet]) -> list[Design]:
 
 
 def suggested(design: Design, plan: Plan, group_of: Mapping[str, RelationSet], adjacent: Sequence[RelationSet]) -> list[Design]:
-    """What a plan joins, one static relation after the other or in a bushy part, with every batch again, as a sub-result.
+    """The designs that pre-compute a join of static relations that the plan repeats with every batch, in sequence or in a bushy part.
 
-    One step leads nowhere where a bushy part does at run time what two steps would do beforehand. ``group_of`` has the static relations.
+    They can be several steps away, where :func:`neighbours` finds no single step that pays off. ``group_of`` has the static relations.
     """
     found: dict[Design, None] = {}
     for run in _runs(plan, group_of):
@@ -68,7 +68,7 @@ def suggested(design: Design, plan: Plan, group_of: Mapping[str, RelationSet], a
 
 
 def _runs(plan: Plan, group_of: Mapping[str, RelationSet]) -> list[list[list[RelationSet]]]:
-    """The stretches of a plan without a stream: of each step there, the groups that it joins."""
+    """The runs of consecutive static relations in a plan: for each step, the groups that it joins."""
     runs: list[list[list[RelationSet]]] = [[]]
     inner: list[list[list[RelationSet]]] = []
     for part in _spine(plan):
@@ -112,21 +112,21 @@ def _connected(group: RelationSet, adjacent: Sequence[RelationSet]) -> bool:
 
 @dataclass(slots=True)
 class ViewBenefits:
-    """What each other design would have saved since the current one was taken; never below nothing.
+    """The savings of each other design since the current one was taken; at least 0.
 
-    A design that was taken before, and did not keep what it promised, must show twice as much each time.
+    A design that was taken and given up before must save twice as much each time.
     """
 
     saved: dict[Design, float] = field(default_factory=dict)
     taken: dict[Design, int] = field(default_factory=dict)
 
     def note(self, design: Design, cost: float, current: float, batches: int = 1) -> None:
-        """A design would have cost this in a batch where the current one cost ``current``; it stands for several batches."""
+        """A design would have cost this in a batch where the current one cost ``current``; the costs hold for several ``batches``."""
         gain = (current * (1 - MARGIN) - cost) * batches
         self.saved[design] = max(0.0, self.saved.get(design, 0.0) + gain)
 
     def due(self, builds: Mapping[Design, float], current: float) -> Design | None:
-        """Of these designs, with what it costs to build each, the one that has paid for itself best; None where none has."""
+        """Among designs with the cost of building each, the one with the highest net savings; None if no design has any."""
         asked = {d: build + PATIENCE * current * 2 ** self.taken.get(d, 0) for d, build in builds.items()}
         ahead = {d: self.saved[d] - seconds for d, seconds in asked.items() if self.saved.get(d)}
         best = max(ahead, key=lambda d: (ahead[d], -max(map(size, d))), default=None)

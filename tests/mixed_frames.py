@@ -24,7 +24,7 @@ from pyspark import cloudpickle
 from cqels_opt.operators.compiled_query import Block
 from cqels_opt.operators.delta_join import DeltaJoin
 from cqels_opt.plans import Join, Plan, Scan, Split, operators, parse_planned
-from cqels_opt.plans.physical import JoinMethod
+from cqels_opt.plans.join_methods import LOOP, PARTITIONED, REPLICATED, JoinMethod
 from cqels_opt.runtime.evaluate import EvaluateTask
 from cqels_opt.runtime.interfaces import Evaluated
 from cqels_opt.runtime.local_runner import LocalRunner, LocalSink
@@ -118,14 +118,14 @@ def by_lot(plan: Plan, kinds: Iterator[str], rng: random.Random) -> Operators:
         return (None,)
     left = by_lot(plan.input, kinds, rng)
     built: Operators = by_lot(plan.build, kinds, rng) if isinstance(plan, Join) else ()
-    built = tuple(JoinMethod.REPLICATED if by is JoinMethod.PARTITIONED else by for by in built)
+    built = tuple(REPLICATED if by == PARTITIONED else by for by in built)
     kind = next(kinds)
     if kind not in ("probe", "hash"):
-        return (*left, *built, JoinMethod.LOOP if kind == "cross" else None)
+        return (*left, *built, LOOP if kind == "cross" else None)
     return (
         *left,
         *built,
-        JoinMethod.REPLICATED if isinstance(plan, Join) else rng.choice([JoinMethod.REPLICATED, JoinMethod.PARTITIONED]),
+        REPLICATED if isinstance(plan, Join) else rng.choice([REPLICATED, PARTITIONED]),
     )
 
 
@@ -171,7 +171,7 @@ class Comparing(LocalRunner):
         assert got == expected, (str(plan), by)
         if "(" not in str(plan):  # a bushy part that each task makes for itself counts once a task
             assert [COUNTED[name][column] for name, column in run.operators] == whole.observed.operators[source]
-        self.mixed += by is not None and JoinMethod.PARTITIONED in by
+        self.mixed += by is not None and PARTITIONED in by
 
 
 class Compared:

@@ -45,7 +45,7 @@ ONLY = {
 }
 
 PURE = {"plans", "stats"}
-PURE_LIBRARIES = {"numpy", "networkx", "sortedcontainers", "scipy"}
+PURE_LIBRARIES = {"numpy", "networkx", "sortedcontainers", "scipy", "lark"}
 IMPURE = {
     *(
         "asyncio",

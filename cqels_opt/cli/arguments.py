@@ -247,14 +247,15 @@ def _query_arguments(parser: argparse.ArgumentParser) -> None:
         "--plan", type=_type(parse_plan), default=("adaptive", None), metavar="POLICY",
         help="adaptive (default), first, static, worst, spark or fixed:PLANS",
     )  # fmt: skip
-    how.add_argument("--joins", choices=JOINS, default="auto", help="default: auto")
+    how.add_argument("--joins", choices=(*JOINS, *plugins.names("join_methods")), default="auto", help="default: auto")
     how.add_argument(
         "--filters", choices=FILTERS, default="cost",
         help="placement of filters among the joins: cost (default), early, late (those on probabilities), or heuristics H1 to H4",
     )  # fmt: skip
     how.add_argument(
-        "--cost-model", choices=COST_MODELS, default="default", help="default, or paper: the cost functions of the CQELS report"
-    )
+        "--cost-model", choices=(*COST_MODELS, *plugins.names("cost_models")), default="default",
+        help="default, paper (the cost functions of the CQELS report), or one that an installed package adds",
+    )  # fmt: skip
     how.add_argument(
         "--constants", choices=CONSTANTS, default="measured",
         help="of the default cost model: measured by `calibrate`, where it was run, or the committed defaults",

@@ -22,6 +22,7 @@ from cqels_opt.operators.outer_joins import with_unit
 from cqels_opt.operators.rows import RANK, Ints, Rows, gathered
 from cqels_opt.operators.term_table import TermTable
 from cqels_opt.plans import Join, Plan, Scan, Split, parse_planned
+from cqels_opt.plans.join_methods import REPLICATED, JoinMethod
 from cqels_opt.plans.plan import relations
 from cqels_opt.query.templates import INSTANCE
 from cqels_opt.rdf.ids import integer_ids
@@ -174,15 +175,17 @@ class DeltaJoin:
         self.observed.filters[f.name] = (seen + len(rows), kept + int(keep.sum()))
         return rows.take(keep)
 
-    def added(self, left: Rows, name: str, on: Sequence[str], sides: Sequence[Indexed]) -> Iterator[Rows]:
-        """The left rows joined with a relation, or under a unit of the block."""
+    def added(
+        self, left: Rows, name: str, on: Sequence[str], sides: Sequence[Indexed], method: JoinMethod = REPLICATED
+    ) -> Iterator[Rows]:
+        """The left rows joined with a relation by a join method, or under a unit of the block."""
         if name in self.filters:
             yield self.passed(left, self.filters[name])
         elif self.is_unit(name):
             yield from with_unit(left, self.statics[name], sides[0], self.terms)
         else:
             for side in sides:
-                yield from side.probe(left, on)
+                yield from method.join(left, side, on)
 
 
 class _SourceRun:
@@ -194,6 +197,7 @@ class _SourceRun:
         self.owner, self.source, self.with_new, self.part, self.since = owner, source, with_new, part, since
         self.counts: list[int] = []
         self._given: tuple[Plan, Iterator[Rows]] | None = None
+        self._methods = owner.step.joins.get(owner.block.name, {}).get(source)
 
     def rows(
         self, plan: Plan, of: Plan | None = None, given: tuple[Plan, Iterator[Rows]] | None = None, apart: bool = False
@@ -236,6 +240,7 @@ class _SourceRun:
             return
         sides: list[Indexed] | None = None
         alike = 1.0
+        method = (self._methods[place] if self._methods else None) or REPLICATED
         before, after = self.owner.bound(plan.input), self.owner.bound(plan)
         right = self.owner.bound(plan.build) if isinstance(plan, Join) else self.owner.variables[plan.relation]
         on, name, built = sorted(before & right), "", right
@@ -246,7 +251,7 @@ class _SourceRun:
         for left, many in self._run(plan.input, apart):
             if sides is None:
                 sides, alike = self._built(plan.build) if isinstance(plan, Join) else (self._sides(plan.relation), 1.0)
-            for joined in self.owner.added(left, name, on, sides):
+            for joined in self.owner.added(left, name, on, sides, method):
                 alive = self.owner.alive(joined, self.source) if apart else joined
                 kept = self.owner.filtered(alive, before, after, self._placed, built)
                 made = len(kept) * many * alike

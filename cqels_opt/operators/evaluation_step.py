@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from cqels_opt.operators.rows import Ints
-from cqels_opt.plans.physical import JoinMethod
+from cqels_opt.plans.join_methods import JoinMethod
 from cqels_opt.windows.binding_slots import SlotFile
 
 NOWHEN = np.int64(-(1 << 62))  # stands for "the instant before the first": nothing is valid at it

@@ -23,8 +23,8 @@ from cqels_opt.planner.statistics_adapters import BeforeElements, PerBinding
 from cqels_opt.planner.union_statistics import UnionStatistics, parts_for, static_summand, summands
 from cqels_opt.planner.view_advisor import ViewAdvisor, ViewCatalogue, translated
 from cqels_opt.plans import Cut, Optimizer, Plan, PlanChoice, SecondsCost, Split, Statistics, check, occurrence_order
-from cqels_opt.plans.physical import JoinMethod, PhysicalCostModel, physical
-from cqels_opt.plans.physical import RelationPlacement as PhysicalRelation
+from cqels_opt.plans.join_methods import REPLICATED, JoinMethod, PhysicalCostModel, RelationPlacement
+from cqels_opt.plans.physical import physical
 from cqels_opt.plans.plan import relations as plan_relations
 from cqels_opt.plans.predicate_placement import HEAVY
 from cqels_opt.plans.view_selection import Design, design_of
@@ -237,7 +237,7 @@ class BlockPlanner:
     def physical(self, tasks: int) -> dict[str, tuple[JoinMethod | None, ...]]:
         """What does the joins of each source's plan in so many tasks, where that is not replicated probes alone."""
         model, machine = self.optimizer.model, self.mode.machine
-        if self.elsewhere or not isinstance(model, SecondsCost) or self.mode.joins == (JoinMethod.REPLICATED,):
+        if self.elsewhere or not isinstance(model, SecondsCost) or self.mode.joins == (REPLICATED,):
             return {}
         found = {}
         for source, decision in self.decisions.items():
@@ -245,12 +245,13 @@ class BlockPlanner:
             if decision.split is not None or whole.plan != self.optimizer.current.get(source):  # of which nothing is estimated
                 continue
             relations = {
-                r.name: PhysicalRelation(self._views[source].cardinality(r.name) or 0.0, len(r.variables))
+                r.name: RelationPlacement(self._views[source].cardinality(r.name) or 0.0, len(r.variables))
                 for r in self.optimizer.graph.relations
                 if r.kind != "filter"
             }
             prices = PhysicalCostModel(machine, tasks, model.constants, relations=relations)
-            if len(self.mode.joins) > 1 and tasks == 1 and not any(map(prices.missing, relations)):
+            others = any(method.in_task and method != REPLICATED for method in self.mode.joins)
+            if len(self.mode.joins) > 1 and tasks == 1 and not others and not any(map(prices.missing, relations)):
                 continue  # there is nothing to share out
             way = physical(whole.plan, whole.operators, whole.estimated, prices, self.mode.joins)
             if not way.fused:

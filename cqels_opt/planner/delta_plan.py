@@ -9,7 +9,7 @@ from typing import NamedTuple
 from cqels_opt.planner.skew_splitting import SplitChoice
 from cqels_opt.plans import Cut, Plan, PlanChoice, PlanOperator, Ranked, Split
 from cqels_opt.plans import operators as plan_operators
-from cqels_opt.plans.physical import JoinMethod
+from cqels_opt.plans.join_methods import JoinMethod
 from cqels_opt.trace.records import Delta, Moved, OperatorRecord, RunnerUp
 
 

@@ -7,20 +7,12 @@ from dataclasses import replace
 
 from cqels_opt.errors import InputError
 from cqels_opt.planner.calibration_store import Calibration, known
-from cqels_opt.planner.planner_options import PlannerOptions
+from cqels_opt.planner.planner_options import PlannerOptions, join_methods
 from cqels_opt.plans import parse_plans
 from cqels_opt.plans.cost import Shuffled
-from cqels_opt.plans.physical import CHOSEN_FROM, JoinMethod
 from cqels_opt.plans.predicate_placement import Placing
 
 _SHUFFLED: Mapping[str, Shuffled] = {"partitioned": "left", **dict.fromkeys(("shuffle-hash", "sort-merge", "spark"), "both")}
-_JOINS: Mapping[str, tuple[JoinMethod, ...]] = {
-    "auto": CHOSEN_FROM,
-    "partitioned": (JoinMethod.PARTITIONED,),
-    "shuffle-hash": (JoinMethod.SHUFFLE_HASH,),
-    "sort-merge": (JoinMethod.SORT_MERGE,),
-    "broadcast": (JoinMethod.BROADCAST,),
-}
 _PLACED: Mapping[str, Placing] = {
     "cost": "cost",
     "early": "early",
@@ -50,10 +42,11 @@ def plan_mode(
         plan = "fixed"
     plans = parse_plans(fixed) if fixed is not None else None
     calibration = known() if constants == "measured" else Calibration()
-    shuffled, by = _SHUFFLED.get(joins, "nothing"), _JOINS.get(joins, (JoinMethod.REPLICATED,))
     if filters not in _PLACED:
         raise InputError(f"{filters!r} is no place for filters: choose from {', '.join(_PLACED)}")
     if filters.startswith("H"):
         plan = "heuristic"
-    how = PlannerOptions(plan, plans, cost_model, calibration=calibration, shuffled=shuffled, joins=by)
+    how = PlannerOptions(
+        plan, plans, cost_model, calibration=calibration, shuffled=_SHUFFLED.get(joins, "nothing"), joins=join_methods(joins)
+    )
     return replace(how, placing=_PLACED[filters], graphs=filters != "H1")

@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
+from cqels_opt import plugins
+from cqels_opt.errors import InputError
 from cqels_opt.planner.calibration_store import Calibration
 from cqels_opt.planner.join_sampling import TAKES
 from cqels_opt.plans import Plan, SecondsCost, Split
-from cqels_opt.plans.cost import CostModel, Shuffled, model_named
-from cqels_opt.plans.physical import CHOSEN_FROM, JoinMethod, Machine
+from cqels_opt.plans.cost import CostModel, Shuffled
+from cqels_opt.plans.cost_models import COST_MODELS, model_named
+from cqels_opt.plans.join_methods import (
+    BROADCAST,
+    CHOSEN_FROM,
+    PARTITIONED,
+    REPLICATED,
+    SHUFFLE_HASH,
+    SORT_MERGE,
+    JoinMethod,
+    Machine,
+)
 from cqels_opt.plans.predicate_placement import Placing
 
 Estimates: TypeAlias = Literal["bindings", "pairwise", "feedback", "walks", "all"]
@@ -48,7 +60,45 @@ class PlannerOptions:
 
     @property
     def model(self) -> CostModel:
-        """The cost model, with its constants."""
+        """The cost model, with its constants. Raises :class:`InputError` for a name that neither we nor an installed package has."""
+        constants = self.calibration.constants
         if self.cost_model == "default":
-            return SecondsCost(self.calibration.constants, self.shuffled)
-        return model_named(self.cost_model)
+            return SecondsCost(constants, self.shuffled)
+        if self.cost_model in COST_MODELS:
+            return model_named(self.cost_model, constants)
+        found: CostModel = _added("cost_models", self.cost_model, COST_MODELS)(constants)
+        return found
+
+
+_JOINS: Mapping[str, tuple[JoinMethod, ...]] = {
+    "auto": CHOSEN_FROM,
+    "probe": (REPLICATED,),
+    "partitioned": (PARTITIONED,),
+    "shuffle-hash": (SHUFFLE_HASH,),
+    "sort-merge": (SORT_MERGE,),
+    "broadcast": (BROADCAST,),
+    "spark": (REPLICATED,),
+}
+
+
+def join_methods(name: str) -> tuple[JoinMethod, ...]:
+    """The methods that ``--joins`` allows. ``auto`` chooses by cost, also from the methods that installed packages add."""
+    if name == "auto":
+        return (*CHOSEN_FROM, *map(_added_method, plugins.names("join_methods")))
+    return _JOINS[name] if name in _JOINS else (_added_method(name),)
+
+
+def _added_method(name: str) -> JoinMethod:
+    method = _added("join_methods", name, _JOINS)()
+    if not isinstance(method, JoinMethod) or not method.in_task:
+        raise InputError(f"the join method {name!r} is no JoinMethod that takes and gives rows in Python; no other can be added")
+    return method
+
+
+def _added(group: plugins.Group, name: str, own: Collection[str]) -> Any:
+    """What an installed package adds under a name that is none of our ``own``."""
+    installed = plugins.names(group)
+    if name not in installed:
+        known = ", ".join((*own, *installed))
+        raise InputError(f"there is no {group.removesuffix('s').replace('_', ' ')} {name!r}; choose one of {known}")
+    return plugins.load(group, name)

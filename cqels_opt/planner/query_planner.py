@@ -12,7 +12,7 @@ from cqels_opt.planner.background_jobs import BackgroundJobs
 from cqels_opt.planner.block_planner import BlockPlanner
 from cqels_opt.planner.planner_options import PlannerOptions
 from cqels_opt.plans import PlanError
-from cqels_opt.plans.physical import JoinMethod
+from cqels_opt.plans.join_methods import JoinMethod
 from cqels_opt.state import worker_cache
 from cqels_opt.stats import SlotCounts
 from cqels_opt.trace.records import SubResults

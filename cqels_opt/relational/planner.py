@@ -13,8 +13,9 @@ import numpy as np
 from cqels_opt.planner.statistics_adapters import BeforeElements
 from cqels_opt.plans import Optimizer, Plan, PlanChoice, Statistics, occurrence_order
 from cqels_opt.plans import explain as explaining
-from cqels_opt.plans.physical import JoinMethod
-from cqels_opt.plans.spark_cost import MethodChoice, SparkCost, spark_methods
+from cqels_opt.plans.cost_models.spark import SparkCost
+from cqels_opt.plans.join_methods import BROADCAST
+from cqels_opt.plans.physical import MethodChoice, spark_methods
 from cqels_opt.relational.counting import Counted
 from cqels_opt.relational.fanouts import KeyCounts
 from cqels_opt.relational.spec import JoinInput, JoinSpec
@@ -47,7 +48,7 @@ class JoinDecision:
     @property
     def broadcasts(self) -> bool:
         """Whether a side of a join is sent to all executors."""
-        return any(way.by is JoinMethod.BROADCAST for way in self.ways)
+        return any(way.by == BROADCAST for way in self.ways)
 
 
 @dataclass(slots=True)

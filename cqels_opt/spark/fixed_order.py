@@ -15,7 +15,7 @@ from pyspark.sql import functions as f
 from cqels_opt.lod.multiplicities import product_in_sql
 from cqels_opt.operators.compiled_query import BlockFilter
 from cqels_opt.plans import Join, Plan, Probe, Scan, Split
-from cqels_opt.plans.physical import JoinMethod
+from cqels_opt.plans.join_methods import BROADCAST, SHUFFLE_HASH, SORT_MERGE, JoinMethod
 from cqels_opt.plans.plan import relations as names
 from cqels_opt.spark.relations import Columns, Relations, Side, filtered
 
@@ -86,12 +86,12 @@ def join(left: Side, right: Side, columns: Columns, parts: int, how: JoinMethod 
         conditions += ["l.a < r.z", "r.a < l.z"]
     a, b = left.frame, right.frame
     if how is None:
-        how = JoinMethod.SHUFFLE_HASH if min(left.rows, right.rows) <= HASHED * parts else JoinMethod.SORT_MERGE
+        how = SHUFFLE_HASH if min(left.rows, right.rows) <= HASHED * parts else SORT_MERGE
     if not on:
         b = b.hint("shuffle_replicate_nl")
-    elif how is JoinMethod.SORT_MERGE:
+    elif how == SORT_MERGE:
         b = b.hint("merge")
-    elif how is JoinMethod.BROADCAST:
+    elif how == BROADCAST:
         b = b.hint("broadcast")
     elif right.rows <= left.rows:
         b = b.hint("shuffle_hash")

@@ -16,8 +16,8 @@ from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
 
 from cqels_opt.plans import Plan, Probe, Scan
-from cqels_opt.plans.physical import JoinMethod
-from cqels_opt.plans.spark_cost import MethodChoice
+from cqels_opt.plans.join_methods import BROADCAST, SORT_MERGE
+from cqels_opt.plans.physical import MethodChoice
 from cqels_opt.relational.planner import JoinDecision, ObservedJoin
 from cqels_opt.relational.spec import TIME, JoinInput, JoinSpec
 from cqels_opt.spark.join_inputs import AT, met, quoted
@@ -151,10 +151,10 @@ class _Term:
         way = self.ways[len(self.operators)]
         if not on:
             right = right.hint("shuffle_replicate_nl")
-        elif way.by is JoinMethod.SORT_MERGE:
+        elif way.by == SORT_MERGE:
             right = right.hint("merge")
         else:
-            hint = "broadcast" if way.by is JoinMethod.BROADCAST else "shuffle_hash"
+            hint = "broadcast" if way.by == BROADCAST else "shuffle_hash"
             left, right = (left.hint(hint), right) if way.left_is_smaller else (left, right.hint(hint))
         return left.join(right, f.expr(" AND ".join(conditions)) if conditions else None, "inner")
 
@@ -209,7 +209,7 @@ class Computed:
     def _once(cls, joined: Joined, decisions: Mapping[str, JoinDecision], order: Sequence[str]) -> Computed:
         """Where nothing is shuffled there is nothing to adapt: adaptive execution would only make a job of each stage."""
         rows = joined.rows(decisions, order)
-        unshuffled = {way.by for decision in decisions.values() for way in decision.ways} <= {None, JoinMethod.BROADCAST}
+        unshuffled = {way.by for decision in decisions.values() for way in decision.ways} <= {None, BROADCAST}
         with settings(rows.sparkSession, IN_A_BATCH) if unshuffled else nullcontext():
             frame = rows.persist(StorageLevel.MEMORY_AND_DISK)
             counting = frame.groupBy().count()

@@ -18,7 +18,8 @@ from cqels_opt.operators.compiled_query import Block
 from cqels_opt.operators.delta_join import DeltaJoin
 from cqels_opt.operators.rows import RANK, Rows
 from cqels_opt.plans import Join, Plan, Scan, Split
-from cqels_opt.plans.physical import SPARKS, JoinMethod, Machine, size
+from cqels_opt.plans.join_methods import PARTITIONED, JoinMethod, Machine
+from cqels_opt.plans.physical import size
 from cqels_opt.plans.plan import relations as names
 from cqels_opt.runtime.evaluate import EvaluateTask
 from cqels_opt.runtime.interfaces import Evaluated
@@ -63,12 +64,12 @@ class MixedOrder(PartitionedOrder):
     def side(self, plan: Plan) -> Side:
         """See :meth:`FixedOrder.side`."""
         by = self._by[id(plan)]
-        if by in SPARKS:
+        if by is not None and by.gives == "spark":
             return FixedOrder.side(self, plan)
-        if by is JoinMethod.PARTITIONED:
+        if by == PARTITIONED:
             return super().side(plan)
         below = plan
-        while not isinstance(below, Scan) and self._by[id(below)] not in (*SPARKS, JoinMethod.PARTITIONED):
+        while not isinstance(below, Scan) and ((at := self._by[id(below)]) is None or at.in_task):
             below = below.input
         if below == Scan(self.source):
             return self._segment(plan, self.plan, None)
@@ -153,13 +154,17 @@ class MixedRunner(JoinRunner):
     order = MixedOrder
 
     def joins(self, tasks: Sequence[EvaluateTask]) -> bool:
-        """See :meth:`JoinRunner.joins`: whether there are any."""
-        return any(task.step.joins for task in tasks)
+        """See :meth:`JoinRunner.joins`: whether there are any that do not run in the task that has the rows."""
+        return not all(by is None or by.in_task for by in _used(tasks))
 
     def evaluate(self, tasks: Sequence[EvaluateTask], parts: int) -> Evaluated:
         """See :meth:`JoinRunner.evaluate`; an index that is shared out by key is so between two tasks at least."""
-        used = {by for task in tasks for block in task.step.joins.values() for by_source in block.values() for by in by_source}
-        return super().evaluate(tasks, max(parts, min(2, self.parallelism)) if JoinMethod.PARTITIONED in used else parts)
+        return super().evaluate(tasks, max(parts, min(2, self.parallelism)) if PARTITIONED in _used(tasks) else parts)
+
+
+def _used(tasks: Sequence[EvaluateTask]) -> set[JoinMethod | None]:
+    """The join methods that the plans of tasks use."""
+    return {by for task in tasks for block in task.step.joins.values() for by_source in block.values() for by in by_source}
 
 
 def machine_of(spark: SparkSession) -> Machine:

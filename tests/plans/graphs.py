@@ -7,6 +7,8 @@ from collections.abc import Sequence
 
 from cqels_opt.bench.shapes import relation
 from cqels_opt.plans import FilterNode, JoinKind, KnownStatistics, QueryGraph, RelationNode
+from cqels_opt.plans.cardinality import Estimator
+from cqels_opt.plans.relation_set import RelationSet
 
 
 def q2() -> QueryGraph:
@@ -100,3 +102,16 @@ def uniform_statistics(graph: QueryGraph, rows: Sequence[float], selectivity: fl
         for e in graph.edges
     }
     return KnownStatistics(known, joins)
+
+
+class RowsEstimator(Estimator):
+    """An estimator of single states, without the arrays of the memo."""
+
+    def rows(self, source: int, relations: RelationSet, filters: int | None = None) -> float:
+        """The rows of one state now; without ``filters``, with all that the set covers."""
+        applied = self.graph.covered_filters(relations) if filters is None else filters
+        values = self.leaves.factors[source]
+        result = 1.0
+        for factor in self.factors(source, relations, applied):
+            result *= float(values[factor])
+        return result

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import combinations
 
-from cqels_opt.plans.conflict_rules import Leaf, Node, OperatorTree, TreeOperator, carriers, joining, relations, visible
+from cqels_opt.plans.conflict_rules import Leaf, Needs, Node, OperatorTree, TreeOperator, carriers, joining, relations, visible
 from cqels_opt.plans.query_graph import JoinKind
-from cqels_opt.plans.relation_set import RelationSet, members
+from cqels_opt.plans.relation_set import RelationSet, contains, members
 
 Row = frozenset[tuple[str, int]]
 """A solution mapping; an unbound variable is not in it."""
@@ -188,3 +188,15 @@ def is_well_designed(tree: OperatorTree) -> bool:
         for x in visible(node.left) & visible(node.right)
         for side in (node.left, node.right)
     )
+
+
+def hyperedges(found: Iterable[TreeOperator]) -> list[tuple[RelationSet, RelationSet]]:
+    """For the enumeration (DPhyp): the least sets that satisfy what each operator needs on its left and its right."""
+    return list(dict.fromkeys((a, b) for operator in found for a in _least(operator.left) for b in _least(operator.right)))
+
+
+def _least(needs: Needs) -> list[RelationSet]:
+    sets = {0}
+    for need in needs:
+        sets = {found | (0 if found & need else 1 << i) for found in sets for i in members(need)}
+    return sorted(found for found in sets if not any(other != found and contains(found, other) for other in sets))

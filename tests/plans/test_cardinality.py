@@ -8,15 +8,15 @@ from hypothesis import strategies as st
 
 from cqels_opt.plans import Assumptions, FilterNode, JoinKind, KnownStatistics, QueryGraph, StatisticKey
 from cqels_opt.plans.base_estimates import BaseEstimates
-from cqels_opt.plans.cardinality import Estimator, anchor_ranks
+from cqels_opt.plans.cardinality import anchor_ranks
 
-from .graphs import q2, random_graph, random_statistics, relation, unit, with_units
+from .graphs import RowsEstimator, q2, random_graph, random_statistics, relation, unit, with_units
 
 
-def estimator(graph: QueryGraph, source: str, statistics: KnownStatistics) -> Estimator:
+def estimator(graph: QueryGraph, source: str, statistics: KnownStatistics) -> RowsEstimator:
     leaves = BaseEstimates(graph, [source])
     leaves.read({source: statistics})
-    return Estimator(leaves)
+    return RowsEstimator(leaves)
 
 
 def test_one_relation_and_a_pair_are_exact() -> None:

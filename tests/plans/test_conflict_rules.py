@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cqels_opt.plans.conflict_rules import Leaf, Node, OperatorTree, hyperedges, legal, operators, relations
+from cqels_opt.plans.conflict_rules import Leaf, Node, OperatorTree, legal, operators, relations
 from cqels_opt.plans.dpccp import hyper_pairs
 from cqels_opt.plans.query_graph import JoinKind
 from cqels_opt.plans.relation_set import RelationSet
@@ -18,6 +18,7 @@ from .operator_trees import (
     evaluated,
     every_plan,
     every_split,
+    hyperedges,
     is_well_designed,
     leaves,
     plans,

@@ -7,6 +7,7 @@ import pytest
 
 from cqels_opt.plans import Constants, JoinOperator, SecondsCost
 from cqels_opt.plans.cost import Shuffled
+from cqels_opt.plans.join_methods import REPLICATED, JoinInputs, Machine, PhysicalCostModel, RelationPlacement
 
 DEFAULTS = Constants()
 LEFT, RIGHT, PRODUCED, NONE = (np.array([x]) for x in (1000.0, 4096.0, 500.0, 0.0))
@@ -33,6 +34,14 @@ def test_rows_that_are_shuffled_cost_that_much_more(operator: JoinOperator, shuf
 @pytest.mark.parametrize("name", ["operator", "probe", "step", "produce"])
 def test_a_dearer_unit_makes_a_probe_dearer(name: str) -> None:
     assert join(JoinOperator.PROBE, constants=Constants(**{name: 1.0})) > 1.0
+
+
+def test_a_probe_has_one_price() -> None:
+    """The search of the join order and the choice of the join method use the same formula."""
+    prices = PhysicalCostModel(Machine(), 1, relations={"a": RelationPlacement(4096.0, 2)})
+    probe = REPLICATED.cost(JoinInputs("probe", "a", 1000.0, 4096.0, 500.0), prices)
+    assert probe == pytest.approx(join(JoinOperator.PROBE))
+    assert DEFAULTS.look_up(RIGHT) == pytest.approx(DEFAULTS.look_up(4096.0))
 
 
 def test_work_is_shared_where_that_saves_more_than_the_stage_it_adds() -> None:

@@ -23,7 +23,6 @@ from cqels_opt.plans import (
     parse_plan,
     parse_planned,
     parse_plans,
-    plans_text,
 )
 from cqels_opt.plans.plan import written_order
 
@@ -40,14 +39,15 @@ def test_the_text_of_a_plan_is_its_tree() -> None:
 
 def test_typed_plans_may_be_untidy() -> None:
     assert str(parse_plan(" lsnow>>(a  >>b[ ?x ])[?z ?y]>>w#1[]")) == "lsnow » (a » b[?x])[?y ?z] » w#1[]"
-    assert plans_text(parse_plans("s: s » a[?x] ;\n t:t » s[?x];")) == "s: s » a[?x]; t: t » s[?x]"
+    assert parse_plans("s: s » a[?x] ;\n t:t » s[?x];") == parse_plans("s: s » a[?x]; t: t » s[?x]")
+    assert list(parse_plans("t:t » s[?x]; s: s")) == ["t", "s"]
 
 
 def test_a_split_has_two_plans_and_a_cut() -> None:
     text = "s: s » a[?x] » b[?y] | a[?x] >= 8: s » b[?y] » a[?x]; t: t » s[?x]"
     plans = parse_plans(text)
     assert plans["s"] == Split(parse_plan("s » a[?x] » b[?y]"), Cut("a", "x", 8), parse_plan("s » b[?y] » a[?x]"))
-    assert plans_text(plans) == text
+    assert "; ".join(f"{source}: {plan}" for source, plan in plans.items()) == text
     assert str(parse_planned(" s>>a[?x]|a[?x]>= 8 :s >> a[?x] ")) == "s » a[?x] | a[?x] >= 8: s » a[?x]"
 
 
@@ -55,7 +55,8 @@ def test_a_split_has_two_plans_and_a_cut() -> None:
     ("text", "message"),
     [
         ("s » a[?x] |", "plan, column 12: the relation that the delta is split by expected, but the end found"),
-        ("s » a[?x] | a[]: s", "'[?variable]' before this expected, but ':' found"),
+        ("s » a[?x] | a[]: s", "plan, column 15: a variable expected, but ']' found"),
+        ("s » a[?x] | a[?x ?y] >= 8: s", "plan: a delta is split by one variable, not by a[?x ?y]"),
         ("s » a[?x] | a[?x] >= few: s", "a number of rows expected, but 'few' found"),
         ("s » a[?x] | a[?x] >= 8 s", "':' expected, but 's' found"),
     ],
@@ -96,10 +97,10 @@ def test_every_plan_can_be_parsed_back_and_fits_its_graph(rng: random.Random) ->
         ("s: s »", "plan, column 7: the name of a relation or '(' expected, but the end found in 's: s »'"),
         ("s: s » a", "plan, column 9: '[' expected, but the end found in 's: s » a'"),
         ("s: s » a[x]", "plan, column 10: a variable or ']' expected, but 'x' found in 's: s » a[x]'"),
-        ("s: s » (a » b[?x]", "plan, column 18: ')' expected, but the end found in 's: s » (a » b[?x]'"),
+        ("s: s » (a » b[?x]", "plan, column 18: '»' or ')' expected, but the end found in 's: s » (a » b[?x]'"),
         (
             "s: s » a[?x] b[?x]",
-            "plan, column 14: '»', ';' or the end of the plan expected, but 'b' found in 's: s » a[?x] b[?x]'",
+            "plan, column 14: '»', '|', ';' or the end of the plan expected, but 'b' found in 's: s » a[?x] b[?x]'",
         ),
         ("s: s, t", "plan, column 5: ',' is not expected here; a plan reads like 'w » a[?x] » b[?y]'"),
         ("s: s; s: s", "plans: delta source 's' has two plans"),

@@ -7,29 +7,30 @@ import pytest
 
 from cqels_opt.plans import KnownStatistics, Optimizer, QueryGraph, RelationNode, operators
 from cqels_opt.plans.cost import JoinOperator
-from cqels_opt.plans.physical import JoinMethod
-from cqels_opt.plans.spark_cost import BROADCAST_ROWS, WAYS, SparkCost, spark_methods
+from cqels_opt.plans.cost_models.spark import BROADCAST_ROWS, SPARK_METHODS, SparkCost
+from cqels_opt.plans.join_methods import BROADCAST, LOOP, SHUFFLE_HASH, SORT_MERGE, JoinMethod
+from cqels_opt.plans.physical import spark_methods
 
 
 @pytest.mark.parametrize(
     ("left", "right", "partitions", "way"),
     [
-        (1_000, 1_000_000, 2, JoinMethod.BROADCAST),
-        (1_000_000, 1_000, 2, JoinMethod.BROADCAST),
-        (800_000, 900_000, 2, JoinMethod.SHUFFLE_HASH),
-        (30_000_000, 30_000_000, 2, JoinMethod.SORT_MERGE),
-        (30_000_000, 30_000_000, 200, JoinMethod.SHUFFLE_HASH),
+        (1_000, 1_000_000, 2, BROADCAST),
+        (1_000_000, 1_000, 2, BROADCAST),
+        (800_000, 900_000, 2, SHUFFLE_HASH),
+        (30_000_000, 30_000_000, 2, SORT_MERGE),
+        (30_000_000, 30_000_000, 200, SHUFFLE_HASH),
     ],
 )
 def test_the_cheapest_way(left: float, right: float, partitions: int, way: JoinMethod) -> None:
-    assert SparkCost(slots=2, partitions=partitions).way(left, right) is way
+    assert SparkCost(slots=2, partitions=partitions).method(left, right) == way
 
 
 def test_what_is_too_large_is_not_broadcast() -> None:
     model = SparkCost(slots=1)
-    assert model.way(BROADCAST_ROWS, 1e12) is JoinMethod.BROADCAST
-    assert model.way(BROADCAST_ROWS + 1, 1e12) is not JoinMethod.BROADCAST
-    assert SparkCost(broadcasts=False).way(10, 1e6) is not JoinMethod.BROADCAST
+    assert model.method(BROADCAST_ROWS, 1e12) == BROADCAST
+    assert model.method(BROADCAST_ROWS + 1, 1e12) != BROADCAST
+    assert SparkCost(broadcasts=False).method(10, 1e6) != BROADCAST
 
 
 def test_a_join_costs_its_cheapest_way_and_what_it_puts_out() -> None:
@@ -37,7 +38,7 @@ def test_a_join_costs_its_cheapest_way_and_what_it_puts_out() -> None:
     left, right = np.array([10.0, 1e6, 1e8]), np.array([1e6, 1e6, 1e8])
     produced, filtered = np.array([10.0, 1e7, 0.0]), np.zeros(3)
     found = model.join(JoinOperator.HASH, left, right, produced, filtered)
-    least = [min(float(way[i]) for way in model.ways(left, right)) for i in range(3)]
+    least = [min(float(way[i]) for way in model.method_costs(left, right)) for i in range(3)]
     assert found == pytest.approx(np.array(least) + produced * model.constants.produce / 4)
     assert (np.diff([float(model.join(JoinOperator.LOOP, n, n, n * n, n)) for n in np.array([1.0, 10.0, 1e4])]) > 0).all()
 
@@ -82,15 +83,15 @@ def test_what_does_each_operator() -> None:
     choice = optimizer.choose({"s": known})["s"]
     ways = spark_methods(choice, model, lambda name: sizes[name])
     assert [step.relation for step in operators(choice.plan)] == ["s", "a", "b"]
-    assert [way.by for way in ways] == [None, JoinMethod.BROADCAST, JoinMethod.SHUFFLE_HASH]
+    assert [way.by for way in ways] == [None, BROADCAST, SHUFFLE_HASH]
     assert [way.left_is_smaller for way in ways] == [False, False, False]
     swapped = spark_methods(choice, model, lambda name: 1e8)
     assert swapped[1].left_is_smaller
-    assert set(WAYS) >= {way.by for way in swapped if way.by}
+    assert set(SPARK_METHODS) >= {way.by for way in swapped if way.by}
 
 
 def test_a_product_is_a_loop() -> None:
     graph = QueryGraph([RelationNode("s", frozenset("x"), True), RelationNode("a", frozenset("y"), False)])
     optimizer = Optimizer(graph, ["s"], SparkCost())
     choice = optimizer.choose({"s": KnownStatistics({"s": 10.0, "a": 10.0})})["s"]
-    assert [way.by for way in spark_methods(choice, SparkCost(), lambda _: 10.0)] == [None, JoinMethod.LOOP]
+    assert [way.by for way in spark_methods(choice, SparkCost(), lambda _: 10.0)] == [None, LOOP]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from cqels_opt.errors import CheckpointError
-from cqels_opt.plans.spark_cost import SparkCost
+from cqels_opt.plans.cost_models.spark import SparkCost
 from cqels_opt.relational.counting import Counted
 from cqels_opt.relational.fanouts import KeyCounts
 from cqels_opt.relational.planner import Counts, JoinPlanner, ObservedJoin, frontier_of

@@ -15,8 +15,8 @@ from pyspark.errors import PySparkException
 
 import cqels_opt as cq
 from cqels_opt.errors import CheckpointError, InputError
-from cqels_opt.plans.physical import JoinMethod
-from cqels_opt.plans.spark_cost import SparkCost
+from cqels_opt.plans.cost_models.spark import SparkCost
+from cqels_opt.plans.join_methods import METHODS
 from cqels_opt.spark.join_rows import Computed
 from cqels_opt.spark.session import settings
 from cqels_opt.trace.records import read_trace
@@ -167,7 +167,8 @@ def test_whatever_joins_the_rows(
     spark: SparkSession, places: DataFrame, knows: DataFrame, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
     """Each of Spark's joins forced, with bushy plans, and rows that came late left out."""
-    monkeypatch.setattr(SparkCost, "way", lambda self, left, right: JoinMethod(way))
+    (method,) = (method for method in METHODS if method.name == way)
+    monkeypatch.setattr(SparkCost, "method", lambda self, left, right: method)
     rows, sink = rows_of(5, 40), Collected()
     late = [(1, "a", -100), (2, "b", -1)]
     here = "here » (lately » places[?loc])[?loc] » knows[?who ?who_2]"

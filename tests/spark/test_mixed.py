@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from cqels_opt.planner.block_planner import BlockPlanner
 from cqels_opt.plans import Join, Plan, Scan, operators
-from cqels_opt.plans.physical import JoinMethod, Machine
+from cqels_opt.plans.join_methods import BROADCAST, LOOP, PARTITIONED, REPLICATED, SHUFFLE_HASH, SORT_MERGE, JoinMethod, Machine
 from cqels_opt.runtime.driver import Driver
 from cqels_opt.runtime.ingest import IngestReport, IngestTask, ingest
 from cqels_opt.runtime.local_runner import LocalSink
@@ -22,8 +22,8 @@ from cqels_opt.spark.mixed import MixedRunner, machine_of
 
 from .test_joins import BODIES, MERGED, PREFIXES, QUERIES, WINDOW, merged, people
 
-PROBED = (JoinMethod.REPLICATED, JoinMethod.PARTITIONED, JoinMethod.SHUFFLE_HASH, JoinMethod.SORT_MERGE)
-BUILT = (JoinMethod.REPLICATED, JoinMethod.SHUFFLE_HASH, JoinMethod.SORT_MERGE)
+PROBED = (REPLICATED, PARTITIONED, SHUFFLE_HASH, SORT_MERGE)
+BUILT = (REPLICATED, SHUFFLE_HASH, SORT_MERGE)
 OPTIONAL = (
     "GRAPH ?u {?a loc:at ?l} GRAPH ?z {?b loc:at ?l} OPTIONAL {?b foaf:name ?n FILTER(?n != 'P2')} FILTER(STRLEN(STR(?b)) > 3)"
 )
@@ -46,15 +46,13 @@ def by_lot(plan: Plan, op: Callable[[], str], rng: random.Random, inside: bool =
     built = by_lot(plan.build, op, rng, held) if isinstance(plan, Join) else ()
     kind = op()
     if kind not in ("probe", "hash"):
-        mine: JoinMethod | None = JoinMethod.LOOP if kind == "cross" else None
+        mine: JoinMethod | None = LOOP if kind == "cross" else None
         if isinstance(plan, Join) and not held:  # a product is made in the task: so is its right side
-            built = tuple(
-                None if by is None else JoinMethod.LOOP if by is JoinMethod.LOOP else JoinMethod.REPLICATED for by in built
-            )
+            built = tuple(None if by is None else LOOP if by == LOOP else REPLICATED for by in built)
     elif isinstance(plan, Join):
-        mine = JoinMethod.REPLICATED if held else rng.choice(BUILT[1:])
+        mine = REPLICATED if held else rng.choice(BUILT[1:])
     else:
-        mine = JoinMethod.REPLICATED if inside else rng.choice(PROBED)
+        mine = REPLICATED if inside else rng.choice(PROBED)
     return (*left, *built, mine)
 
 
@@ -163,7 +161,7 @@ def test_indexes_that_do_not_fit_are_shared_out(spark: SparkSession, tmp_path: P
 
     got = ran(spark, query, how, prepare)
     assert got.answers == expected
-    assert JoinMethod.PARTITIONED.value in used(got)
+    assert PARTITIONED.name in used(got)
     assert all(record.jobs <= 1 for record in got.records)
     assert used(ran(spark, query, how, of_machine(Machine(2, 1, 1e12)))) == set()
 
@@ -171,9 +169,9 @@ def test_indexes_that_do_not_fit_are_shared_out(spark: SparkSession, tmp_path: P
 def test_a_broadcast_is_a_job_and_only_made_where_it_is_asked_for(spark: SparkSession, tmp_path: Path) -> None:
     query = register(CASES["q4"], people(), tmp_path)
     how = Cut("100")
-    got = ran(spark, query, how, of_machine(Machine(2), (JoinMethod.BROADCAST,)))
+    got = ran(spark, query, how, of_machine(Machine(2), (BROADCAST,)))
     assert got.answers == query.run(how).answers
-    assert used(got) == {JoinMethod.BROADCAST.value}
+    assert used(got) == {BROADCAST.name}
     assert max(record.jobs for record in got.records) > 1
 
 

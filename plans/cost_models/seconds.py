@@ -1,0 +1,44 @@
+"""The default cost model: estimated seconds of the project's own operators."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from cqels_opt.plans.cost import Constants, JoinOperator, JoinShape, Rows, Shuffled
+
+
+@dataclass(frozen=True, slots=True)
+class SecondsCost:
+    """Seconds, from rows read, probed, built, produced, filtered, and ``shuffled`` to where they are joined."""
+
+    constants: Constants = field(default_factory=Constants)
+    shuffled: Shuffled = "nothing"
+    name: str = "default"
+    unit: str = "s"
+    static_is_free: bool = False
+
+    def operators(self, shape: JoinShape) -> tuple[JoinOperator, ...]:
+        """An index probe into one relation, a hash join with a bushy right side, a loop for a cross product."""
+        if shape.kind != "inner":
+            return (JoinOperator[shape.kind.upper()],)
+        if not shape.connected:
+            return (JoinOperator.LOOP,)
+        return (JoinOperator.PROBE,) if shape.single else (JoinOperator.HASH,)
+
+    def scan(self, rows: Rows, filtered: Rows) -> Rows:
+        """Every row is read once, and the relation's own filters are evaluated."""
+        return rows * self.constants.scan + filtered * self.constants.evaluate
+
+    def join(self, operator: JoinOperator, left: Rows, right: Rows, produced: Rows, filtered: Rows) -> Rows:
+        """The work of one join, without that of its inputs."""
+        c = self.constants
+        if operator is JoinOperator.FILTER:
+            return filtered * c.evaluate
+        after = c.operator + produced * c.produce + filtered * c.evaluate
+        if operator is JoinOperator.LOOP:
+            return after
+        if self.shuffled != "nothing":
+            after = after + c.shuffle * (left + right if self.shuffled == "both" or operator is JoinOperator.HASH else left)
+        if operator is JoinOperator.HASH:
+            return after + right * c.build + left * c.match
+        return after + left * c.look_up(right)
