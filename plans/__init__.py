@@ -7,7 +7,7 @@ under the :class:`Statistics` of now.
 
 from cqels_opt.plans.base_estimates import Assumptions
 from cqels_opt.plans.cost import Constants, CostModel, JoinOperator, PaperCost, SecondsCost
-from cqels_opt.plans.delta import occurrence_order
+from cqels_opt.plans.delta import DeltaRule
 from cqels_opt.plans.explain import deltas, dot, q_error, text
 from cqels_opt.plans.optimizer import MODES, NEAR_TIE, Optimizer, PlanChoice
 from cqels_opt.plans.plan import (
@@ -39,6 +39,7 @@ __all__ = [
     "Constants",
     "CostModel",
     "Cut",
+    "DeltaRule",
     "FilterNode",
     "GraphError",
     "Join",
@@ -70,7 +71,6 @@ __all__ = [
     "deltas",
     "dot",
     "filters",
-    "occurrence_order",
     "operators",
     "parse_plan",
     "parse_planned",

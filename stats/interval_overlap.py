@@ -63,18 +63,13 @@ def spans(starts: Ints, ends: Ints, n: Ints) -> IntervalSet:
 NO_SPANS = spans(EMPTY, EMPTY, EMPTY)
 
 
-def overlapping_pairs(starts1: Ints, ends1: Ints, n1: Ints, starts2: Ints, ends2: Ints, n2: Ints) -> int:
-    """Σ n1[i]·n2[j] over the pairs i, j whose intervals intersect; exact, O((l + m) log(l + m)).
+def overlapping(left: Sequence[IntervalSet], right: Sequence[IntervalSet]) -> int:
+    """The pairs of rows whose intervals intersect, exactly. Each side comes in sets, one per slot; the bounds decide most pairs of sets.
 
-    >>> one = np.array([1])
-    >>> overlapping_pairs(np.array([0, 5]), np.array([3, 9]), np.array([2, 1]), np.array([2]), np.array([5]), one)
+    >>> one, two = spans(np.array([0, 5]), np.array([3, 9]), np.array([2, 1])), spans(np.array([2]), np.array([5]), np.array([1]))
+    >>> overlapping([one], [two])
     2
     """
-    return overlapping([spans(starts1, ends1, n1)], [spans(starts2, ends2, n2)])
-
-
-def overlapping(left: Sequence[IntervalSet], right: Sequence[IntervalSet]) -> int:
-    """Pairs of rows whose intervals intersect, each side in chunks (a slot each); most are decided by their bounds."""
     left, right = [chunk for chunk in left if chunk.rows], [chunk for chunk in right if chunk.rows]
     if not left or not right:
         return 0
@@ -109,9 +104,3 @@ def joined(chunks: Sequence[IntervalSet]) -> IntervalSet:
     if not chunks:
         return NO_SPANS
     return spans(*(np.concatenate([getattr(chunk, field) for chunk in chunks]) for field in ("starts", "ends", "n")))
-
-
-def overlap_share(left: Sequence[IntervalSet], right: Sequence[IntervalSet]) -> float:
-    """The part of all pairs of rows whose intervals intersect, in [0, 1]; 0 where a side has no rows."""
-    pairs = sum(chunk.rows for chunk in left) * sum(chunk.rows for chunk in right)
-    return overlapping(left, right) / pairs if pairs else 0.0

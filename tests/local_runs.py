@@ -27,7 +27,7 @@ from cqels_opt.planner.block_planner import BlockPlanner
 from cqels_opt.planner.delta_plan import DeltaPlan
 from cqels_opt.planner.planner_options import PlannerOptions
 from cqels_opt.plans import Cut as Threshold
-from cqels_opt.plans import Plan, QueryGraph, Scan, Split, parse_plans
+from cqels_opt.plans import DeltaRule, Plan, QueryGraph, Scan, Split, parse_plans
 from cqels_opt.plans.plan import join_plans, relation_set
 from cqels_opt.plans.view_selection import neighbours
 from cqels_opt.query.algebra import Query
@@ -318,7 +318,7 @@ def _by_lot(block: BlockPlanner, rng: random.Random) -> Callable[[EvaluationStep
         BlockPlanner.choose(block, step, terms)
         order = list(block.sources)
         rng.shuffle(order)
-        block.order = tuple(order)
+        block.rule = DeltaRule(tuple(order))
         block.decisions = {
             s: DeltaPlan(replace(c, plan=random_plan(rng, block.optimizer.graph, s)), random_split(rng, block.optimizer.graph, s))
             for s, c in block.choices.items()

@@ -15,6 +15,7 @@ import numpy as np
 
 from cqels_opt.lod.multiplicities import LIMIT, summed
 from cqels_opt.operators.aggregate import earliest, grouped, ranks
+from cqels_opt.operators.block_relations import scan_static
 from cqels_opt.operators.compiled_query import (
     BlockNode,
     ClosureNode,
@@ -39,7 +40,6 @@ from cqels_opt.operators.compiled_query import (
     children,
 )
 from cqels_opt.operators.construct import described, instantiated
-from cqels_opt.operators.delta_join import scan_static
 from cqels_opt.operators.expressions import needs_instant, truth, values
 from cqels_opt.operators.interval_join import Indexed, combine, compatible_pairs, covered, disjoint, join
 from cqels_opt.operators.key_pushdown import Schema, TwoSided, moves

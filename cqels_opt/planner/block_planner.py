@@ -6,15 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from cqels_opt.operators.block_relations import BlockRelations
 from cqels_opt.operators.compiled_query import Block, Static
-from cqels_opt.operators.delta_join import Observed
 from cqels_opt.operators.evaluation_step import EvaluationStep
-from cqels_opt.operators.filter_costs import MeasuredCosts
+from cqels_opt.operators.observed import Observed
 from cqels_opt.operators.rows import Ints
 from cqels_opt.operators.term_table import TermTable
 from cqels_opt.planner.background_jobs import BackgroundJobs
 from cqels_opt.planner.block_graph import extent, graph_of, occurrences_of, static_joins, static_of, what_it_is
 from cqels_opt.planner.delta_plan import DeltaPlan, ExecutedPlan
+from cqels_opt.planner.filter_costs import MeasuredCosts
 from cqels_opt.planner.join_sampling import JoinSampler
 from cqels_opt.planner.planner_options import PlannerOptions
 from cqels_opt.planner.predicate_costs import weight
@@ -22,14 +23,15 @@ from cqels_opt.planner.skew_splitting import Splitter
 from cqels_opt.planner.statistics_adapters import BeforeElements, PerBinding
 from cqels_opt.planner.union_statistics import UnionStatistics, parts_for, static_summand, summands
 from cqels_opt.planner.view_advisor import ViewAdvisor, ViewCatalogue, translated
-from cqels_opt.plans import Cut, Optimizer, Plan, PlanChoice, SecondsCost, Split, Statistics, check, occurrence_order
+from cqels_opt.plans import Cut, DeltaRule, Optimizer, Plan, PlanChoice, SecondsCost, Split, Statistics, check
 from cqels_opt.plans.physical import JoinMethod, PhysicalCostModel, physical
 from cqels_opt.plans.physical import RelationPlacement as PhysicalRelation
 from cqels_opt.plans.plan import relations as plan_relations
 from cqels_opt.plans.predicate_placement import HEAVY
 from cqels_opt.plans.view_selection import Design, design_of
 from cqels_opt.stats import BlockStatistics, SlotCounts
-from cqels_opt.stats.window import Content
+from cqels_opt.stats.block_statistics import Contents
+from cqels_opt.stats.window import BOTH
 from cqels_opt.trace.records import Delta
 
 
@@ -61,7 +63,7 @@ class BlockPlanner:
         self.declared = {f.name: weight(f.condition) for f in block.filters if weight(f.condition) >= HEAVY}
         self.costs = MeasuredCosts(mode.calibration.constants.evaluate)
         self.optimizer = self.optimizer_of(block, chosen)
-        self.order: tuple[str, ...] = tuple(self.sources)
+        self.rule = DeltaRule(tuple(self.sources))
         self.splitter: Splitter | None = self._splitter()
         self.decisions: dict[str, DeltaPlan] = {}
         self._ran: dict[str, ExecutedPlan] = {}  # in an earlier run's last batch
@@ -86,7 +88,7 @@ class BlockPlanner:
         mode = self.mode
         adaptive = mode.mode == "adaptive" and mode.fixed is None and mode.placing == "cost"
         if mode.split and adaptive and mode.estimates in ("walks", "all"):
-            return Splitter(self.block, self.store, self.optimizer.graph, self.optimizer.model, self.costs.weights)
+            return Splitter(self.optimizer.graph, self.optimizer.model, self.costs.weights)
         return None
 
     # -------------------------------------------------------------- which sub-results
@@ -111,7 +113,7 @@ class BlockPlanner:
         """What a restart needs to know of the last batch's decisions, and about the design."""
         design = {"design": list(self.designs.default)} if self.review is None else self.review.state()
         ran = {source: decision.ran for source, decision in self.decisions.items()}
-        return {**design, "ran": ran, "costs": self.costs.state(), "looks": self.splitter.pace.since if self.splitter else {}}
+        return {**design, "ran": ran, "costs": self.costs.state(), "looks": self.splitter.budget.since if self.splitter else {}}
 
     def resume(self, state: Mapping[str, Any] | None) -> bool:
         """Takes up the design of an earlier run; False where it is gone, and with it what its optimizer knew."""
@@ -121,7 +123,7 @@ class BlockPlanner:
         self.optimizer.weigh(self.costs.weights)
         there = self._resume_design(state)
         if there and self.splitter is not None:
-            self.splitter.pace.resume(state.get("looks", {}))
+            self.splitter.budget.resume(state.get("looks", {}))
         for source, (plan, cut, heavy) in state["ran"].items():
             self._ran[source] = ExecutedPlan(plan, Cut(*cut) if cut else None, heavy)
             if cut and there and self.splitter is not None:
@@ -176,12 +178,11 @@ class BlockPlanner:
         self.statistics.advance(arrived, before, frontier)
 
     def views(self) -> dict[str, Statistics]:
-        """What the plans of each source read now; and the order of the delta rule, which they hang on."""
-        # of equals by what they are, so that the order in which a query is written decides nothing
+        """The statistics that the plans of each source read. Also sets the order of the delta rule, on which they depend."""
+        # ties in an order that does not depend on how the query is written
         widest = sorted(self.block.occurrences, key=lambda o: (-extent(o.window), *what_it_is(o)))
         windows = self.statistics.windows
-        contents: dict[str, float | None] = {o.name: float(sum(windows[n].card("old") for n in summands(o))) for o in widest}
-        self.order = tuple(occurrence_order(contents))
+        self.rule = DeltaRule.largest_first({o.name: float(sum(windows[n].card("old") for n in summands(o))) for o in widest})
         views: dict[str, Statistics] = {s: self._view_for(s) for s in self.sources}
         if not self.statistics.epoch:
             views = {s: BeforeElements(view, frozenset(self.sources)) for s, view in views.items()}
@@ -190,48 +191,45 @@ class BlockPlanner:
         return views
 
     def _view_for(self, source: str) -> Statistics:
-        """The statistics as a source's delta plan sees them, see :meth:`BlockStatistics.for_source`; merged relations are added up."""
-        if not any(o.merged for o in self.block.occurrences):
-            return self.statistics.for_source(source, self.order)
-        meaning: dict[str, tuple[Content, ...]] = {}
-        before = self.order[: self.order.index(source)]
-        for o in self.block.occurrences:
-            meant: tuple[Content, ...] = ("delta",) if o.name == source else ("old", "delta") if o.name in before else ("old",)
-            meaning |= dict.fromkeys(summands(o), meant)
-        (mine,) = (summands(o) for o in self.block.occurrences if o.name == source)
-        view = self.statistics.view(meaning, self.statistics.begins(*mine))
-        return UnionStatistics(view, parts_for(source, self.block.occurrences))
+        """The statistics as the delta rule's term of a source reads them; merged relations are added up."""
+        content_of = self.rule.content_of
+        contents = {name: content_of(o.name, source) for o in self.block.occurrences for name in summands(o)}
+        return self._merged(contents, source)
+
+    def _merged(self, contents: Contents, source: str = "") -> Statistics:
+        parts = parts_for(source, self.block.occurrences)
+        view = self.statistics.view(contents)
+        return UnionStatistics(view, parts) if parts else view
 
     def choose(self, step: EvaluationStep | None, terms: TermTable | None) -> None:
-        """The plans of now; for a step with a delta, which may be walked."""
+        """Chooses the plans of a batch. With a ``step`` (one that has a delta) joins are sampled, and skewed deltas may be split."""
         views, self.given_rows = self.views(), {}
         before = self._ran | {source: decision.ran for source, decision in self.decisions.items()}
         self._views = views
-        walk = None
-        if step is not None and terms is not None and self.estimates in ("walks", "all"):
-            walk = JoinSampler(self.block, self.store, step, self.order, terms)
+        relations = sampler = None
+        if step is not None and terms is not None:
+            relations = BlockRelations(self.block, self.store, step, terms, self.rule)
+            sampler = JoinSampler(relations) if self.estimates in ("walks", "all") else None
         left, self._left = self._left, {}
         takes = self.mode.walk * len(self.optimizer.graph.relations) if self.optimizer.model.unit == "s" else 0.0
-        choices = self.optimizer.choose(views, walk=walk, takes=takes)
+        choices = self.optimizer.choose(views, walk=sampler, takes=takes)
         choices = {s: c if left.get(s, c.plan) == c.plan else replace(c, previous=left[s]) for s, c in choices.items()}
         self.decisions = {
             source: DeltaPlan(choice, self.given.get(source), before.get(source)) for source, choice in choices.items()
         }
-        if self.splitter is not None and step is not None and terms is not None:
+        if self.splitter is not None and relations is not None:
             for source, choice in choices.items():
-                split = self.splitter.choose(choice, views[source], step, self.order, terms)
+                split = self.splitter.choose(choice, views[source], relations)
                 self.decisions[source] = DeltaPlan(choice, split, before.get(source))
 
     def standing_plan(self, variable: str | None) -> Plan:
-        """The cheapest plan for all rows that stand now, from the relation with a variable on, or else from a delta source on."""
+        """The cheapest plan for all rows that are valid now. It begins with a relation that has the variable, else with a delta source."""
+        everything = self._merged(dict.fromkeys(self.statistics.windows, BOTH))
+        unmerged = self.statistics.view(dict.fromkeys(self.statistics.windows, BOTH))
         having = [s.name for s in self.block.inner if variable in s.variables]
-        start = min(having or self.sources, key=lambda name: self.statistics.view(self._standing()).cardinality(name) or 0.0)
-        view = UnionStatistics(self.statistics.view(self._standing()), parts_for("", self.block.occurrences))
+        start = min(having or self.sources, key=lambda name: unmerged.cardinality(name) or 0.0)
         optimizer = Optimizer(graph_of(self.block), [start], self.mode.model)
-        return optimizer.choose({start: view})[start].plan
-
-    def _standing(self) -> dict[str, tuple[Content, ...]]:
-        return dict.fromkeys(self.statistics.windows, ("old", "delta"))
+        return optimizer.choose({start: everything})[start].plan
 
     def physical(self, tasks: int) -> dict[str, tuple[JoinMethod | None, ...]]:
         """What does the joins of each source's plan in so many tasks, where that is not replicated probes alone."""

@@ -24,7 +24,7 @@ from cqels_opt.operators.compiled_query import Block, BlockFilter, PatternOccurr
 from cqels_opt.operators.delta_join import DeltaJoin
 from cqels_opt.operators.evaluation_step import NOWHEN, EvaluationStep
 from cqels_opt.operators.term_table import TermTable
-from cqels_opt.plans import Constants
+from cqels_opt.plans import Constants, DeltaRule, parse_plan
 from cqels_opt.query.algebra import Call, Constant, Variable, Window
 from cqels_opt.rdf import ids as term_ids
 from cqels_opt.storage.columns import write_columns
@@ -134,9 +134,9 @@ class SyntheticData:
         """Runs the plan that begins with a window and goes on as the text says; the rows that its operators give."""
         source = self.windows[window].name
         block = Block("b", (self.windows[window],), tuple(self.statics), tuple(filters), ("k", "a"))
-        plans, orders = {"b": {source: f"{source}{then}"}}, {"b": (source,)}
+        plans, rules = {"b": {source: parse_plan(f"{source}{then}")}}, {"b": DeltaRule((source,))}
         instants = np.array([NOWHEN], np.int64)
-        step = EvaluationStep(str(self.folder), str(self.folder), 0, 0, TIME, instants, tuple(self.slots), {}, plans, orders)
+        step = EvaluationStep(str(self.folder), str(self.folder), 0, 0, TIME, instants, tuple(self.slots), {}, plans, rules)
         joins = DeltaJoin(block, str(self.folder / "store"), step, self.terms)
         for _ in joins.rows():
             continue

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
+from cqels_opt.planner import join_sampling
 from cqels_opt.planner.calibration_store import Calibration
-from cqels_opt.planner.join_sampling import TAKES
 from cqels_opt.plans import Plan, SecondsCost, Split
 from cqels_opt.plans.cost import CostModel, Shuffled, model_named
 from cqels_opt.plans.physical import CHOSEN_FROM, JoinMethod, Machine
@@ -41,7 +41,7 @@ class PlannerOptions:
     shuffled: Shuffled = "nothing"
     machine: Machine = field(default_factory=Machine)
     joins: tuple[JoinMethod, ...] = CHOSEN_FROM
-    walk: float = TAKES  # seconds a relation that walking a plan takes
+    walk: float = join_sampling.SECONDS  # per relation, that sampling a plan takes
     placing: Placing = "cost"
     graphs: bool = True
     remember: bool = True

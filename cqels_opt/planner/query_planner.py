@@ -11,7 +11,7 @@ from cqels_opt.operators.rows import Ints
 from cqels_opt.planner.background_jobs import BackgroundJobs
 from cqels_opt.planner.block_planner import BlockPlanner
 from cqels_opt.planner.planner_options import PlannerOptions
-from cqels_opt.plans import PlanError
+from cqels_opt.plans import DeltaRule, Plan, PlanError, Split
 from cqels_opt.plans.physical import JoinMethod
 from cqels_opt.state import worker_cache
 from cqels_opt.stats import SlotCounts
@@ -38,17 +38,17 @@ class QueryPlanner:
         for block in self.blocks.values():
             block.advance(new, before, frontier)
 
-    def choose(self, step: EvaluationStep | None = None) -> tuple[dict[str, dict[str, str]], dict[str, tuple[str, ...]]]:
-        """(plans by block and source, orders by block), as a step carries them. ``step`` is what they are for, where it has a delta."""
+    def choose(self, step: EvaluationStep | None = None) -> tuple[dict[str, dict[str, Plan | Split]], dict[str, DeltaRule]]:
+        """The plans by block and source, and the delta rules by block. ``step`` is the step that they are for, if it has a delta."""
         terms = None
-        if step is not None:  # for walks, whose calls are not the batch's
+        if step is not None:  # for join sampling, whose calls do not count as the batch's
             terms = worker_cache.term_table(self.compiled.store, self.compiled.scheme, replace(step, remember=False))
         for block in self.blocks.values():
             block.settle()
             block.choose(step, terms)
             block.consider()
-        plans = {name: {s: str(d.plan) for s, d in block.decisions.items()} for name, block in self.blocks.items()}
-        return plans, {name: block.order for name, block in self.blocks.items()}
+        plans = {name: {s: d.plan for s, d in block.decisions.items()} for name, block in self.blocks.items()}
+        return plans, {name: block.rule for name, block in self.blocks.items()}
 
     def physical(self, tasks: int) -> dict[str, dict[str, tuple[JoinMethod | None, ...]]]:
         """For each block what does its joins in so many tasks, where that is not replicated probes alone."""

@@ -15,8 +15,8 @@ import numpy as np
 
 from cqels_opt.errors import CheckpointError, DataError, RunError
 from cqels_opt.operators.compiled_query import CompiledProgram
-from cqels_opt.operators.delta_join import Observed
 from cqels_opt.operators.evaluation_step import NOWHEN, EvaluationStep
+from cqels_opt.operators.observed import Observed
 from cqels_opt.planner.background_jobs import BackgroundJobs, Start, at_once
 from cqels_opt.planner.query_planner import QueryPlanner
 from cqels_opt.rdf.ids import CollisionError

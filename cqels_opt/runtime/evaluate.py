@@ -24,12 +24,13 @@ from cqels_opt.operators.algebra_operators import evaluate as evaluate_tree
 from cqels_opt.operators.answer_files import write_arrow, write_parquet
 from cqels_opt.operators.compiled_query import CompiledProgram, GroupNode
 from cqels_opt.operators.correlated_exists import for_each_row
-from cqels_opt.operators.delta_join import DeltaJoin, Observed
+from cqels_opt.operators.delta_join import DeltaJoin
 from cqels_opt.operators.evaluation_step import NOWHEN, EvaluationStep
 from cqels_opt.operators.graph_output import lines
 from cqels_opt.operators.incremental_evaluation import accumulate, changing, in_chunks
 from cqels_opt.operators.instances import names_of
 from cqels_opt.operators.key_pushdown import Pushdown, additive_nodes
+from cqels_opt.operators.observed import Observed
 from cqels_opt.operators.rows import RANK, Ints, Rows, chunks, concat, empty
 from cqels_opt.operators.semijoin_filter import EVERY, share
 from cqels_opt.operators.stream_output import Answers, answers

@@ -54,7 +54,7 @@ def count_up(planner: QueryPlanner, folder: Path, files: Sequence[SlotFile], upt
 def take_over(planner: QueryPlanner, since: int | None) -> Backfill:
     """What is new of a program, with a plan for each block that has new rows."""
     plans = {
-        name: str(block.standing_plan(INSTANCE.name if since is not None else None))
+        name: block.standing_plan(INSTANCE.name if since is not None else None)
         for name, block in planner.blocks.items()
         if since is None or INSTANCE.name in block.block.output
     }

@@ -221,11 +221,11 @@ class RunState:
         planner = self.planners[program.id]
         while True:
             try:
-                plans, orders = planner.choose(replace(step, displaced=self.scheme.displaced) if walk else None)
+                plans, rules = planner.choose(replace(step, displaced=self.scheme.displaced) if walk else None)
                 break
             except CollisionError as error:  # of a term that an expression makes of sampled rows
                 self.displace(error)
-        return replace(step, plans=plans, orders=orders, filters=planner.filter_orders)
+        return replace(step, plans=plans, rules=rules, filters=planner.filter_orders)
 
     def schedule_deletion(self, number: int, paths: set[str]) -> None:
         """Files that count no longer from a batch on. They stay for a few commits: a batch that runs again may need what it expired."""

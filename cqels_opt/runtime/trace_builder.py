@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from cqels_opt.operators.compiled_query import CompiledProgram
-from cqels_opt.operators.delta_join import Observed
+from cqels_opt.operators.observed import Observed
 from cqels_opt.operators.udf_cache import CallStatistics
 from cqels_opt.planner.query_planner import QueryPlanner
 from cqels_opt.planner.row_expressions import written
