@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -14,7 +15,7 @@ from cqels_opt.operators.compiled_query import CompiledProgram
 from cqels_opt.operators.evaluation_step import EvaluationStep
 from cqels_opt.operators.rows import Ints
 from cqels_opt.operators.term_table import Page, check_pages
-from cqels_opt.planner.background_jobs import BackgroundJobs, Start
+from cqels_opt.planner.background_jobs import BackgroundJobs, Start, at_once
 from cqels_opt.planner.planner_options import PlannerOptions
 from cqels_opt.planner.query_planner import QueryPlanner
 from cqels_opt.query.algebra import Window
@@ -31,7 +32,7 @@ from cqels_opt.runtime.output_owner import InFile, Owned, Owner, claim_file
 from cqels_opt.runtime.query_catalog import QueryCatalog
 from cqels_opt.runtime.query_network import network
 from cqels_opt.state import worker_cache
-from cqels_opt.state.commit_log import Commit, CommitLog, Identity
+from cqels_opt.state.commit_log import ANONYMOUS, Commit, CommitLog, Identity
 from cqels_opt.state.compaction import Compaction
 from cqels_opt.state.compaction_policy import CompactionPolicy
 from cqels_opt.storage import disk
@@ -69,7 +70,7 @@ class DriverOptions:
 DEFAULTS = DriverOptions()
 
 
-class RunState:
+class RunState(ABC):
     """One run over one checkpoint, between two batches."""
 
     def __init__(
@@ -79,13 +80,13 @@ class RunState:
         runner: Runner,
         sink: Sink,
         frontier: Frontier,
-        options: DriverOptions,
-        identity: Identity,
-        pages: Sequence[SlotFile],
-        trace: TraceLog | None,
-        workshop: BackgroundJobs | None,
-        merging: Start,
-        population: QueryCatalog | None,
+        options: DriverOptions = DEFAULTS,
+        identity: Identity = ANONYMOUS,
+        pages: Sequence[SlotFile] = (),
+        trace: TraceLog | None = None,
+        workshop: BackgroundJobs | None = None,
+        merging: Start = at_once,
+        population: QueryCatalog | None = None,
     ) -> None:
         """``merging`` says when and where small files are merged: at once, within the batch, or in a thread. With a ``population``
         ``programs`` are those that the run began with; those of now are the population's."""
@@ -112,7 +113,12 @@ class RunState:
         self.state = Commit(-1)
         self.set_programs(programs)
         self.planners: dict[str, QueryPlanner] = {}
-        self.arrivals: IngestState  # of what the state holds: whatever restores the state makes it
+        self.arrivals: IngestState  # made when the state is restored
+        self.open()
+
+    @abstractmethod
+    def open(self) -> None:
+        """Restores the state of the checkpoint. The last step of the construction."""
 
     # -------------------------------------------------------------- state
     def _claim_outputs(self) -> None:
