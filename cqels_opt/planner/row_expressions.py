@@ -1,6 +1,6 @@
-"""Which expressions of a program go row by row, for EXPLAIN: each distinct combination of their arguments is evaluated once.
+"""The expressions of a program that are evaluated row by row, for EXPLAIN: once per distinct combination of their arguments.
 
-All others go by the column (:mod:`cqels_opt.operators.expressions`).
+All others are evaluated by the column (:mod:`cqels_opt.operators.expressions`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from cqels_opt.query.scope import operands
 
 
 def row_by_row(program: CompiledProgram) -> list[str]:
-    """The texts of the expressions that go row by row, each once: those of blocks first, then those above them, inputs first."""
+    """The texts of the expressions that are evaluated row by row, each once: those of blocks first, then those above, inputs first."""
     conditions = [filtering.condition for block in program.blocks for filtering in block.filters]
     conditions += [unit.condition for block in program.blocks for unit in block.units if unit.condition is not None]
     found = [part for condition in conditions for part in _conjuncts(condition)]
@@ -40,7 +40,7 @@ def written(part: Expression) -> str:
 
 
 def text(program: CompiledProgram) -> str:
-    """One line; empty where all expressions go by the column."""
+    """One line; empty if all expressions are evaluated by the column."""
     found = row_by_row(program)
     return f"row by row, each distinct combination of arguments once: {', '.join(found)}" if found else ""
 
@@ -62,17 +62,17 @@ def _above(tree: Tree) -> Iterator[Expression]:
 
 
 def _values(found: list[Expression]) -> Iterator[Expression]:
-    """Those that are more than a column that is there, or calls of extension functions over such columns."""
+    """The expressions that are neither an existing column nor a call of an extension function over such columns."""
     yield from (part for part in found if not is_column(part))
 
 
 def _conjuncts(condition: Expression) -> Iterator[Expression]:
-    """The operands of a condition that do not go by the column."""
+    """The operands of a condition that are not evaluated by the column."""
     yield from (part for part in operands(condition, "&&") if not goes_by_column(part))
 
 
 def _is_flag(part: Expression) -> bool:
-    """Whether an expression asks no more than for the answer of an EXISTS, which is a column."""
+    """Whether an expression only reads the result of an EXISTS, which is a column."""
     if isinstance(part, Call) and part.function == "!":
         return _is_flag(part.arguments[0])
     return isinstance(part, Variable) and not is_nameable(part.name)

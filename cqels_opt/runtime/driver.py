@@ -46,9 +46,9 @@ class Driver(RunState):
     def open(self) -> None:
         """See :meth:`RunState.open`."""
         self.reconfiguration = Reconfiguration(self)
-        self.guard = Quotas(self.options.limits, self.folder, self.population)
+        self.quotas = Quotas(self.options.limits, self.folder, self.population)
         self.restore(None)
-        self.guard.resume(self.state.batch)
+        self.quotas.resume(self.state.batch)
         if self._changed and self.population is not None and self.population.changed:
             raise CheckpointError(
                 f"{self.folder}: queries came or went while the run went on: start it with those that it was first started with; "
@@ -76,14 +76,14 @@ class Driver(RunState):
         if self.population is not None:
             self.population.know(self.state.displaced, self.term_pages(self.state.files))
         self.set_programs([*self.compiled.values()] if self.population is None else self.population.before(self.state.batch + 1))
-        self.arrivals = IngestState(self.folder, self.all_streams, self.options.tiers, self.state.files)
-        self.planners = {program.id: QueryPlanner(program, self.options.plan, self.workshop) for program in self.programs}
+        self.ingest_state = IngestState(self.folder, self.all_streams, self.options.tiers, self.state.files)
+        self.planners = {program.id: QueryPlanner(program, self.options.plan, self.background_jobs) for program in self.programs}
         self._changed = self.state.batch >= 0 and self.state.query != self.query
         if self.state.knowledge:
             readers = {} if self._changed else self.planners  # the statistics of another query are of other relations
             try:
-                self.arrivals.resume(self.state.files, self.frontier.value)
-                self.arrivals.counted = read_knowledge(self.folder / self.state.knowledge, readers)
+                self.ingest_state.resume(self.state.files, self.frontier.value)
+                self.ingest_state.counted = read_knowledge(self.folder / self.state.knowledge, readers)
             except LostKnowledgeError as error:
                 self.note(f"statistics of the optimizer are lost and are counted again: {error}")
                 self.reconfiguration.forget_statistics()
@@ -106,7 +106,7 @@ class Driver(RunState):
         batch.clock.lap("execute")
         observed = self._observe(batch)
         taken = ResourceUsage(batch.done.shares, batch.done.finished, batch.done.after(batch.files), self.folder)
-        self.guard.within(number, self.programs, taken, self.sink.format, self.network.feeds)
+        self.quotas.within(number, self.programs, taken, self.sink.format, self.network.feeds)
         chunks = [(p, f) for p in self.programs for f in batch.done.finished.get(p.id, []) if f.answers]
         # outputs that this run does not write keep their lengths, for a run that writes them again
         batch.lengths = {**self.state.lengths, **self.sink.put(number, chunks, self.folder), **self.rejects.put(batch.rejected)}
@@ -151,7 +151,7 @@ class Driver(RunState):
     def _add_slots(self, batch: MicroBatch, reports: Sequence[IngestReport], prefix: str = "") -> None:
         batch.files += [f for report in reports for f in report.files]
         self._seen(reports)
-        batch.files += self.arrivals.add(reports, batch.number, prefix)
+        batch.files += self.ingest_state.add(reports, batch.number, prefix)
 
     def _evaluate_stage(self, batch: MicroBatch, place: int) -> None:
         """Plans and evaluates the queries of one stage of the network, over what earlier stages emitted."""
@@ -163,7 +163,7 @@ class Driver(RunState):
         upto = {p.id: self._upto(p) for p in stage}
         self.frontier.value = max(self.frontier.value, *upto.values())
         batch.clock.lap("ingest")
-        batch.counts |= self.arrivals.released(reports, self.frontier.value)
+        batch.counts |= self.ingest_state.released(reports, self.frontier.value)
         self._update_elements(batch.files)
         for name, end in upto.items():
             self.planners[name].advance(batch.counts, batch.after, end)
@@ -220,7 +220,7 @@ class Driver(RunState):
     def _upto(self, program: CompiledProgram) -> int:
         """The end of a query's step: the frontier, or at the end of input with ``--drain`` the instant when its windows are empty."""
         if self.options.drain and self.frontier.ended and (greatest := self.frontier.greatest) is not None:
-            times = self.arrivals.in_order()
+            times = self.ingest_state.in_order()
             greatest = max([greatest, *(int(times[s][-1]) for s in program.streams if len(times[s]))])
             return max(self._reached, drained(program.windows, program.report, times, greatest))
         return self._reached
@@ -286,11 +286,11 @@ class Driver(RunState):
         if not program.windows and after < program.report.origin("") <= upto:
             found = np.array([program.report.origin("")], np.int64)
         elif first is not None and upto > after:
-            times = self.arrivals.in_order()
+            times = self.ingest_state.in_order()
             moves = {w.name: self.moves(w, files, upto) for w in program.windows if w.every}
             found = instants(program.windows, program.report, times, first, after, upto, moves)
         step = self.bare_step(program, number, after, upto, np.concatenate([np.array([previous], np.int64), found]), files)
-        return self.planned(program, step, walk=upto > after)
+        return self.planned(program, step, sample=upto > after)
 
     def _commit(self, batch: MicroBatch) -> None:
         """Writes the commit record of a batch, and the files that it names; schedules the deletion of files that no longer count."""
@@ -300,12 +300,12 @@ class Driver(RunState):
         kept_files = retention.after(files, reported, self.state, self.frontier.value)
         for stream, bound in kept_files.bounds.items():
             if bound is not None:
-                self.arrivals.times[stream].forget(bound)
-        failures = self.merging.failures
-        live, dropped = self.merging.absorb_finished(kept_files.files, number, self.frontier.value), kept_files.dropped
-        live = [*self.arrivals.merged(number, live), *self.arrivals.write_waiting(number, self.frontier.value)]
+                self.ingest_state.times[stream].forget(bound)
+        failures = self.compaction.failures
+        live, dropped = self.compaction.absorb_finished(kept_files.files, number, self.frontier.value), kept_files.dropped
+        live = [*self.ingest_state.merged(number, live), *self.ingest_state.write_waiting(number, self.frontier.value)]
         totals = dict(self.state.totals)
-        added = {**batch.totals(self.planners, frozenset(self.streams)), "failed merges": self.merging.failures - failures}
+        added = {**batch.totals(self.planners, frozenset(self.streams)), "failed merges": self.compaction.failures - failures}
         totals |= {name: totals.get(name, 0) + amount for name, amount in added.items()}
         state = Commit(
             number,
@@ -325,7 +325,7 @@ class Driver(RunState):
             self.query,
             {**self.state.digests, **self.sink.digests, **({"trace": self.trace.digest} if self.trace is not None else {})},
         )
-        write_knowledge(self.folder / state.knowledge, self.planners, self.arrivals.counted)
+        write_knowledge(self.folder / state.knowledge, self.planners, self.ingest_state.counted)
         gone = {f.path for f in [*self.state.files, *files]} - {f.path for f in live}
         gone |= {f.path for shares in done.shares.values() for report in shares for f in report.fresh}
         gone |= {path for f in batch.finished for path in (f.path, f.fed) if path} | ({self.state.knowledge} - {""})
@@ -343,7 +343,7 @@ class Driver(RunState):
         return {**self.state.reported, **{name: int(s.instants[-1]) for name, s in steps.items() if len(s.instants) > 1}}
 
     def _delete_scheduled(self, number: int) -> None:
-        reading = self.merging.reading
+        reading = self.compaction.reading
         ready = [paths for doomed, paths in self.scheduled_deletions if doomed <= number - 2]
         for path in set().union(*ready) - reading:
             disk.delete(self.folder / path)

@@ -57,7 +57,9 @@ class MicroBatch:
     def totals(self, planners: Mapping[str, QueryPlanner], streams: frozenset[str]) -> dict[str, int]:
         """What the batch adds to the run's totals; ``streams`` are those that are read from outside."""
         seen = [seen for report in self.reports for stream, seen in report.streams.items() if stream in streams]
-        plans = [plan for planner in planners.values() for block in planner.blocks.values() for plan in block.decisions.values()]
+        plans = [
+            plan for planner in planners.values() for block in planner.blocks.values() for plan in block.delta_plans.values()
+        ]
         return {
             "elements": sum(s.elements for s in seen),
             "late": sum(s.late for s in seen),

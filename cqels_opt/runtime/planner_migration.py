@@ -23,10 +23,10 @@ from cqels_opt.windows.intervals import BEFORE_TIME
 
 
 def following_planner(
-    program: CompiledProgram, before: QueryPlanner | None, mode: PlannerOptions, workshop: BackgroundJobs
+    program: CompiledProgram, before: QueryPlanner | None, mode: PlannerOptions, background_jobs: BackgroundJobs
 ) -> QueryPlanner:
     """The planner of a program. It knows what that of the program's earlier instances knew: the windows are the same."""
-    planner = QueryPlanner(program, mode, workshop)
+    planner = QueryPlanner(program, mode, background_jobs)
     if before is None:
         return planner
     planner.elements.update(before.elements)

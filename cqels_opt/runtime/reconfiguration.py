@@ -37,7 +37,7 @@ class Reconfiguration:
     def take_over(self, number: int) -> None:
         """Result slots and statistics of a changed query, from the binding slots of the one before: those that it would have by now."""
         driver, folder, state = self.driver, self.driver.folder, self.driver.state
-        upto, arrivals = driver.frontier.value, driver.arrivals
+        upto, arrivals = driver.frontier.value, driver.ingest_state
         keys = {shape.stream + shape.key for shape in driver.shapes}
         arrivals.pending = {key: waiting for key, waiting in arrivals.pending.items() if key in keys}
         files = unsealed(folder, [f for f in state.files if not is_result(f)], number)
@@ -50,7 +50,7 @@ class Reconfiguration:
             reported = state.reported.get(program.id, int(NOWHEN))
             looked_at = np.unique(np.array([int(NOWHEN), reported], np.int64))  # as if it were the first instant of all
             step = driver.bare_step(program, number, int(BEFORE_TIME), upto, looked_at, files)
-            step = replace(driver.planned(program, step, walk=True), joins=planner.physical(parts))
+            step = replace(driver.planned(program, step, sample=True), joins=planner.physical(parts))
             tasks.append(replace(driver.task_of(program, step), feeds=None))  # its graphs are elements already
         done = driver.evaluate(tasks, parts).complete()
         shares = [report for reports in done.shares.values() for report in reports]
@@ -65,9 +65,9 @@ class Reconfiguration:
         """New planners instead of those whose statistics are lost, with what the windows hold counted again; elements that the frontier
         has not passed are counted again as well, and wait."""
         driver, state, upto = self.driver, self.driver.state, self.driver.frontier.value
-        driver.planners = {p.id: QueryPlanner(p, driver.options.plan, driver.workshop) for p in driver.programs}
+        driver.planners = {p.id: QueryPlanner(p, driver.options.plan, driver.background_jobs) for p in driver.programs}
         state.files = [file for file in state.files if file.kind != PENDING]
-        driver.arrivals.forget_counts()
+        driver.ingest_state.forget_counts()
         for program in driver.programs:
             tables = {stream: driver.elements(stream, state.files) for stream in driver.tables}
             driver.planners[program.id].elements.update(tables)
@@ -75,7 +75,7 @@ class Reconfiguration:
                 self._count_up(program)
         waiting = counted_again(driver.folder, state.files, driver.shapes, int(FOREVER), after=max(upto, int(BEFORE_TIME)))
         for key, parts in waiting.items():
-            driver.arrivals.wait(key, driver.arrivals.numbered(parts))
+            driver.ingest_state.wait(key, driver.ingest_state.numbered(parts))
 
     # -------------------------------------------------------------- queries come and go, and static data are renewed
     def population(self, number: int, population: QueryCatalog) -> None:
@@ -133,7 +133,7 @@ class Reconfiguration:
             if p.id in planners and p.id not in changed:
                 driver.planners[p.id] = planners[p.id]
                 continue
-            planner = following_planner(p, planners.get(p.id), driver.options.plan, driver.workshop)
+            planner = following_planner(p, planners.get(p.id), driver.options.plan, driver.background_jobs)
             planner.elements.update({stream: driver.elements(stream, state.files) for stream in driver.tables})
             driver.planners[p.id] = planner
             if p.id not in before and p.id not in since:
@@ -147,7 +147,7 @@ class Reconfiguration:
         driver, state, upto = self.driver, self.driver.state, self.driver.frontier.value
         if program.id not in state.reported:
             moves = {w.name: driver.moves(w, state.files, upto) for w in program.windows if w.every}
-            if (at := reported_last(program, driver.arrivals.in_order(), state.firsts, upto, moves)) is not None:
+            if (at := reported_last(program, driver.ingest_state.in_order(), state.firsts, upto, moves)) is not None:
                 state.reported[program.id] = at
         since = program.instances.since if known and program.instances is not None else None
         reported = state.reported.get(program.id, int(NOWHEN))
@@ -166,7 +166,7 @@ class Reconfiguration:
         driver.planners = {}
         for p in driver.programs:
             known = planners[p.id] if has_windows_of(p, before[p.id]) else None
-            driver.planners[p.id] = following_planner(p, known, driver.options.plan, driver.workshop)
+            driver.planners[p.id] = following_planner(p, known, driver.options.plan, driver.background_jobs)
             if known is None:
                 driver.planners[p.id].elements.update(planners[p.id].elements)
                 self._count_up(p)
@@ -206,7 +206,7 @@ class Reconfiguration:
 
     def _count_up(self, program: CompiledProgram) -> None:
         """Tells a new planner what the windows hold."""
-        driver, arrivals = self.driver, self.driver.arrivals
+        driver, arrivals = self.driver, self.driver.ingest_state
         planner, upto = driver.planners[program.id], driver.frontier.value
         arrivals.counted = count_up(planner, driver.folder, driver.state.files, upto, arrivals.counted)
 

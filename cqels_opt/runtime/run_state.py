@@ -84,7 +84,7 @@ class RunState(ABC):
         identity: Identity = ANONYMOUS,
         pages: Sequence[SlotFile] = (),
         trace: TraceLog | None = None,
-        workshop: BackgroundJobs | None = None,
+        background_jobs: BackgroundJobs | None = None,
         merging: Start = at_once,
         population: QueryCatalog | None = None,
     ) -> None:
@@ -93,8 +93,8 @@ class RunState(ABC):
         self.folder, self.runner, self.sink, self.options, self.population = folder, runner, sink, options, population
         for part in FOLDERS:
             disk.make_folder(folder / part)
-        self.workshop = workshop or BackgroundJobs(folder / "subresults")
-        self._merging_start = merging
+        self.background_jobs = background_jobs or BackgroundJobs(folder / "subresults")
+        self._compaction_start = merging
         self.log = CommitLog(folder)
         self.run = self.log.claim(identity, options.continue_changed, programs[0].scheme.key)
         self.query, self._changed = identity.digest, False
@@ -113,7 +113,7 @@ class RunState(ABC):
         self.state = Commit(-1)
         self.set_programs(programs)
         self.planners: dict[str, QueryPlanner] = {}
-        self.arrivals: IngestState  # made when the state is restored
+        self.ingest_state: IngestState  # made when the state is restored
         self.open()
 
     @abstractmethod
@@ -142,8 +142,8 @@ class RunState(ABC):
         self.network = network(self.programs)
         self.shapes = tuple(dict.fromkeys(s for p in self.programs for s in p.shapes))
         self.tables = frozenset(w.stream for p in self.programs for w in p.windows if w.kind == "last")
-        self.merging = Compaction(
-            self.folder, self.programs, self.options.tiers, self.runner.merge, self._merging_start, self.note
+        self.compaction = Compaction(
+            self.folder, self.programs, self.options.tiers, self.runner.merge, self._compaction_start, self.note
         )
 
     def note(self, text: str) -> None:
@@ -222,12 +222,12 @@ class RunState(ABC):
         remember = self.options.plan.remember
         return EvaluationStep(str(self.folder), run, number, after, upto, looked_at, found, dropped, remember=remember)
 
-    def planned(self, program: CompiledProgram, step: EvaluationStep, walk: bool) -> EvaluationStep:
-        """A step with the plans of now; they may be walked where it has a delta."""
+    def planned(self, program: CompiledProgram, step: EvaluationStep, sample: bool) -> EvaluationStep:
+        """A step with its plans; with ``sample`` (it has a delta) joins may be sampled."""
         planner = self.planners[program.id]
         while True:
             try:
-                plans, rules = planner.choose(replace(step, displaced=self.scheme.displaced) if walk else None)
+                plans, rules = planner.choose(replace(step, displaced=self.scheme.displaced) if sample else None)
                 break
             except CollisionError as error:  # of a term that an expression makes of sampled rows
                 self.displace(error)

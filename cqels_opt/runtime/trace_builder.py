@@ -52,7 +52,7 @@ def trace_record(
         ms=ms,
         jobs=jobs,
         fallback=planner.fallback,
-        sub_results=planner.changes,
+        sub_results=planner.view_changes,
         instances=1 if program.instances is None else program.instances.count,
         lag=lag,
         recomputed=None if program.row_wise else sum(report.read for report in finished),

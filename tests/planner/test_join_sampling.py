@@ -53,7 +53,7 @@ def _walk_beside(block: BlockPlanner, sample: int, found: list[tuple[str, list[S
 
     def observe(observed: Observed) -> None:
         for source, counts in observed.operators.items():
-            if block.decisions[source].split is None:
+            if block.delta_plans[source].split is None:
                 found.append((str(block.choices[source].plan), walks[source], counts))
 
     block.choose, block.observe = choose, observe  # type: ignore[method-assign]
@@ -142,15 +142,15 @@ def test_a_bushy_part_is_walked_from_its_own_beginning(walked: Callable[[str, in
 def test_the_first_plan_knows_what_pairs_cannot_tell(tmp_path: Path) -> None:
     """Who stands where and who knows whom are exact in pairs, and the triangle of both is not: walks see it at the first delta."""
     worst = {}
-    for estimates in ("pairwise", "walks"):
+    for estimates in ("pairwise", "sampling"):
         query = register(PAIRS, skewed(4, 60, 1), tmp_path / estimates)
         driver = query.driver(Cut("100"), sink=LocalSink())
-        mode = PlannerOptions(estimates=estimates, walk=0.0)  # type: ignore[arg-type]
+        mode = PlannerOptions(estimates=estimates, sampling_seconds=0.0)  # type: ignore[arg-type]
         driver.planners = {p.id: query_planner.QueryPlanner(p, mode) for p in driver.programs}
         errors = []
         for number, rows in enumerate(query.chunks(Cut("100"))):
             for record in driver.batch(number, rows):
                 errors += [q_error(o.estimated, o.observed) for d in record.deltas for o in d.operators if o.observed is not None]
         worst[estimates] = max(errors)
-    assert worst["walks"] < 1.01  # a sample goes on from one operator to the next, not all rows
+    assert worst["sampling"] < 1.01  # a sample goes on from one operator to the next, not all rows
     assert worst["pairwise"] > 2

@@ -85,7 +85,7 @@ def test_counts_that_wait_are_counted_again(tmp_path: Path) -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)
             driver = query.driver(how, folder)
-        waiting = {key: sum(c.total for c in parts) for key, parts in driver.arrivals.pending.items()}
+        waiting = {key: sum(c.total for c in parts) for key, parts in driver.ingest_state.pending.items()}
         windows.append(({key: total for key, total in waiting.items() if total}, driver.batch(1, chunks[1])[0].windows))
     assert windows[0][0]
     assert windows[0] == windows[1]

@@ -56,7 +56,7 @@ def written(run: Driver, number: int) -> int:
 
 
 def waiting(run: Driver) -> list[tuple[str, int, list[int], list[int]]]:
-    return [(key, c.slot, c.times.tolist(), c.rows.tolist()) for key, counts in run.arrivals.pending.items() for c in counts]
+    return [(key, c.slot, c.times.tolist(), c.rows.tolist()) for key, counts in run.ingest_state.pending.items() for c in counts]
 
 
 def by_time(run: Driver) -> dict[tuple[str, int], int]:
@@ -85,7 +85,7 @@ def test_what_waits_is_the_same_after_a_restart(tmp_path: Path) -> None:
     again = driver(tmp_path)
     assert len(waiting(run)) > 10
     assert waiting(again) == waiting(run)
-    assert again.arrivals.counted == run.arrivals.counted
+    assert again.ingest_state.counted == run.ingest_state.counted
 
 
 @pytest.mark.parametrize("damage", [b"", b"PK", None])
