@@ -1,4 +1,4 @@
-"""How the relations of a block are declared to the statistics, and how single statistics are named."""
+"""The declarations of a block's relations for the statistics, and the names of statistics."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""How far a restriction to keys goes down a tree of operators, found before anything runs.
+"""Key push-down: how far a restriction to keys can be pushed down a tree of operators, decided before anything runs.
 
-A restriction on a variable goes below an operator where the operator takes the variable's value from there unchanged. Rows of both
-sides of an OPTIONAL, MINUS, EXISTS or join concern each other only where they agree on the variables that both surely bind: by these
-it is found which rows a change of the other side touches.
+A restriction on a variable is pushed below an operator if the operator passes the variable's value on unchanged. Rows of both sides of an
+OPTIONAL, MINUS, EXISTS or join affect each other only if they agree on the variables that both always bind. These variables identify the
+rows that a change of the other side affects.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def block_binds(block: Block) -> Names:
 
 @dataclass(frozen=True, eq=False)
 class Schema:
-    """Which variables the rows of a tree's nodes have. ``blocks`` says of each block its variables, and those bound on every row."""
+    """The variables of the rows of a tree's nodes. ``blocks`` has for each block its variables, and those bound on every row."""
 
     blocks: dict[str, tuple[Names, Names]]
 
@@ -86,7 +86,7 @@ class Schema:
         return frozenset[str]().union(*map(self.variables, children(tree)))
 
     def binds(self, tree: Tree) -> Names:
-        """The variables that are bound on every row of a node, as far as its operators tell."""
+        """The variables that are bound on every row of a node, as far as its operators guarantee."""
         match tree:
             case BlockNode(block):
                 return self.blocks[block][1]
@@ -109,14 +109,14 @@ class Schema:
         return self.binds(children(tree)[0])
 
     def on(self, node: TwoSided) -> tuple[str, ...]:
-        """The variables on which compatible rows of both sides surely agree."""
+        """The variables on which compatible rows of both sides always agree."""
         if correlated(node):
             return ()
         left, right = children(node)[:2]
         return tuple(sorted(self.binds(left) & self.binds(right)))
 
     def below(self, node: Tree, side: int, names: Collection[str]) -> Names:
-        """Those of some variables on which a restriction of the node's rows is one of its input's rows as well."""
+        """The variables, of those given, on which a restriction of the node's rows also restricts the rows of its input."""
         match node:
             case JoinNode() | LeftJoinNode() | MinusNode() | ExistsNode():
                 if side > 1:
@@ -139,17 +139,17 @@ class Schema:
         return frozenset(names)
 
     def first_side(self, node: JoinNode, names: Collection[str]) -> int:
-        """The side of a join to which more of a restriction goes: it is read first, and the other for what the first gave."""
+        """The side of a join that a restriction narrows more: it is read first, and the other side for the keys of its rows."""
         return int(len(self.below(node, 1, names)) > len(self.below(node, 0, names)))
 
 
 def whole_at_instants(node: Tree) -> bool:
-    """Whether the operator hangs on the instant, so that rows that neither begin nor end change as well."""
+    """Whether the operator depends on the instant, so that rows that neither begin nor end also change."""
     match node:
         case FilterNode(_, condition):
             return needs_instant(condition)
         case LeftJoinNode(_, _, condition) | ExistsNode(_, _, condition):
-            return (condition is not None and needs_instant(condition)) or any(map(_hangs_on_instants, _for_each_row(node)))
+            return (condition is not None and needs_instant(condition)) or any(map(_depends_on_instants, _for_each_row(node)))
         case ExtendNode(_, _, expression):
             return needs_instant(expression)
         case GroupNode(_, _, aggregates, _, _):
@@ -160,19 +160,19 @@ def whole_at_instants(node: Tree) -> bool:
 
 
 def _for_each_row(node: Tree) -> tuple[Tree, ...]:
-    """The patterns that a node evaluates for each of its rows: of EXISTS."""
+    """The patterns (of EXISTS) that a node evaluates for each of its rows."""
     if isinstance(node, ExistsNode):
         return (node.pattern,) if node.reads is not None else ()
     return tuple(test.pattern for test in node.tests) if isinstance(node, LeftJoinNode) else ()
 
 
 def correlated(node: Tree) -> bool:
-    """Whether a node evaluates a pattern for each of its rows, so that no keys say which rows a change of the pattern touches."""
+    """Whether a node evaluates a pattern for each of its rows, so that no keys identify the rows that a change of the pattern affects."""
     return bool(_for_each_row(node))
 
 
-def _hangs_on_instants(tree: Tree) -> bool:
-    return whole_at_instants(tree) or any(map(_hangs_on_instants, children(tree)))
+def _depends_on_instants(tree: Tree) -> bool:
+    return whole_at_instants(tree) or any(map(_depends_on_instants, children(tree)))
 
 
 def is_additive(node: Tree) -> bool:
@@ -191,7 +191,7 @@ def additive_nodes(tree: Tree) -> Iterator[GroupNode]:
 
 
 def touched_by(node: Tree, schema: Schema) -> tuple[str, ...]:
-    """The variables by whose values an operator finds the rows that a change concerns; none: a change concerns all."""
+    """The variables by whose values an operator finds the rows that a change affects; none: a change affects all rows."""
     match node:
         case JoinNode() | LeftJoinNode() | MinusNode() | ExistsNode():
             return schema.on(node)
@@ -206,7 +206,7 @@ def touched_by(node: Tree, schema: Schema) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Pushdown:
-    """What is known of a program's tree before it runs."""
+    """Properties of a program's tree that are known before it runs."""
 
     program: CompiledProgram
 
@@ -225,7 +225,7 @@ class Pushdown:
         return {block: tuple(sorted(names)) for block, names in found.items()}
 
     def _changed(self, tree: Tree) -> Iterator[tuple[str, Names]]:
-        """The look-ups that finding the changing rows of a node can take."""
+        """The look-ups that find the changing rows of a node."""
         for inner in children(tree):
             yield from self._changed(inner)
         if isinstance(tree, JoinNode | LeftJoinNode | MinusNode | ExistsNode):
@@ -237,7 +237,7 @@ class Pushdown:
             yield from self._wanted(tree.input, frozenset(touched_by(tree, self.schema)))
 
     def _wanted(self, tree: Tree, names: Names) -> Iterator[tuple[str, Names]]:
-        """The look-ups that the rows of a node with some keys take."""
+        """The look-ups that read the rows of a node with some keys."""
         if isinstance(tree, BlockNode):
             yield tree.block, names & self.schema.variables(tree)
         elif isinstance(tree, JoinNode | LeftJoinNode | MinusNode | ExistsNode):
@@ -253,7 +253,7 @@ class Pushdown:
 
     @cached_property
     def stands(self) -> bool:
-        """Whether a snapshot can be made of the standing answers: what they bind says all, and no order beside it."""
+        """Whether the standing answers can be stored as a snapshot: their bindings are complete, without an order."""
         tree = self.program.tree
         while isinstance(tree, ProjectNode | DistinctNode):
             tree = tree.input
@@ -261,7 +261,7 @@ class Pushdown:
 
     @cached_property
     def spread(self) -> tuple[str, ...]:
-        """Answer variables by whose values the tree's work can be shared: all rows that an answer comes from have its values."""
+        """Answer variables by whose values the tree's work can be distributed: all rows that lead to an answer have its values."""
         return tuple(sorted(self._reaching(self.program.tree, frozenset(self.program.variables))))
 
     def _reaching(self, tree: Tree, names: Names) -> Names:
@@ -284,12 +284,12 @@ class Pushdown:
 
 
 def _only_counts(node: Tree) -> bool:
-    """Whether a node is kept as sums that need no member again."""
+    """Whether a node is maintained as sums that never read a member again."""
     return isinstance(node, GroupNode) and is_additive(node) and all(spec.function == "COUNT" for _, spec in node.aggregates)
 
 
 def shares(node: Tree, share: KeyFilter, schema: Schema) -> list[KeyFilter]:
-    """What of a share goes to each input of an operator."""
+    """The restriction of each input of an operator to a share of the keys."""
     if isinstance(node, JoinNode | LeftJoinNode | MinusNode | ExistsNode):
         mine = share.narrowed(schema.below(node, 0, share.variables))
         return [mine, mine.narrowed(schema.on(node)), *(EVERY for _ in children(node)[2:])]
