@@ -279,7 +279,7 @@ class Driver(RunState):
                 planner.elements[stream] = times
 
     def _step(self, program: CompiledProgram, number: int, after: int, upto: int, files: Sequence[SlotFile]) -> EvaluationStep:
-        renewed = program.id in self.state.renewed  # what was answered then is in a file, and all else begins anew
+        renewed = program.id in self.state.renewed  # its last answers are in a file; everything else starts again
         previous = int(NOWHEN) if renewed else self.state.reported.get(program.id, int(NOWHEN))
         found = np.empty(0, np.int64)
         first = min((self.state.firsts[s] for s in program.streams if s in self.state.firsts), default=None)
