@@ -141,7 +141,7 @@ def of_machine(machine: Machine, joins: tuple[JoinMethod, ...] | None = None) ->
     def prepare(driver: Driver, rng: random.Random) -> None:
         for planner in driver.planners.values():
             for block in planner.blocks.values():
-                block.mode = replace(block.mode, machine=machine, joins=joins or block.mode.joins)
+                block.options = replace(block.options, machine=machine, joins=joins or block.options.joins)
 
     return prepare
 
