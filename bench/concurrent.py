@@ -161,7 +161,7 @@ def measured(found: World, query: str, members: Sequence[Member], contender: str
             ending.callback(spark.stop)
         runner: Any = LocalRunner() if spark is None else SparkRunner(spark)
         programs = Programs(found.store, folder / "queries", *([] if spark is None else [prepare.by_an_executor(spark)]))
-        mode = PlannerOptions("first", designs=False, split=False) if contender == "sub-results" else PlannerOptions()
+        mode = PlannerOptions("first", view_selection=False, split=False) if contender == "sub-results" else PlannerOptions()
         sink = FileSink(folder / "answers.jsonl")
         folder.mkdir(parents=True, exist_ok=True)
         began = time.perf_counter()

@@ -200,7 +200,7 @@ def study(quick: bool) -> dict[str, Any]:
 
 def compared(query: Prepared, work: Drifting) -> dict[str, Any]:
     """The rows of each mode and of hindsight, by phase and in all; over one design of sub-results, so that all plans join the same."""
-    runs = [query.run(mode, PlannerOptions(mode, designs=False)) for mode in MODES]
+    runs = [query.run(mode, PlannerOptions(mode, view_selection=False)) for mode in MODES]
     deltas = [delta for record in runs[0].records for delta in record.deltas]
     taken = {d.source: list(dict.fromkeys(other.plan for other in deltas if other.source == d.source)) for d in deltas}
     measured = measure(query, taken)

@@ -25,7 +25,7 @@ from cqels_opt.compiler.dialect_profile import query_semantics
 from cqels_opt.errors import RunError
 from cqels_opt.lod.build import build_store
 from cqels_opt.operators.compiled_query import CompiledProgram
-from cqels_opt.planner.background_jobs import BackgroundJobs
+from cqels_opt.planner.background_jobs import BackgroundJobs, at_once
 from cqels_opt.planner.planner_options import PlannerOptions
 from cqels_opt.query.parser import parse
 from cqels_opt.rdf.static import Failures, StaticSource, read_all
@@ -100,9 +100,19 @@ class Prepared:
         self, state: Path, sink: Sink, trace: TraceLog | None = None, mode: PlannerOptions = ADAPTIVE, drain: bool = False
     ) -> Driver:
         """A driver over a folder for its state; with ``drain`` its windows empty at the end."""
-        workshop = BackgroundJobs(state / "subresults", lambda work: work())  # is waited for: then rows do not hang on the clock
+        jobs = BackgroundJobs(state / "subresults", at_once)  # within the batch, so that rows do not depend on the clock
         options, pages, frontier = DriverOptions(drain=drain, plan=mode), self._pages(), self._frontier()
-        return Driver(state, [self.program], LocalRunner(), sink, frontier, options, pages=pages, trace=trace, workshop=workshop)
+        return Driver(
+            state,
+            [self.program],
+            LocalRunner(),
+            sink,
+            frontier,
+            options,
+            pages=pages,
+            trace=trace,
+            background_jobs=jobs,
+        )
 
     def chunks(self) -> Iterable[pa.Table]:
         """The rows of each micro-batch."""

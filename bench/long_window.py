@@ -179,7 +179,7 @@ class Life:
             cpu.append(_cpu(runner) - before)
             at, number = at + RATE, number + 1
         if seconds:
-            driver.merging.wait(60)
+            driver.compaction.wait(60)
             found |= {"first": seconds[0], "batches": seconds[1:], "cpu": [before_first + cpu[0], *cpu[1:]]}
             found |= {"driver": usage(), "worker": runner.ask("usage")}
             found["phases"] = {p: statistics.median(getattr(ms, p) for ms in phases[1:]) for p in phases[0].PHASES}

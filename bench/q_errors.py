@@ -29,7 +29,7 @@ ASKED = ("q1", "q2", "q3", "q4", "q1-prime", "q2-prime", "q3-prime", "q4-prime")
 KINDS: Mapping[str, Estimates] = {
     "bindings": "bindings",
     "pairwise": "pairwise",
-    "pairwise + walks": "walks",
+    "pairwise + walks": "sampling",
     "pairwise + feedback": "feedback",
     "all": "all",
 }
@@ -50,7 +50,7 @@ def study(quick: bool) -> dict[str, Any]:
             for asked in ASKED:
                 text = (QUERIES / f"{asked}.rq").read_text(encoding="utf-8").replace("$Author Name$", AUTHOR)
                 query = prepare(asked, text, store, {STREAM: stream}, folder / asked, BatchSize(count=batch))
-                runs = [query.run(name, PlannerOptions(estimates=kind, walk=0.0)) for name, kind in KINDS.items()]
+                runs = [query.run(name, PlannerOptions(estimates=kind, sampling_seconds=0.0)) for name, kind in KINDS.items()]
                 check_same(runs)
                 results += [
                     {"workload": workload, "query": asked, "estimates": run.name, "errors": errors(run.records)} for run in runs

@@ -102,7 +102,7 @@ def study(quick: bool) -> dict[str, Any]:
         static, stream = write(world, folder)
         store = load(folder / "store", [StaticSource(static)])
         query = prepare("club", QUERY, store, {STREAM: stream}, folder / "club", BatchSize(duration=SECOND))
-        modes = [PlannerOptions(designs=name == "adaptive", calibration=Calibration(Constants(**slow))) for name in MODES]
+        modes = [PlannerOptions(view_selection=name == "adaptive", calibration=Calibration(Constants(**slow))) for name in MODES]
         runs = [query.run(name, mode) for name, mode in zip(MODES, modes)]
     check_same(runs)
     changes = [(record.batch, change) for record in runs[0].records for change in record.sub_results]

@@ -272,7 +272,7 @@ class JoinRun(DropIn):
         clock.lap("optimize")
         old = read_rows(new.sparkSession, new.schema, [self.kept.folder / c.path for c in chunks]) if chunks else None
         joined = Joined(spec, self._statics, Windows(new, old, before), frame.columns, self.join.projection)
-        found = Computed.of(joined, decisions, planner.order, planner.without_broadcasts)
+        found = Computed.of(joined, decisions, planner.rule.order, planner.without_broadcasts)
         jobs = self._runner.jobs  # before the function, whose own jobs are the user's
         try:
             planner.observe(found.observed)

@@ -9,7 +9,7 @@ from cqels_opt.plans.base_estimates import Assumptions
 from cqels_opt.plans.cost import Constants, CostModel, JoinOperator
 from cqels_opt.plans.cost_models.paper import PaperCost
 from cqels_opt.plans.cost_models.seconds import SecondsCost
-from cqels_opt.plans.delta import occurrence_order
+from cqels_opt.plans.delta import DeltaRule
 from cqels_opt.plans.explain import deltas, dot, q_error, text
 from cqels_opt.plans.optimizer import MODES, NEAR_TIE, Optimizer
 from cqels_opt.plans.plan import (
@@ -42,6 +42,7 @@ __all__ = [
     "Constants",
     "CostModel",
     "Cut",
+    "DeltaRule",
     "FilterNode",
     "GraphError",
     "Join",
@@ -73,7 +74,6 @@ __all__ = [
     "deltas",
     "dot",
     "filters",
-    "occurrence_order",
     "operators",
     "parse_plan",
     "parse_planned",

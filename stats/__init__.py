@@ -7,10 +7,9 @@ from cqels_opt.stats.block_statistics import BlockStatistics, StatisticsView
 from cqels_opt.stats.feedback import Observations
 from cqels_opt.stats.frequencies import Fanout, FrequencyTable, ValueCounts, tally
 from cqels_opt.stats.frequency_sketch import BoundedCounts
-from cqels_opt.stats.frozen import FrozenStatistics
-from cqels_opt.stats.interval_overlap import IntervalSet, overlap_share, overlapping_pairs, spans
+from cqels_opt.stats.interval_overlap import IntervalSet, overlapping, spans
 from cqels_opt.stats.join_statistics import StaticPair, WindowPair
-from cqels_opt.stats.relations import Key, StaticRelation, StatisticChange, WindowedRelation
+from cqels_opt.stats.relations import Key, StaticRelation, WindowedRelation
 from cqels_opt.stats.slots import SlotCounts, slot_counts, slot_parts
 from cqels_opt.stats.state import load, load_slot, save, save_slot, summary
 from cqels_opt.stats.window import WindowStatistics
@@ -20,14 +19,12 @@ __all__ = [
     "BoundedCounts",
     "Fanout",
     "FrequencyTable",
-    "FrozenStatistics",
     "IntervalSet",
     "Key",
     "Observations",
     "SlotCounts",
     "StaticPair",
     "StaticRelation",
-    "StatisticChange",
     "StatisticsView",
     "ValueCounts",
     "WindowPair",
@@ -35,8 +32,7 @@ __all__ = [
     "WindowedRelation",
     "load",
     "load_slot",
-    "overlap_share",
-    "overlapping_pairs",
+    "overlapping",
     "save",
     "save_slot",
     "slot_counts",

@@ -1,8 +1,8 @@
-"""How often each value occurs: card(Ω_{x=c}) for every value c of a variable x (CQELS report, §5), changed by ± in bulk.
+"""The frequency of each value: card(Ω_{x=c}) for every value c of a variable x (CQELS report, §5), changed by ± in bulk.
 
-The counters are sorted numpy arrays in two tiers: a large *base*, and a small *recent* tier for values that the base has not.
-Adding to or removing from known values changes counts in place; new values are inserted into the recent tier, which is merged
-into the base when it has grown to a quarter of it. So a small delta against a large total costs two binary searches a value.
+The counters are sorted numpy arrays in two tiers: a large *base*, and a small *recent* tier for values that are not in the base.
+Counts of known values change in place. New values are inserted into the recent tier, which is merged into the base when it has grown to a
+quarter of it. So a small delta against a large total costs two binary searches per value.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ EMPTY: Ints = np.empty(0, np.int64)
 
 
 class FrequencyTable(NamedTuple):
-    """Distinct values in rising order, and how many rows have each."""
+    """Distinct values in ascending order, and the number of rows with each."""
 
     values: Ints
     counts: Ints
 
 
 def tally(values: Ints, n: Ints | None = None) -> FrequencyTable:
-    """The value counts of a column, with multiplicities ``n`` where rows stand for several.
+    """The value counts of a column, with multiplicities ``n`` where a row counts several times.
 
     >>> tally(np.array([7, 3, 7])).counts.tolist()
     [1, 2]
@@ -44,14 +44,14 @@ def tally(values: Ints, n: Ints | None = None) -> FrequencyTable:
 
 
 def dot(left: NDArray[Any], right: NDArray[Any]) -> int:
-    """Σ left·right of counts, which are not negative: exact, also where it does not fit into 64 bits."""
+    """Σ left·right of non-negative counts: exact, even if it does not fit into 64 bits."""
     if np.dot(left.astype(np.float64), right) < 2.0**62:
         return int(np.dot(left, right))
     return int(np.dot(left.astype(object), right.astype(object)))
 
 
 def in_order(values: Ints) -> bool:
-    """Whether values are distinct and rising, as the counters need them."""
+    """Whether values are distinct and ascending, as the counters need them."""
     return bool((values[1:] > values[:-1]).all())
 
 
@@ -64,14 +64,14 @@ class _Tier:
         self.values, self.counts = values, counts
 
     def find(self, values: Ints) -> tuple[Ints, NDArray[np.bool_]]:
-        """Where each value is or would be inserted, and whether it is there."""
+        """The position at which each value is or would be inserted, and whether it is present."""
         place = np.searchsorted(self.values, values)
         if not len(self.values):
             return place, np.zeros(len(values), bool)
         return place, self.values.take(place, mode="clip") == values
 
     def insert(self, place: Ints, values: Ints, counts: Ints) -> None:
-        """Put absent values in at their places."""
+        """Inserts absent values at their positions."""
         self.values = np.insert(self.values, place, values)
         self.counts = np.insert(self.counts, place, counts)
 
@@ -92,7 +92,7 @@ class ValueCounts:
             self.add(*counts)
 
     def add(self, values: Ints, counts: Ints) -> None:
-        """Count further rows: ``counts[i]`` of them with ``values[i]``."""
+        """Adds rows: ``counts[i]`` with ``values[i]``."""
         values, counts = _normal(values, counts)
         if not len(values):
             return
@@ -115,7 +115,7 @@ class ValueCounts:
             self._merge()
 
     def remove(self, values: Ints, counts: Ints) -> None:
-        """Take rows away that were counted before. ValueError, and no change, where there were fewer of them."""
+        """Removes rows that were counted before. If there were fewer, raises ValueError and changes nothing."""
         values, counts = _normal(values, counts)
         if not len(values):
             return
@@ -134,7 +134,7 @@ class ValueCounts:
             self._merge()
 
     def get(self, values: Ints) -> Ints:
-        """card(Ω_{x=c}) for each value c, in any order and with repetitions; zero where c does not occur."""
+        """card(Ω_{x=c}) for each value c, in any order and with repetitions; zero if c does not occur."""
         values = np.asarray(values, np.int64)
         found = np.zeros(len(values), np.int64)
         for tier in (self._base, self._recent):
@@ -144,16 +144,16 @@ class ValueCounts:
         return found
 
     def tallies(self) -> list[FrequencyTable]:
-        """The counters as at most two tallies without common values, counts of zero included."""
+        """The counters as at most two tables without common values, including counts of zero."""
         return [FrequencyTable(tier.values, tier.counts) for tier in (self._base, self._recent) if len(tier.values)]
 
     def tally(self) -> FrequencyTable:
-        """The counters as one tally, without zeros."""
+        """The counters as one table, without zeros."""
         self._merge()
         return FrequencyTable(self._base.values, self._base.counts)
 
     def dot(self, other: ValueCounts | Fanout) -> int:
-        """Σ_c f(c)·g(c), the size of the join with ``other``: the side with fewer values is looked up in the other."""
+        """Σ_c f(c)·g(c), the size of the join with ``other``: the values of the smaller side are looked up in the other."""
         if isinstance(other, ValueCounts):
             if len(other) < len(self):
                 return other.dot(self)
@@ -169,7 +169,7 @@ class ValueCounts:
         self.distinct += int((before == 0).sum())
 
     def _merge(self) -> None:
-        """Recent values into the base, zeros out of it."""
+        """Moves recent values into the base and removes zeros."""
         base, recent = self._base, self._recent
         if len(recent.values):
             base.insert(np.searchsorted(base.values, recent.values), recent.values, recent.counts)
@@ -180,7 +180,7 @@ class ValueCounts:
 
 
 def _normal(values: Ints, counts: Ints) -> FrequencyTable:
-    """As the tiers need them: rising, distinct, none with a zero count."""
+    """Ascending, distinct values without zero counts, as the tiers need them."""
     values, counts = np.asarray(values, np.int64), np.asarray(counts, np.int64)
     if len(values) != len(counts):
         raise ValueError(f"{len(values)} values with {len(counts)} counts")

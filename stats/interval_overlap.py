@@ -1,7 +1,7 @@
-"""How many pairs of rows of two windows are ever valid together: what a join keeps of the plain product (DESIGN §6).
+"""The number of pairs of rows of two windows that are valid at a common time: the share of the product that a join keeps (DESIGN §6).
 
-A row of NOW lives 1 ms and meets a row of RANGE 30 s only if it falls into those 30 s; the value counts of the two windows know
-nothing of that. Rows are given as *spans*: an interval ``[start, end)`` for each distinct time and the number of rows with it.
+A row of NOW is valid for 1 ms and meets a row of RANGE 30 s only during those 30 s, which the value counts of the two windows do not
+show. Rows are given as *spans*: an interval ``[start, end)`` for each distinct time and the number of rows with it.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ import numpy as np
 from cqels_opt.stats.frequencies import EMPTY, Ints, dot
 
 MOST_CHUNK_PAIRS = 4096
-"""More pairs of chunks than this that their bounds do not decide are looked at as one chunk a side."""
+"""If more pairs of sets than this are not decided by their bounds, each side is joined into one set."""
 
 
 @dataclass(frozen=True, slots=True)
 class IntervalSet:
     """Non-empty validity intervals in order of their ends, each with its number of rows; made by :func:`spans`.
 
-    ``upto[i]`` is the rows of the first i intervals, ``rows`` those of all; the bounds are 0 where there is none.
+    ``upto[i]`` is the rows of the first i intervals, ``rows`` those of all; the bounds are 0 for an empty set.
     """
 
     starts: Ints
@@ -35,7 +35,7 @@ class IntervalSet:
     last_end: int
 
     def ended_by(self, instants: Ints) -> Ints:
-        """For each instant, how many rows have ended at or before it."""
+        """For each instant the number of rows that have ended at or before it."""
         return self.upto[np.searchsorted(self.ends, instants, "right")]
 
     def after(self, frontier: int) -> IntervalSet:
@@ -63,18 +63,13 @@ def spans(starts: Ints, ends: Ints, n: Ints) -> IntervalSet:
 NO_SPANS = spans(EMPTY, EMPTY, EMPTY)
 
 
-def overlapping_pairs(starts1: Ints, ends1: Ints, n1: Ints, starts2: Ints, ends2: Ints, n2: Ints) -> int:
-    """Σ n1[i]·n2[j] over the pairs i, j whose intervals intersect; exact, O((l + m) log(l + m)).
+def overlapping(left: Sequence[IntervalSet], right: Sequence[IntervalSet]) -> int:
+    """The pairs of rows whose intervals intersect, exactly. Each side comes in sets, one per slot; the bounds decide most pairs of sets.
 
-    >>> one = np.array([1])
-    >>> overlapping_pairs(np.array([0, 5]), np.array([3, 9]), np.array([2, 1]), np.array([2]), np.array([5]), one)
+    >>> one, two = spans(np.array([0, 5]), np.array([3, 9]), np.array([2, 1])), spans(np.array([2]), np.array([5]), np.array([1]))
+    >>> overlapping([one], [two])
     2
     """
-    return overlapping([spans(starts1, ends1, n1)], [spans(starts2, ends2, n2)])
-
-
-def overlapping(left: Sequence[IntervalSet], right: Sequence[IntervalSet]) -> int:
-    """Pairs of rows whose intervals intersect, each side in chunks (a slot each); most are decided by their bounds."""
     left, right = [chunk for chunk in left if chunk.rows], [chunk for chunk in right if chunk.rows]
     if not left or not right:
         return 0
@@ -92,26 +87,20 @@ _ROWS, _FIRST_START, _LAST_START, _FIRST_END, _LAST_END = range(5)
 
 
 def _bounds(chunks: Sequence[IntervalSet]) -> Ints:
-    """Rows and bounds, a chunk a column."""
+    """Rows and bounds, one column per set."""
     found = [(c.rows, c.first_start, c.last_start, c.first_end, c.last_end) for c in chunks]
     return np.array(found, np.int64).T
 
 
 def _overlapping(left: IntervalSet, right: IntervalSet) -> int:
-    """All pairs but those where one has ended when the other begins; of non-empty intervals never both ways round."""
+    """All pairs except those where one row has ended when the other begins."""
     return left.rows * right.rows - dot(left.n, right.ended_by(left.starts)) - dot(right.n, left.ended_by(right.starts))
 
 
 def joined(chunks: Sequence[IntervalSet]) -> IntervalSet:
-    """Several spans as one."""
+    """The union of several sets."""
     if len(chunks) == 1:
         return chunks[0]
     if not chunks:
         return NO_SPANS
     return spans(*(np.concatenate([getattr(chunk, field) for chunk in chunks]) for field in ("starts", "ends", "n")))
-
-
-def overlap_share(left: Sequence[IntervalSet], right: Sequence[IntervalSet]) -> float:
-    """The part of all pairs of rows whose intervals intersect, in [0, 1]; 0 where a side has no rows."""
-    pairs = sum(chunk.rows for chunk in left) * sum(chunk.rows for chunk in right)
-    return overlapping(left, right) / pairs if pairs else 0.0

@@ -1,8 +1,8 @@
 """Exact join sizes of pairs of relations on a variable x: Σ_c f1(c)·f2(c), kept incrementally (DESIGN §6).
 
-When a slot enters or leaves, only its values are looked up in the other side. Against a static relation f2 is the fan-out of its
-index, and a slot's sum is computed once, from exact counts. Between two windows the sum counts all pairs with equal values, so it
-is multiplied with the share of pairs of rows whose intervals overlap, which is exact as well: what is estimated is that value and
+When a slot enters or leaves, only its values are looked up in the other side. Against a static relation, f2 is the fan-out of its
+index, and the sum of a slot is computed once, from exact counts. Between two windows the sum counts all pairs with equal values, so it
+is multiplied by the share of pairs of rows whose intervals overlap. That share is exact as well; the assumption is that value and
 time are independent. The report (§5) has card and sel of single mapping sets only, and leaves the size of a join to assumptions.
 """
 
@@ -14,13 +14,13 @@ from cqels_opt.stats.frequencies import Fanout
 from cqels_opt.stats.frequency_sketch import RetainedFrequencies
 from cqels_opt.stats.interval_overlap import overlapping
 from cqels_opt.stats.slot_statistics import SlotStatistics
-from cqels_opt.stats.window import BOTH, Change, Content, WindowStatistics
+from cqels_opt.stats.window import BOTH, Change, Part, WindowStatistics
 
 
 class StaticPair:
-    """A stream occurrence joined with a static relation on ``variable``; exact but for the rows of partial slots.
+    """A stream occurrence joined with a static relation on ``variable``; exact except for the rows of partial slots.
 
-    ``name`` tells it from the other pairs of the window.
+    ``name`` identifies the pair among those of the window.
     """
 
     def __init__(self, window: WindowStatistics, variable: str, fanout: Fanout, name: str) -> None:
@@ -29,13 +29,13 @@ class StaticPair:
         window.listeners.append(self._changed)
 
     def close(self) -> None:
-        """Counts no longer."""
+        """Stops counting."""
         self.window.listeners.remove(self._changed)
         for held in (*self.window.held("old"), *self.window.held("delta")):
             held.known.pop(self.name, None)
 
-    def size(self, *contents: Content, since: int | None = None) -> float:
-        """The rows of the join with the contents, as a static row is always valid; with ``since`` but for what has ended then."""
+    def size(self, *contents: Part, since: int | None = None) -> float:
+        """The rows of the join with the contents (a static row is always valid), without rows that have ended at ``since``."""
         contents = contents or BOTH
         size = self._whole if "old" in contents else 0.0
         size += sum(held.weight * self._slot(held) for held in self.window.apart(*contents))
@@ -59,14 +59,14 @@ class WindowPair:
     def __init__(self, left: WindowStatistics, right: WindowStatistics, variable: str) -> None:
         self.left, self.right, self.variable = left, right, variable
         self._whole = 0.0
-        self._kept = self._regime()
-        self._known: dict[tuple[Content, Content, int | None], float] = {}
+        self._kept = self._retained()
+        self._known: dict[tuple[Part, Part, int | None], float] = {}
         self._epochs = (-1, -1)
         left.listeners.append(lambda held, change: self._changed(held, change, right))
         right.listeners.append(lambda held, change: self._changed(held, change, left))
 
-    def product(self, left: Content, right: Content) -> float:
-        """Σ_c f1(c)·f2(c) whatever the times; exact within the budget but for the rows of partial slots."""
+    def product(self, left: Part, right: Part) -> float:
+        """Σ_c f1(c)·f2(c) whatever the times; exact within the budget except for the rows of partial slots."""
         x = self.variable
         lefts, rights = self.left.apart(left), self.right.apart(right)
         size = self._both_whole() if (left, right) == ("old", "old") else 0.0
@@ -76,8 +76,8 @@ class WindowPair:
             size += sum(one.weight * one.counts[x].dot(self.left.whole[x]) for one in rights)
         return size + sum(one.weight * two.weight * one.counts[x].dot(two.counts[x]) for one in lefts for two in rights)
 
-    def overlap(self, left: Content, right: Content, since: int | None = None) -> float:
-        """The share of pairs of rows whose intervals overlap, in [0, 1], and of which none has ended at ``since``; exact."""
+    def overlap(self, left: Part, right: Part, since: int | None = None) -> float:
+        """The share of pairs of rows, in [0, 1], whose intervals overlap and neither of which has ended at ``since``; exact."""
         pairs = self.left.card(left) * self.right.card(right)
         if not pairs:
             return 0.0
@@ -86,10 +86,10 @@ class WindowPair:
             lefts, rights = ([chunk.after(since) for chunk in chunks] for chunks in (lefts, rights))
         return overlapping(lefts, rights) / pairs
 
-    def size(self, left: Iterable[Content], right: Iterable[Content], since: int | None = None) -> float:
+    def size(self, left: Iterable[Part], right: Iterable[Part], since: int | None = None) -> float:
         """The rows of the join of the left contents with the right ones: for each combination, product times overlap.
 
-        With ``since`` those of rows that something which begins then can meet.
+        With ``since``, rows that have ended then are not counted.
         """
         if self._epochs != (self.left.epoch, self.right.epoch):
             self._epochs = (self.left.epoch, self.right.epoch)
@@ -97,24 +97,24 @@ class WindowPair:
         right = tuple(right)
         return sum(self._atom(one, other, since) for one in left for other in right)
 
-    def _atom(self, left: Content, right: Content, since: int | None) -> float:
+    def _atom(self, left: Part, right: Part, since: int | None) -> float:
         found = self._known.get((left, right, since))
         if found is None:
             share = self.overlap(left, right, since)
             found = self._known[left, right, since] = share * self.product(left, right) if share else 0.0
         return found
 
-    def _regime(self) -> tuple[RetainedFrequencies, RetainedFrequencies]:
+    def _retained(self) -> tuple[RetainedFrequencies, RetainedFrequencies]:
         return self.left.whole[self.variable].kept, self.right.whole[self.variable].kept
 
     def _both_whole(self) -> float:
-        """The incremental sum, or a new one where what is held of the values has changed on either side."""
-        if self._kept != self._regime():
+        """The incremental sum, or a new one if either side now retains other values."""
+        if self._kept != self._retained():
             self._whole = self.left.whole[self.variable].dot(self.right.whole[self.variable])
-            self._kept = self._regime()
+            self._kept = self._retained()
         return self._whole
 
     def _changed(self, held: SlotStatistics, change: Change, other: WindowStatistics) -> None:
-        if change != "counted" and self._kept == self._regime():
+        if change != "counted" and self._kept == self._retained():
             size = held.counts[self.variable].dot(other.whole[self.variable])
             self._whole += size if change == "enters" else -size

@@ -1,4 +1,4 @@
-"""How the relations of a block are declared to the statistics, and how single statistics are named."""
+"""The declarations of a block's relations for the statistics, and the names of statistics."""
 
 from __future__ import annotations
 
@@ -20,13 +20,8 @@ class Key(NamedTuple):
 
     @property
     def relations(self) -> tuple[str, ...]:
-        """The relations that it is about; none for a filter."""
+        """The relations that it describes; none for a filter."""
         return self.names[: {"cardinality": 1, "distinct": 1, "join_size": 2, "selectivity": 0}[self.kind]]
-
-    def other(self, relation: str) -> str:
-        """Of a join size: the relation beside ``relation``."""
-        left, right = self.relations
-        return right if left == relation else left
 
     def __str__(self) -> str:
         """As in traces: ``join_size(lsnow, ls30, ?loc)``."""
@@ -38,7 +33,7 @@ class Key(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StaticRelation:
-    """A static relation: ``rows``; per variable its distinct values, and the fan-out of its index where it has one."""
+    """A static relation: ``rows``; for each variable its distinct values, and the fan-out of its index where it has one."""
 
     name: str
     variables: tuple[str, ...]
@@ -55,10 +50,3 @@ class WindowedRelation:
     variables: tuple[str, ...]
     intervals: Intervals
     moving: bool = False
-
-
-class StatisticChange(NamedTuple):
-    """A statistic's value before and now; None: not observed."""
-
-    was: float | None
-    now: float | None

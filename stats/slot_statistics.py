@@ -1,4 +1,4 @@
-"""A slot as the statistics of a window hold it: value counts, and the intervals of its rows that still live."""
+"""The statistics of one slot of a window: value counts, and the intervals of its rows that have not expired."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ Intervals: TypeAlias = Callable[[Ints], tuple[Ints, Ints]]
 class SlotStatistics:
     """A slot, or several that were merged.
 
-    ``spans`` are the rows that live, of ``total`` that came. ``known`` is where pairs keep join sizes that do not change while it
-    is held; ``packed`` is where :mod:`cqels_opt.stats.state` keeps its bytes, which seldom change either.
+    ``spans`` are the rows that have not expired, of ``total`` that arrived. ``known`` caches join sizes that do not change while the slot
+    is in the window; ``packed`` caches its bytes for :mod:`cqels_opt.stats.state`, which seldom change.
     """
 
     slots: tuple[int, ...]
@@ -36,17 +36,17 @@ class SlotStatistics:
 
     @property
     def next_end(self) -> int:
-        """When its next row expires."""
+        """The time when its next row expires."""
         return self.spans.first_end
 
     @property
     def weight(self) -> float:
-        """The share of its rows that lives."""
+        """The share of its rows that has not expired."""
         return self.spans.rows / self.total
 
 
 def hold(slot: SlotCounts, variables: Sequence[str], intervals: Intervals, most_times: int) -> SlotStatistics:
-    """A slot with the value counts of ``variables``; of its distinct times at most ``most_times`` are told apart."""
+    """A slot with the value counts of ``variables``; at most ``most_times`` of its distinct times are distinguished."""
     missing = set(variables) - set(slot.values)
     if missing:
         raise ValueError(f"slot {slot.slot} has no counts for {', '.join(sorted(missing))}")
@@ -65,7 +65,7 @@ def coarsened(times: Ints, rows: Ints, most: int) -> tuple[Ints, Ints]:
 
 
 def merged(one: SlotStatistics, other: SlotStatistics, intervals: Intervals, most_times: int) -> SlotStatistics:
-    """Two whole slots of one window as one: the sums of their counts, which from now on expire together, in proportion."""
+    """Merges two whole slots of one window: the sums of their counts, which expire together from then on, in proportion."""
     times, rows = coarsened(*tally(np.concatenate([one.times, other.times]), np.concatenate([one.rows, other.rows])), most_times)
     counts = {}
     for variable, mine in one.counts.items():

@@ -1,4 +1,4 @@
-"""What the statistics are told of a binding slot: rows by time, and rows by value for each variable (DESIGN §3, §6)."""
+"""The counts of a binding slot, the input of the statistics: rows by time, and rows by value for each variable (DESIGN §3, §6)."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from cqels_opt.stats.frequencies import EMPTY, FrequencyTable, Ints, tally
 class SlotCounts:
     """The counts of one slot, or of a part of one, of a stream pattern.
 
-    ``times`` are the distinct element times (ms) in rising order and ``rows[i]`` the rows with ``times[i]``, so the number of
-    live rows is exact at any frontier. ``values`` has a tally for each variable of the pattern; it enters the statistics with the
-    slot, fades in proportion to the rows while the slot expires, and leaves with its last row. Where that is too coarse, cut the
+    ``times`` are the distinct element times (ms) in ascending order and ``rows[i]`` the rows with ``times[i]``, so the number of
+    valid rows is exact at any frontier. ``values`` has a table for each variable of the pattern; it enters the statistics with the
+    slot, decreases in proportion to the rows while the slot expires, and leaves with its last row. If that is too coarse, cut the
     slot into parts (:func:`slot_parts`).
     """
 
@@ -27,11 +27,11 @@ class SlotCounts:
 
     @property
     def total(self) -> int:
-        """The rows of the slot, those with an empty interval included."""
+        """The rows of the slot, including those with an empty interval."""
         return int(self.rows.sum())
 
     def renamed(self, names: Mapping[str, str]) -> SlotCounts:
-        """The same counts for a pattern of the same shape: its variable -> the name that the variable has here."""
+        """The same counts for a pattern of the same shape: its variables are renamed by ``names``."""
         return SlotCounts(self.slot, self.times, self.rows, {new: self.values[old] for new, old in names.items()})
 
 
@@ -41,9 +41,9 @@ def slot_counts(slot: int, times: Ints, columns: Mapping[str, Ints], n: Ints | N
 
 
 def slot_parts(slot: int, times: Ints, columns: Mapping[str, Ints], parts: int, n: Ints | None = None) -> tuple[SlotCounts, ...]:
-    """As :func:`slot_counts`, cut by time into at most ``parts`` of about equally many rows, none within an instant.
+    """As :func:`slot_counts`, cut by time into at most ``parts`` of about equally many rows, never within an instant.
 
-    With a part a time the statistics are exact at every frontier; with one, value counts fade in proportion within the slot.
+    With one part per time the statistics are exact at every frontier; with one part, value counts decrease in proportion within the slot.
     """
     times = np.asarray(times, np.int64)
     order = np.argsort(times, kind="stable")

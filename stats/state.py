@@ -39,10 +39,9 @@ def load_slot(data: bytes) -> SlotCounts:
 # ------------------------------------------------------------------ the whole
 def save(statistics: BlockStatistics) -> bytes:
     """The state of the statistics as bytes."""
-    marks, lately = _named(statistics.marks), _named(statistics.lately)
     ratios = {name: [r.rows_in, r.rows_out, r.observations] for name, r in statistics.observations.ratios.items()}
     windows = {name: _window(window) for name, window in statistics.windows.items()}
-    tree = {"frontier": statistics.frontier, "epoch": statistics.epoch, "marks": marks, "lately": lately, "ratios": ratios}
+    tree = {"frontier": statistics.frontier, "epoch": statistics.epoch, "ratios": ratios}
     return pack(cast("Tree", {**tree, "windows": windows}))
 
 
@@ -58,15 +57,6 @@ def load(data: bytes, into: BlockStatistics) -> None:
         window.epoch = tree["windows"][name]["epoch"]
     into.frontier, into.epoch = tree["frontier"], tree["epoch"]
     into.observations.ratios = {name: DecayedRatio(*counts) for name, counts in tree["ratios"].items()}
-    into.marks, into.lately = _keyed(tree["marks"]), _keyed(tree["lately"])
-
-
-def _named(values: Mapping[str, Mapping[Key, Any]]) -> Tree:
-    return {source: [[key.kind, list(key.names), value] for key, value in found.items()] for source, found in values.items()}
-
-
-def _keyed(tree: dict[str, list[Any]]) -> dict[str, dict[Key, Any]]:
-    return {source: {Key(kind, tuple(names)): value for kind, names, value in found} for source, found in tree.items()}
 
 
 def _window(window: WindowStatistics) -> Tree:

@@ -1,12 +1,12 @@
 """The statistics of one occurrence of a stream pattern in a window, as its slots enter and leave (CQELS report, §5; DESIGN §6).
 
 An occurrence's content is its *old* slots, those before this step, and its *delta*, the slots of this step (DESIGN §3). Old slots
-are *whole* (no row has expired; their value counts are summed into one counter a variable) or *partial* (some rows have expired;
-few slots at any time, kept apart and weighted with the share of their rows that still lives).
+are *whole* or *partial*. Of a whole slot no row has expired, and its value counts are summed into one counter per variable. Of a partial
+slot some rows have expired. There are few of those at any time; they are kept apart and weighted with the share of rows that remain.
 
-Memory: at most ``budget`` counters a variable over all old slots, and ``most_slots`` slots. Beyond the first, counters become
-heavy hitters and a sketch (``frequency_sketch.py`` has the error bounds); beyond the second, neighbours are merged and expire together, in
-proportion. Rows stay exact as long as a slot has at most ``budget // 64`` distinct times; see :func:`coarsened` for more.
+Memory: at most ``budget`` counters per variable over all old slots, and ``most_slots`` slots. Beyond the first limit, counters become
+heavy hitters and a sketch (``frequency_sketch.py`` has the error bounds). Beyond the second, neighbouring slots are merged and expire
+together, in proportion. Rows stay exact as long as a slot has at most ``budget // 64`` distinct times; see :func:`coarsened` for more.
 """
 
 from __future__ import annotations
@@ -19,20 +19,21 @@ import numpy as np
 from numpy.typing import NDArray
 from sortedcontainers import SortedKeyList
 
-from cqels_opt.stats.frequencies import FrequencyTable, Ints
+from cqels_opt.stats.frequencies import Ints
 from cqels_opt.stats.frequency_sketch import HIGHEST_LEVEL, BoundedCounts, RetainedFrequencies, heaviest, risen
 from cqels_opt.stats.interval_overlap import IntervalSet, spans
 from cqels_opt.stats.slot_statistics import Intervals, SlotStatistics, hold, merged
 from cqels_opt.stats.slots import SlotCounts
 
-Content: TypeAlias = Literal["old", "delta"]
-BOTH: tuple[Content, Content] = ("old", "delta")
+Part: TypeAlias = Literal["old", "delta"]
+"""Of an occurrence's content: the slots from before the step, or those of the step."""
+BOTH: tuple[Part, Part] = ("old", "delta")
 BUDGET = 1 << 20
 MOST_SLOTS = 256
 
 Change: TypeAlias = Literal["counted", "enters", "leaves"]
 Listener: TypeAlias = Callable[[SlotStatistics, Change], None]
-"""Told of a slot that becomes old (its counts are still exact), then joins the whole slots or leaves them."""
+"""Called when a slot becomes old (its counts are still exact), and when it enters or leaves the whole slots."""
 
 
 def _next_end(held: SlotStatistics) -> int:
@@ -40,10 +41,10 @@ def _next_end(held: SlotStatistics) -> int:
 
 
 class WindowStatistics:
-    """card(Ω) and card(Ω_{x=c}) of one occurrence, changed by ± a slot at a time.
+    """card(Ω) and card(Ω_{x=c}) of one occurrence, changed by ± one slot at a time.
 
-    ``intervals`` is the window's interval function. ``moving=True`` says that ends may still change (TRIPLES n: an end hangs on
-    later elements): the function is then asked anew at every expiry. ``epoch`` rises with every change.
+    ``intervals`` is the window's interval function. ``moving=True`` means that ends may still change (TRIPLES n: an end depends on later
+    elements): the function is then evaluated again at every expiry. ``epoch`` rises with every change.
     """
 
     def __init__(
@@ -69,14 +70,14 @@ class WindowStatistics:
 
     # ------------------------------------------------------------------ slots enter and leave
     def arrive(self, slots: Iterable[SlotCounts]) -> None:
-        """These slots are the delta of this step; :meth:`settle` that of the step before first."""
+        """Sets the delta of this step. :meth:`settle` the delta of the step before first."""
         if self._delta:
             raise ValueError("the delta of the step before has not been settled")
         self._delta = self._hold(slots)
         self.epoch += bool(self._delta)
 
     def settle(self, frontier: int) -> None:
-        """The delta becomes old content, so far as it lives beyond ``frontier``."""
+        """Makes the delta old content, as far as it is valid after ``frontier``."""
         delta, self._delta = self._delta, []
         for held in delta:
             held.spans = held.spans.after(frontier)
@@ -84,23 +85,23 @@ class WindowStatistics:
         self.epoch += bool(delta)
 
     def retract(self, slots: Iterable[int]) -> bool:
-        """Slots of the delta go, as they are about to be told again: a micro-batch is replayed. Whether there were any."""
+        """Removes slots of the delta that arrive again, because a micro-batch is replayed. Returns whether there were any."""
         again, before = set(slots), len(self._delta)
         self._delta = [held for held in self._delta if not again & set(held.slots)]
         return len(self._delta) < before
 
     def add(self, slot: SlotCounts) -> None:
-        """A slot enters the old content."""
+        """Adds a slot to the old content."""
         for held in self._hold([slot]):
             self._place(held)
             self.epoch += 1
 
     def expire(self, frontier: int) -> int:
-        """The old rows whose validity has ended at ``frontier`` leave; how many did."""
+        """Removes the old rows that have ended at ``frontier``; returns how many."""
         before = self.card("old")
         self.frontier = frontier
         if self.moving:
-            self._ask_ends()
+            self._update_ends()
         while self._whole and self._whole[0].next_end <= frontier:
             held: SlotStatistics = self._whole.pop(0)
             self._withdraw(held)
@@ -114,36 +115,21 @@ class WindowStatistics:
         self.epoch += bool(gone)
         return gone
 
-    def drop(self, slot: int) -> int:
-        """The old rows of a slot leave at once, with those of the slots that it was merged with; how many did."""
-        before = self.card("old")
-        for held in [held for held in self._whole if slot in held.slots]:
-            self._whole.remove(held)
-            self._withdraw(held)
-        self._partial = [held for held in self._partial if slot not in held.slots]
-        gone = before - self.card("old")
-        self.epoch += bool(gone)
-        return gone
-
-    # ------------------------------------------------------------------ what is asked
-    def card(self, *contents: Content) -> int:
-        """card(Ω): the rows that have not expired; exact. Without ``contents``, of both."""
+    # ------------------------------------------------------------------ the numbers
+    def card(self, *contents: Part) -> int:
+        """card(Ω): the rows that have not expired; exact. Without ``contents``, of both parts."""
         contents = contents or BOTH
         rows = self._whole_rows if "old" in contents else 0
         return rows + sum(held.spans.rows for held in self.apart(*contents))
 
-    def ended(self, since: int, *contents: Content) -> list[tuple[SlotStatistics, int]]:
-        """The slots with rows that have ended at an instant, and how many those are: nothing that begins then meets them; exact."""
+    def ended(self, since: int, *contents: Part) -> list[tuple[SlotStatistics, int]]:
+        """The slots with rows that have ended at an instant, and the number of these rows, exact. Rows that begin then do not meet them."""
         slots = list(takewhile(lambda held: held.next_end <= since, self._whole)) if "old" in contents else []
         slots += [held for held in self.apart(*contents) if held.spans.rows and held.next_end <= since]
         return [(held, int(held.spans.ended_by(np.array([since]))[0])) for held in slots]
 
-    def at(self, instant: int) -> int:
-        """The rows that are valid at an instant which is not before the last expiry; exact."""
-        return sum(int(chunk.n[(chunk.starts <= instant) & (instant < chunk.ends)].sum()) for chunk in self.chunks())
-
-    def count(self, variable: str, values: Ints, *contents: Content) -> NDArray[np.float64]:
-        """card(Ω_{x=c}) for each value c; exact within the budget but for partial slots, whose rows are a share of the slot's."""
+    def count(self, variable: str, values: Ints, *contents: Part) -> NDArray[np.float64]:
+        """card(Ω_{x=c}) for each value c; exact within the budget, except that a partial slot counts a share of its rows."""
         contents = contents or BOTH
         found = np.zeros(len(values))
         if "old" in contents:
@@ -152,12 +138,8 @@ class WindowStatistics:
             found += held.weight * held.counts[variable].get(values)
         return found
 
-    def selectivity(self, variable: str, values: Ints, *contents: Content) -> NDArray[np.float64]:
-        """sel_{x=c}(Ω) = card(Ω_{x=c}) / card(Ω) for each value c (report §5); 0 where Ω is empty."""
-        return self.count(variable, values, *contents) / max(self.card(*contents), 1)
-
-    def distinct(self, variable: str, *contents: Content) -> float:
-        """The distinct values; exact within the budget but for partial slots: a value of k rows stays with 1 − (1 − share)^k."""
+    def distinct(self, variable: str, *contents: Part) -> float:
+        """The distinct values; exact within the budget, except that a value of k rows in a partial slot remains with 1 − (1 − share)^k."""
         contents = contents or BOTH
         whole = self.whole[variable] if "old" in contents else BoundedCounts()
         values, gone = [], []
@@ -173,24 +155,17 @@ class WindowStatistics:
         np.multiply.at(absent, group, np.concatenate(gone))
         return min(whole.distinct + float(((1 - absent) / whole.kept.chance(found)).sum()), float(self.card(*contents)))
 
-    def heaviest(self, variable: str, most: int) -> FrequencyTable:
-        """The values of the whole slots with the most rows, and their counts; fewest first."""
-        values = heaviest(self.whole[variable].tally(), most)
-        counts = self.whole[variable].counts.get(values)
-        order = np.argsort(counts, kind="stable")
-        return FrequencyTable(values[order], counts[order])
-
-    def apart(self, *contents: Content) -> list[SlotStatistics]:
+    def apart(self, *contents: Part) -> list[SlotStatistics]:
         """The slots that are not in :attr:`whole`: the partial ones of the old content, and the delta."""
         return (self._partial if "old" in contents else []) + (self._delta if "delta" in contents else [])
 
-    def chunks(self, *contents: Content) -> list[IntervalSet]:
-        """The intervals of the rows that have not expired, a chunk a slot."""
+    def chunks(self, *contents: Part) -> list[IntervalSet]:
+        """The intervals of the rows that have not expired, one set per slot."""
         contents = contents or BOTH
         return [held.spans for held in ([*self._whole] if "old" in contents else []) + self.apart(*contents)]
 
-    def held(self, content: Content | Literal["whole"]) -> list[SlotStatistics]:
-        """The slots that are held; ``whole`` are the old ones of which no row has expired."""
+    def held(self, content: Part | Literal["whole"]) -> list[SlotStatistics]:
+        """The slots of a part; ``whole`` are the old ones of which no row has expired."""
         if content == "whole":
             return [*self._whole]
         return self._delta if content == "delta" else [*self._whole, *self._partial]
@@ -202,7 +177,7 @@ class WindowStatistics:
         kept: Mapping[str, RetainedFrequencies],
         frontier: int | None,
     ) -> None:
-        """Into an empty window: the slots of another's :meth:`held`, what they hold of the values, and its last expiry."""
+        """Restores an empty window from the slots of another's :meth:`held`, the values that they retain, and its last expiry."""
         self.whole = {variable: BoundedCounts(kept=kept[variable]) for variable in self.variables}
         for held in old:
             self._admit(held)
@@ -210,7 +185,7 @@ class WindowStatistics:
 
     # ------------------------------------------------------------------ inside
     def _hold(self, slots: Iterable[SlotCounts]) -> list[SlotStatistics]:
-        """Slots as they are held; those without a row that is ever in the window are left out."""
+        """The statistics of slots; without those that have no row which is ever in the window."""
         found = (hold(slot, self.variables, self.intervals, self._most_times) for slot in slots)
         return [held for held in found if held.spans.rows]
 
@@ -249,14 +224,14 @@ class WindowStatistics:
             counts.remove(held.counts[variable])
         self._whole_rows -= held.total
 
-    def _ask_ends(self) -> None:
-        """The ends of all old rows anew. What has expired stays expired: its end is behind the frontier and does not move."""
+    def _update_ends(self) -> None:
+        """Evaluates the ends of all old rows again. Expired rows stay expired: their ends are behind the frontier and do not move."""
         for held in (*self._whole, *self._partial):
             held.spans = spans(*self.intervals(held.times), held.rows)
         self._whole = SortedKeyList(self._whole, key=_next_end)
 
     def _merge_neighbours(self) -> None:
-        """Half as many whole slots, but that the ones next to expire stay as they are."""
+        """Merges pairs of whole slots. The slots that expire next stay as they are."""
         slots: Sequence[SlotStatistics] = [*self._whole]
         first = self.most_slots // 4
         pairs = zip(slots[first::2], slots[first + 1 :: 2])
@@ -266,7 +241,7 @@ class WindowStatistics:
 
     # ------------------------------------------------------------------ the budget
     def _bound(self, held: SlotStatistics, variable: str, whole: BoundedCounts) -> None:
-        """A slot that comes after the budget was exceeded holds what the others do, and may make values heavy."""
+        """Reduces a slot that arrives after the budget was exceeded to the retained values; its own heavy values become retained."""
         if whole.exact:
             return
         mine = held.counts[variable]
@@ -276,7 +251,7 @@ class WindowStatistics:
         mine.keep(self.whole[variable].kept)
 
     def _shrink(self, variable: str) -> None:
-        """Too many heavy values are reduced to the heaviest; then the level rises until the counters are within the budget."""
+        """Reduces too many heavy values to the heaviest, then raises the level until the counters are within the budget."""
         whole = self.whole[variable]
         if len(whole.kept.heavy) > self._most_heavy:
             self._keep(variable, self._chosen(variable, whole.kept.level))
@@ -289,11 +264,11 @@ class WindowStatistics:
 
     @property
     def _most_heavy(self) -> int:
-        """So many that they take half of the budget if they are in every slot."""
+        """As many as take half of the budget if they occur in every slot."""
         return max(self.budget // (2 * (len(self._whole) + len(self._partial) + 1)), 1)
 
     def _chosen(self, variable: str, level: int) -> RetainedFrequencies:
-        """What to hold at a level. Fewer heavy values than there may be: what is held changes in all slots, so it must not with each."""
+        """The values to retain at a level. Fewer heavy values than allowed, because each change of these values touches all slots."""
         return RetainedFrequencies(heaviest(self.whole[variable].tally(), max(self._most_heavy // 2, 1)), level)
 
     def _keep(self, variable: str, kept: RetainedFrequencies, *, narrower: bool = True) -> None:

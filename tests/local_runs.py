@@ -27,7 +27,7 @@ from cqels_opt.planner.block_planner import BlockPlanner
 from cqels_opt.planner.delta_plan import DeltaPlan
 from cqels_opt.planner.planner_options import PlannerOptions
 from cqels_opt.plans import Cut as Threshold
-from cqels_opt.plans import Plan, QueryGraph, Scan, Split, parse_plans
+from cqels_opt.plans import DeltaRule, Plan, QueryGraph, Scan, Split, parse_plans
 from cqels_opt.plans.plan import join_plans, relation_set
 from cqels_opt.plans.view_selection import neighbours
 from cqels_opt.query.algebra import Query
@@ -274,7 +274,9 @@ def write_stream(path: Path, elements: Sequence[Element]) -> None:
 def _mode(plan: str) -> PlannerOptions:
     if plan.startswith("fixed:"):
         return PlannerOptions("fixed", parse_plans(plan.removeprefix("fixed:")))
-    return PlannerOptions("adaptive" if plan == "random" else plan, walk=0.0)  # walked, however small the world
+    return PlannerOptions(
+        "adaptive" if plan == "random" else plan, sampling_seconds=0.0
+    )  # joins are sampled, however small the world
 
 
 # ------------------------------------------------------------------ plans by lot
@@ -318,8 +320,8 @@ def _by_lot(block: BlockPlanner, rng: random.Random) -> Callable[[EvaluationStep
         BlockPlanner.choose(block, step, terms)
         order = list(block.sources)
         rng.shuffle(order)
-        block.order = tuple(order)
-        block.decisions = {
+        block.rule = DeltaRule(tuple(order))
+        block.delta_plans = {
             s: DeltaPlan(replace(c, plan=random_plan(rng, block.optimizer.graph, s)), random_split(rng, block.optimizer.graph, s))
             for s, c in block.choices.items()
         }
@@ -333,7 +335,7 @@ def force_designs(driver: Driver, rng: random.Random) -> int:
     others = 0
     for planner in driver.planners.values():
         for block in [block for block in planner.blocks.values() if block.block.parts]:
-            catalogue, design = block.designs, block.designs.default
+            catalogue, design = block.catalogue, block.catalogue.default
             for _ in range(rng.randint(0, 4)):
                 design = rng.choice(neighbours(design, catalogue.adjacent) or [design])
             for group in catalogue.missing(design):

@@ -23,7 +23,7 @@ from pyspark import cloudpickle
 
 from cqels_opt.operators.compiled_query import Block
 from cqels_opt.operators.delta_join import DeltaJoin
-from cqels_opt.plans import Join, Plan, Scan, Split, operators, parse_planned
+from cqels_opt.plans import DeltaRule, Join, Plan, Scan, Split, operators
 from cqels_opt.plans.join_methods import LOOP, PARTITIONED, REPLICATED, JoinMethod
 from cqels_opt.runtime.evaluate import EvaluateTask
 from cqels_opt.runtime.interfaces import Evaluated
@@ -139,21 +139,20 @@ class Comparing(LocalRunner):
     def evaluate(self, tasks: Sequence[EvaluateTask], parts: int) -> Evaluated:
         for task in tasks:
             for block in task.program.blocks:
-                for source in task.step.orders.get(block.name, ()):
+                for source in task.step.rules.get(block.name, DeltaRule()).order:
                     self.compare(task, block, source)
         return super().evaluate(tasks, parts)
 
     def compare(self, task: EvaluateTask, block: Block, source: str) -> None:
-        plan = parse_planned(task.step.plans[block.name][source])
+        plan = task.step.plans[block.name][source]
         graph = self.planners[task.program.id].blocks[block.name].optimizer.graph
         by: Operators | None = None
         if not isinstance(plan, Split) and not block.filters:  # which a probe behind a shuffle leaves to a frame of Spark's
             by = by_lot(plan, iter([step.op for step in operators(plan, graph)]), self.rng)
         forced = replace(task, step=replace(task.step, joins={block.name: {source: by}} if by else {}))
-        order = task.step.orders[block.name]
         session, tables = Session(), None
         made = relations.Relations(session, tables, forced, block, 2)  # type: ignore[arg-type]
-        run = mixed.MixedOrder(made, source, frozenset(order[: order.index(source)]), "x")
+        run = mixed.MixedOrder(made, source, task.step.rules[block.name].before(source), "x")
         COUNTED.clear()
         side, names = run.run(plan), sorted(block.output)
         table: pa.Table = pa.concat_tables(side.frame.parts)  # type: ignore[attr-defined]

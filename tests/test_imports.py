@@ -169,6 +169,19 @@ def test_the_house_keeps_its_rules() -> None:
     assert violations(PACKAGE) == []
 
 
+def test_planning_does_not_run_the_executor() -> None:
+    """The planner samples through :mod:`cqels_opt.operators.block_relations`. Calibration alone runs the executor, to time it."""
+    found = dict(modules(PACKAGE))
+    executor = "cqels_opt.operators.delta_join"
+    users = [
+        module
+        for module, file in found.items()
+        if module.startswith("planner.")
+        and any(name.startswith(executor) for name, _ in imports(module, ast.parse(file.read_text()), is_package=False))
+    ]
+    assert users == ["planner.calibration"]
+
+
 def test_the_symlinked_rooms_are_looked_at() -> None:
     assert {"plans", "stats", "bench"} <= {module.split(".")[0] for module, _ in modules(PACKAGE)}
 

@@ -27,7 +27,7 @@ def run(task: Task, folder: Path) -> Iterator[Done | None]:
     blocks = QueryPlanner(query.program, PlannerOptions()).blocks.values()
     if any(len(block.optimizer.graph.relations) > MOST for block in blocks):
         raise UnsupportedError(f"a block has more than {MOST} relations: hindsight would take too long")
-    adaptive = query.run("adaptive", PlannerOptions(designs=False))
+    adaptive = query.run("adaptive", PlannerOptions(view_selection=False))
     deltas = [delta for record in adaptive.records for delta in record.deltas]
     measured = measure(query, {d.source: list(dict.fromkeys(o.plan for o in deltas if o.source == d.source)) for d in deltas})
 
@@ -37,7 +37,7 @@ def run(task: Task, folder: Path) -> Iterator[Done | None]:
             for block in planner.blocks.values():
                 block.optimizer = block.optimizer_of(block.block, {source: best[source] for source in block.sources})
 
-    yield from steps(task, folder, PlannerOptions("first", split=False, designs=False), before=take, decides=False)
+    yield from steps(task, folder, PlannerOptions("first", split=False, view_selection=False), before=take, decides=False)
 
 
 CONTENDERS = (

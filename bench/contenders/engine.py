@@ -76,7 +76,7 @@ def whole(driver: Driver, _: int) -> None:
     """Join all connected static patterns in advance, whatever their size: the report's pre-processing (§4.2)."""
     for planner in driver.planners.values():
         for block in planner.blocks.values():
-            catalogue = block.designs
+            catalogue = block.catalogue
             design = _components(len(block.block.parts), catalogue.adjacent)
             if not block.block.parts or design == catalogue.default:
                 continue
@@ -105,6 +105,6 @@ CONTENDERS = (
     Contender(
         "sub-results",
         "the report's pre-processing alone: static patterns joined in advance, joins in the written order, no optimizer",
-        partial(steps, mode=PlannerOptions("first", split=False, designs=False), begin=whole, decides=False),
+        partial(steps, mode=PlannerOptions("first", split=False, view_selection=False), begin=whole, decides=False),
     ),
 )

@@ -17,6 +17,7 @@ import numpy as np
 from pytest_benchmark.fixture import BenchmarkFixture
 
 from cqels_opt.lod.relation import Relation
+from cqels_opt.plans import DeltaRule
 from cqels_opt.stats import BlockStatistics, SlotCounts, StaticRelation, WindowedRelation, slot_counts, slot_parts
 from cqels_opt.stats.frequencies import Ints
 from cqels_opt.stats.frequency_sketch import mixed
@@ -73,8 +74,8 @@ def counted(second: int, t: Ints, person: Ints, place: Ints) -> dict[str, list[S
 def step(statistics: BlockStatistics, second: int, t: Ints, person: Ints, place: Ints) -> float:
     """Everything that a batch asks of the statistics."""
     statistics.advance(counted(second, t, person, place), int(t[0]) - 1, int(t[-1]) - 1)
-    order = ["lsnow", "ls30"]
-    read = (value for source in order for value in statistics.for_source(source, order).values().values())
+    rule = DeltaRule(("lsnow", "ls30"))
+    read = (value for source in rule.order for value in statistics.view(rule.contents(source)).values().values())
     return sum(value for value in read if value is not None)
 
 

@@ -1,45 +1,50 @@
-"""A step of the frontier, as it travels to the executors: which files count, which instants are looked at, which plans run."""
+"""A step of the frontier, as the driver sends it to the executors: the files that count, the instants to report, the plans to run."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 
 from cqels_opt.operators.rows import Ints
+from cqels_opt.plans import DeltaRule, Plan, Split
 from cqels_opt.plans.join_methods import JoinMethod
 from cqels_opt.windows.binding_slots import SlotFile
 
-NOWHEN = np.int64(-(1 << 62))  # stands for "the instant before the first": nothing is valid at it
+Methods: TypeAlias = "tuple[JoinMethod | None, ...]"
+"""The join method of each operator of a plan; None where the runner decides."""
+
+NOWHEN = np.int64(-(1 << 62))  # the instant before the first: nothing is valid at it
 
 
 @dataclass(frozen=True, slots=True)
 class EvaluationStep:
     """The step ``(after, upto]`` of the frontier in one batch.
 
-    ``instants`` begins with the instant reported last (NOWHEN: none), then come those of E in the step. ``files`` are all that
-    count before the step and the batch's own slots; ``dropped`` says for each stream how many elements the dropped tables held.
+    ``instants`` begins with the instant reported last (NOWHEN: none); those of E in the step follow. ``files`` are all files that
+    count before the step, and the batch's own slots; ``dropped`` has the number of elements in the dropped tables of each stream.
     """
 
     folder: str
-    run: str  # names this run of this checkpoint, so that workers never mix two of them up
+    run: str  # the name of this run of this checkpoint: it keeps caches of workers apart
     batch: int
     after: int
     upto: int
     instants: Ints
     files: tuple[SlotFile, ...]
     dropped: Mapping[str, int]
-    plans: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # block -> delta source -> canonical plan
-    orders: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # block -> its delta sources, in the delta rule's order
-    filters: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # block -> its filters in the order of their evaluation
-    joins: Mapping[str, Mapping[str, tuple[JoinMethod | None, ...]]] = field(
-        default_factory=dict
-    )  # block -> source -> what does its joins
+    plans: Mapping[str, Mapping[str, Plan | Split]] = field(default_factory=dict)  # by block and delta source
+    rules: Mapping[str, DeltaRule] = field(default_factory=dict)  # by block
+    filters: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # by block: its filters in the order of their evaluation
+    joins: Mapping[str, Mapping[str, Methods]] = field(default_factory=dict)  # by block and delta source
     displaced: tuple[tuple[str, int], ...] = ()  # terms that have a second id, see :class:`~cqels_opt.rdf.ids.IdScheme`
-    remember: bool = True  # results of extension functions are kept until the step ends, where that pays
-    looked_back: int | None = None  # the instant whose rows still count, where that is not the beginning of the step
+    remember: bool = True  # whether results of extension functions are kept until the step ends, where that pays off
+    looked_back: int | None = (
+        None  # rows that end by this instant do not count; None: those that end by the beginning of the step
+    )
 
     @property
     def path(self) -> Path:
@@ -53,7 +58,7 @@ class EvaluationStep:
 
     @property
     def floor(self) -> int:
-        """Rows that end at or before this instant are of no use to later steps."""
+        """Later steps do not need rows that end at or before this instant."""
         last = int(self.instants[-1])
         return last if last != NOWHEN else int(NOWHEN)
 

@@ -1,4 +1,4 @@
-"""Joins of rows with intervals: the result has the intersection of the intervals, and empty ones are dropped at once.
+"""Joins of rows with intervals: a joined row is valid during the intersection of both intervals; rows with an empty one are dropped.
 
 (Streaming SPARQL 2008, §5: join on intervals; multiplicities are multiplied, so projections keep their bags.)
 """
@@ -20,13 +20,13 @@ from cqels_opt.operators.rows import HIDDEN, Ints, Rows, concat, empty, gathered
 from cqels_opt.windows.intervals import BEFORE_TIME, FOREVER
 
 Intervals: TypeAlias = Callable[[Ints], tuple[Ints, Ints]]
-"""Places of rows -> starts and ends of their validity."""
+"""Positions of rows -> starts and ends of their validity."""
 
 PROBES = 200_000
 
 
 def as_rows(relation: Relation, variables: Sequence[str]) -> Rows:
-    """All rows of a static relation, valid always. ``variables`` names its columns."""
+    """All rows of a static relation, which are always valid. ``variables`` names its columns."""
     columns = dict(zip(variables, (np.asarray(relation.columns[v]) for v in relation.variables)))
     n = np.asarray(relation.n) if relation.n is not None else np.ones(relation.rows, np.int64)
     return Rows(columns, np.full(relation.rows, BEFORE_TIME), np.full(relation.rows, FOREVER), n)
@@ -36,7 +36,7 @@ class Indexed:
     """The right side of a join: rows that can be looked up by some of their variables."""
 
     def __init__(self, relation: Relation, names: dict[str, str], intervals: Intervals | None) -> None:
-        """``names`` are the relation's own of the variables; without ``intervals`` its rows are valid always."""
+        """``names`` maps variables to columns of the relation; without ``intervals`` its rows are always valid."""
         self.relation, self.names, self.intervals = relation, names, intervals
         self.rows = relation.rows
 
@@ -47,7 +47,7 @@ class Indexed:
 
     @classmethod
     def of_rows(cls, rows: Rows) -> Indexed:
-        """Rows, to be indexed in memory."""
+        """Rows that are indexed in memory."""
         relation = Relation.build(dict(rows.columns), rows.n)
         return cls(relation, {v: v for v in rows.columns}, lambda found: (rows.start[found], rows.end[found]))
 
@@ -62,7 +62,7 @@ class Indexed:
                 pairs = np.repeat(np.arange(at, at + size), self.rows), np.tile(np.arange(self.rows), size)
                 yield self._merge(left, *pairs, on)
             return
-        on = sorted(on, key=lambda v: self.names[v])  # what is stored is in the order of the relation's own names
+        on = sorted(on, key=lambda v: self.names[v])  # stored indexes are on the relation's column names in alphabetical order
         index = self.relation.index(tuple(self.names[v] for v in on))
         if len(on) == 1:
             runs = index.runs(left.columns[on[0]])
@@ -70,13 +70,13 @@ class Indexed:
                 yield self._merge(left, *runs.pairs(piece), on)
             return
         keys = [left.columns[v] for v in on]
-        # a composite index verifies few candidates a key, and counting them costs as much as finding them
+        # a composite index verifies few candidates per key, and counting them costs as much as finding them
         for at in range(0, len(left), PROBES):
             probe, found = index.lookup(*[k[at : at + PROBES] for k in keys])
             yield self._merge(left, probe + at, found, on)
 
     def matches(self, left: Rows, on: Sequence[str]) -> Matches:
-        """The pairs of :meth:`probe` before they are verified, counted and not made; see :class:`Matches`."""
+        """The pairs of :meth:`probe` before verification, counted but not built; see :class:`Matches`."""
         runs = [self.relation.index((self.names[v],)).runs(left.columns[v]) for v in on] if self.rows else []
         return Matches(self, left, tuple(on), min(runs, key=lambda found: found.total, default=None))
 
@@ -100,9 +100,9 @@ class Indexed:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Matches:
-    """The pairs of a join that agree on the most selective of its variables (all pairs of a cross product), counted and not made.
+    """The pairs of a join that agree on the most selective of its variables (all pairs of a cross product), counted but not built.
 
-    Any of them can be had by its place: what sampling a join through its index needs (Leis et al. 2017).
+    Each pair can be built by its position, as index-based join sampling does (Leis et al. 2017).
     """
 
     side: Indexed
@@ -112,11 +112,11 @@ class Matches:
 
     @property
     def total(self) -> int:
-        """How many pairs there are."""
+        """The number of pairs."""
         return self.runs.total if self.runs is not None else 0 if self.on else len(self.left) * self.side.rows
 
     def rows(self, places: Ints) -> Rows:
-        """The joined rows of the pairs at these places: of those that agree on all variables and whose intervals meet."""
+        """The joined rows of the pairs at these positions that agree on all variables and whose intervals intersect."""
         probe, found = self.runs.pick(places) if self.runs is not None else np.divmod(places, max(self.side.rows, 1))
         for variable in self.on:
             same = np.asarray(self.side.relation.columns[self.side.names[variable]])[found] == self.left.columns[variable][probe]
@@ -125,7 +125,7 @@ class Matches:
 
 
 def _pieces(fanout: Ints) -> Iterator[slice]:
-    """Cuts probe rows so that each piece expands to a bounded number of pairs (one row at least)."""
+    """Cuts probe rows into pieces of a bounded number of pairs each (at least one row)."""
     total = np.cumsum(fanout)
     if not len(total) or total[-1] <= row_sets.CHUNK:
         yield slice(0, len(fanout))
@@ -144,9 +144,9 @@ def visible(rows: Rows) -> list[str]:
 
 
 def compatible_pairs(left: Rows, right: Rows, apart: Collection[str] | None = None) -> tuple[Ints, Ints]:
-    """Places of compatible rows with intersecting intervals; unbound is compatible with anything (SPARQL 1.1 §18.3).
+    """Positions of compatible rows with intersecting intervals; an unbound variable is compatible with any value (SPARQL 1.1 §18.3).
 
-    With ``apart`` a pair must have a variable that both bind and that is none of these (MINUS).
+    With ``apart`` a pair must share a bound variable that is none of these (MINUS).
     """
     shared = [v for v in visible(left) if v in right.columns]
     pairs: list[tuple[Ints, Ints]] = []
@@ -163,7 +163,7 @@ def compatible_pairs(left: Rows, right: Rows, apart: Collection[str] | None = No
 
 
 def _by_bound(rows: Rows, variables: Sequence[str]) -> list[tuple[Ints, frozenset[str]]]:
-    """Rows by which of the variables they bind."""
+    """Groups of rows that bind the same variables."""
     if not len(rows):
         return []
     masks = [(rows.columns[v] != 0).astype(np.int64) for v in variables]
@@ -211,36 +211,41 @@ def covered(rows: Rows, owner: Ints, start: Ints, end: Ints) -> tuple[Rows, Rows
     """
     if not len(owner):
         return rows.take(np.empty(0, np.int64)), rows
-    low, span = int(rows.start.min()), int(rows.end.max()) - int(rows.start.min()) + 1
-    if len(rows) * span >= 1 << 62:  # owners and times do not fit into one number; places in the list of times do
-        times = np.unique(np.concatenate([rows.start, rows.end, start, end]))
-        placed = Rows(rows.columns, np.searchsorted(times, rows.start), np.searchsorted(times, rows.end), rows.n)
-        parts = covered(placed, owner, np.searchsorted(times, start), np.searchsorted(times, end))
-        inside, outside = (part.with_interval(times[part.start], times[part.end]) for part in parts)
-        return inside, outside
     order = np.lexsort((start, owner))
     owner, start, end = owner[order], start[order], end[order]
-    reach = np.maximum.accumulate(owner * span + (end - low))  # running greatest end within an owner: owners ascend
-    opens = np.ones(len(owner), bool)
-    opens[1:] = owner[1:] * span + (start[1:] - low) > reach[:-1]
-    first = np.flatnonzero(opens)
+    new_owner = np.append(True, owner[1:] != owner[:-1])
+    reach = running_maximum(end, owner)
+    # a stretch of covered time begins with an owner, and after each gap between its partners
+    first = np.flatnonzero(new_owner | np.append(True, start[1:] > reach[:-1]))
     last = np.append(first[1:], len(owner)) - 1
-    own, begin, stop = owner[first], start[first], reach[last] - owner[first] * span + low
-    inside = rows.take(own).with_interval(begin, stop)
-    before = np.ones(len(own), bool)
-    before[1:] = own[1:] != own[:-1]
-    previous = np.where(before, rows.start[own], np.concatenate([[0], stop[:-1]]))
-    after = np.ones(len(own), bool)
-    after[:-1] = own[1:] != own[:-1]
+    own, begin, stop = owner[first], start[first], reach[last]
+    is_first = new_owner[first]
+    previous = np.where(is_first, rows.start[own], np.concatenate([[0], stop[:-1]]))
+    after = np.append(is_first[1:], True)
     alone = np.ones(len(rows), bool)
     alone[own] = False
+    inside = rows.take(own).with_interval(begin, stop)
     gaps = rows.take(own).with_interval(previous, begin)
     tails = rows.take(own[after]).with_interval(stop[after], rows.end[own[after]])
     return inside, concat([rows.take(alone), gaps, tails])
 
 
+def running_maximum(values: Ints, group: Ints) -> Ints:
+    """The greatest value so far within each group; ``group`` rises.
+
+    >>> running_maximum(np.array([3, 1, 5, 2, 4]), np.array([0, 0, 0, 7, 7])).tolist()
+    [3, 3, 5, 2, 4]
+    """
+    low = int(values.min())
+    span = int(values.max()) - low + 1
+    if (int(group[-1]) + 1) * span >= 1 << 62:  # group and value do not fit into one number; group and rank do
+        distinct, ranks = np.unique(values, return_inverse=True)
+        return distinct[running_maximum(ranks.astype(np.int64), group)]
+    return np.maximum.accumulate(group * span + (values - low)) - group * span + low
+
+
 def disjoint(rows: Rows) -> Rows:
-    """Equal rows once at a time: the union of their intervals, each with multiplicity 1 (DISTINCT)."""
+    """Equal rows as one at each time: the union of their intervals, with multiplicity 1 (DISTINCT)."""
     if not len(rows):
         return rows
     names = visible(rows)

@@ -1,6 +1,7 @@
-"""Keys: the values of some variables to which rows are restricted before an operator sees them (semi-joins).
+"""Semi-join filters: keys to which rows are restricted before an operator reads them.
 
-An operator that was asked for the rows of some keys may give more of its rows than these, never fewer; who needs no others drops them.
+An operator that is asked for the rows of some keys may return more of its rows, never fewer. A reader that needs only these drops the
+others.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ Mask = NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False)
 class KeyFilter:
-    """Different tuples of values (0: unbound) of some variables. Without variables there is one key, which all rows have, or none.
+    """Distinct tuples of values (0: unbound) of some variables. Without variables there is one key, which all rows have, or none.
 
-    With ``parts`` the keys are all those whose hash falls to the ``part``-th of so many parts; ``columns`` say nothing then.
+    With ``parts`` the keys are those whose hash belongs to the ``part``-th of so many parts; ``columns`` are then empty.
     """
 
     variables: tuple[str, ...]
@@ -33,7 +34,7 @@ class KeyFilter:
 
     @classmethod
     def of(cls, rows: Rows, variables: Sequence[str]) -> KeyFilter:
-        """The keys that rows have."""
+        """The keys of some rows."""
         columns = rows.values(variables)
         _, first = group_ids(columns, len(rows))
         return cls(tuple(variables), tuple(column[first] for column in columns), len(first) > 0)
@@ -44,7 +45,7 @@ class KeyFilter:
         return self.some and not self.variables
 
     def narrowed(self, variables: Collection[str]) -> KeyFilter:
-        """The keys as far as these variables tell: all rows that have a key have a narrowed one."""
+        """The keys projected to these variables: all rows with a key have a projected one."""
         kept = [v for v in self.variables if v in variables]
         if len(kept) == len(self.variables):
             return self
@@ -69,7 +70,7 @@ class KeyFilter:
         return rows if not self.some or not len(rows) else rows.take(~self.mask(rows))
 
     def mask(self, rows: Rows) -> Mask:
-        """Which rows have one of the keys."""
+        """Whether each row has one of the keys."""
         if self.parts > 1:
             mine: Mask = mix(rows.values(self.variables), len(rows)) % np.uint64(self.parts) == self.part
             return mine

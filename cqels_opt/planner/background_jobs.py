@@ -1,8 +1,8 @@
-"""Where sub-results are measured and made while batches go on: one job at a time, in a thread of the driver.
+"""Background jobs: sub-results are measured and built while batches run, one job at a time, in a thread of the driver.
 
-A thread and not a Spark job: a job would take slots from the batches and count among theirs (DESIGN, invariant 4), and what is made is
-bounded (subresults.ROW_BUDGET). numpy lets go of the interpreter's lock in its sorts and searches. The thread opens what it reads anew
-and writes into a folder of its own, so it shares nothing with a batch; what it leaves is there whole or not at all.
+It is a thread and not a Spark job. A Spark job would take slots from the batches and count as one of theirs (DESIGN, invariant 4), and
+the size of a sub-result is bounded (``static_subpatterns.ROW_BUDGET``). numpy releases the interpreter's lock in its sorts and searches.
+The thread opens its own files and writes into its own folder, so it shares nothing with a batch; a result is complete or absent.
 """
 
 from __future__ import annotations
@@ -22,28 +22,28 @@ THREAD = "cqels-opt sub-results"
 Name: TypeAlias = "tuple[Hashable, ...]"
 
 Start: TypeAlias = Callable[[Callable[[], None]], None]
-"""Has some work done, now or later."""
+"""Runs some work, now or later."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """A job that went wrong: the reason in one line."""
+    """A job that failed: the reason in one line."""
 
     reason: str
 
 
 def in_thread(work: Callable[[], None]) -> None:
-    """Starts work in a thread that does not keep the process from ending."""
+    """Starts work in a daemon thread, which does not keep the process alive."""
     threading.Thread(target=work, name=THREAD, daemon=True).start()
 
 
 def at_once(work: Callable[[], None]) -> None:
-    """Does work before it returns: nothing then hangs on the clock."""
+    """Runs work before it returns, so that a run is deterministic."""
     work()
 
 
 class BackgroundJobs:
-    """Jobs by name, with what came of them. ``folder`` takes the sub-results."""
+    """Jobs by name, with their results. ``folder`` is where sub-results are written."""
 
     def __init__(self, folder: Path, start: Start = in_thread) -> None:
         self.folder, self._start = folder, start
@@ -52,11 +52,11 @@ class BackgroundJobs:
 
     @property
     def busy(self) -> tuple[Name, ...]:
-        """The jobs that are being done."""
+        """The jobs that are running."""
         return tuple(self._busy)
 
     def ask(self, name: Name, work: Callable[[], T]) -> T | Failed | None:
-        """What came of a job; None while it is not done. It is begun where nothing else is being done."""
+        """The result of a job; None until it is done. The job is started if no other is running."""
         if name in self._done:
             return cast("T | Failed", self._done[name])
         if not self._busy:
@@ -70,7 +70,7 @@ class BackgroundJobs:
         found: object = Failed("the job was stopped")
         try:
             found = work()
-        except (CqelsOptError, OSError, MemoryError, ValueError) as error:  # batches go on without
+        except (CqelsOptError, OSError, MemoryError, ValueError) as error:  # batches continue without the result
             found = Failed(f"{type(error).__name__}: {error}")
         finally:
             self._done[name] = found

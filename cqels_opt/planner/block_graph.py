@@ -1,4 +1,4 @@
-"""A block as the optimizer sees it: the graph of its relations and filters, and what statistics are kept of each of them."""
+"""A block as the optimizer sees it: the query graph of its relations and filters, and the statistics of each relation."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from cqels_opt.windows.kinds import kind_of
 
 
 def graph_of(block: Block, graphs: bool = True, as_written: bool = True) -> QueryGraph:
-    """The relations of a block with its filters; ``graphs``: ranks are those of H2, not only of H1.
+    """The query graph of a block; ``graphs``: ranks are those of H2, not only of H1.
 
-    They come in the order in which the query names them or, so that this order decides nothing, by what they are.
+    The relations are in the order of the query (``as_written``), or in an order that does not depend on how the query is written.
     """
     rank = ranks(block, graphs)
     relations = {
@@ -47,12 +47,12 @@ def graph_of(block: Block, graphs: bool = True, as_written: bool = True) -> Quer
 
 
 def what_it_is(o: PatternOccurrence) -> tuple[str, str, tuple[int, ...], tuple[str, ...]]:
-    """What tells an occurrence from others, wherever it is written."""
+    """What distinguishes an occurrence from others, independent of its position in the query."""
     return o.window.stream, repr((o.window.kind, o.window.width, o.window.slide)), o.shape.constants, o.variables
 
 
 def occurrences_of(o: PatternOccurrence, elements: Mapping[str, Ints]) -> list[StatisticsOccurrence]:
-    """The windows of an occurrence, each under a name of its own."""
+    """The windows of an occurrence, each with its own name."""
     return [_occurrence(replace(part, name=name), elements) for name, part in zip(summands(o), o.parts)]
 
 
@@ -70,7 +70,7 @@ def _occurrence(o: PatternOccurrence, elements: Mapping[str, Ints]) -> Statistic
 
 
 def static_of(s: Static, store: str) -> StaticRelation:
-    """What is counted of a static relation; of one that is described, as far as its description goes."""
+    """The statistics of a static relation: counted, or as far as its VoID description has them."""
     relation, counted = worker_cache.relation(store, s.at), worker_cache.store(store).counted
     variables = s.variables if s.kind == "inner" else s.on
     return StaticRelation(
@@ -91,9 +91,9 @@ def _relation(s: Static) -> RelationNode:
 
 
 def static_joins(statics: Sequence[Static], store: str) -> dict[tuple[str, str, str], float]:
-    """The rows that two static relations join to on each variable of both, or one with a unit: exact, and the same in every batch.
+    """The join size of each pair of static relations (or of one and a unit) on each shared variable: exact, and the same in every batch.
 
-    Of data that are described and not there nobody has counted them.
+    Empty for data that are described but not loaded.
     """
     found: dict[tuple[str, str, str], float] = {}
     if len(statics) < 2 or not worker_cache.store(store).counted:

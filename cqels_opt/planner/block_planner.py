@@ -1,4 +1,4 @@
-"""The optimizer of one block: statistics that follow its windows, and a plan for each of its delta sources."""
+"""The optimizer of one block: its statistics, and a plan for each of its delta sources."""
 
 from __future__ import annotations
 
@@ -6,15 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from cqels_opt.operators.block_relations import BlockRelations
 from cqels_opt.operators.compiled_query import Block, Static
-from cqels_opt.operators.delta_join import Observed
 from cqels_opt.operators.evaluation_step import EvaluationStep
-from cqels_opt.operators.filter_costs import MeasuredCosts
+from cqels_opt.operators.observed import Observed
 from cqels_opt.operators.rows import Ints
 from cqels_opt.operators.term_table import TermTable
 from cqels_opt.planner.background_jobs import BackgroundJobs
 from cqels_opt.planner.block_graph import graph_of, occurrences_of, static_joins, static_of, what_it_is
 from cqels_opt.planner.delta_plan import DeltaPlan, ExecutedPlan
+from cqels_opt.planner.filter_costs import MeasuredCosts
 from cqels_opt.planner.join_sampling import JoinSampler
 from cqels_opt.planner.planner_options import PlannerOptions
 from cqels_opt.planner.predicate_costs import weight
@@ -22,14 +23,15 @@ from cqels_opt.planner.skew_splitting import Splitter
 from cqels_opt.planner.statistics_adapters import BeforeElements, PerBinding
 from cqels_opt.planner.union_statistics import UnionStatistics, parts_for, static_summand, summands
 from cqels_opt.planner.view_advisor import ViewAdvisor, ViewCatalogue, translated
-from cqels_opt.plans import Cut, Optimizer, Plan, PlanChoice, SecondsCost, Split, Statistics, check, occurrence_order
+from cqels_opt.plans import Cut, DeltaRule, Optimizer, Plan, PlanChoice, SecondsCost, Split, Statistics, check
 from cqels_opt.plans.join_methods import REPLICATED, JoinMethod, PhysicalCostModel, RelationPlacement
 from cqels_opt.plans.physical import physical
 from cqels_opt.plans.plan import relations as plan_relations
 from cqels_opt.plans.predicate_placement import HEAVY
 from cqels_opt.plans.view_selection import Design, design_of
 from cqels_opt.stats import BlockStatistics, SlotCounts
-from cqels_opt.stats.window import Content
+from cqels_opt.stats.block_statistics import Contents
+from cqels_opt.stats.window import BOTH
 from cqels_opt.trace.records import Delta
 from cqels_opt.windows.kinds import kind_of
 
@@ -38,9 +40,14 @@ class BlockPlanner:
     """Statistics and optimizer of one block."""
 
     def __init__(
-        self, block: Block, store: str, mode: PlannerOptions, elements: Mapping[str, Ints], workshop: BackgroundJobs | None = None
+        self,
+        block: Block,
+        store: str,
+        options: PlannerOptions,
+        elements: Mapping[str, Ints],
+        background_jobs: BackgroundJobs | None = None,
     ) -> None:
-        self.block, self.store, self.mode = block, store, mode
+        self.block, self.store, self.options = block, store, options
         merged = [replace(o.static, name=static_summand(o)) for o in block.occurrences if o.static is not None]
         statics = [*merged, *block.statics]
         self.statistics = BlockStatistics(
@@ -49,80 +56,80 @@ class BlockPlanner:
             static_joins=static_joins(statics, store),
         )
         self.sources = [o.name for o in block.occurrences]
-        self.elsewhere = mode.mode == "spark"
-        chosen: str | Mapping[str, Plan] = "first" if self.elsewhere else mode.mode
-        self.given: Mapping[str, Split] = {}
-        if mode.fixed is not None:
-            fixed = {source: mode.fixed[source] for source in self.sources if source in mode.fixed}
-            self.given = {source: plan for source, plan in fixed.items() if isinstance(plan, Split)}
-            for source, split in self.given.items():
+        self.planned_by_spark = options.mode == "spark"
+        chosen: str | Mapping[str, Plan] = "first" if self.planned_by_spark else options.mode
+        self.fixed_splits: Mapping[str, Split] = {}
+        if options.fixed is not None:
+            fixed = {source: options.fixed[source] for source in self.sources if source in options.fixed}
+            self.fixed_splits = {source: plan for source, plan in fixed.items() if isinstance(plan, Split)}
+            for source, split in self.fixed_splits.items():
                 check(split, graph_of(block).with_filter_units(plan_relations(split.few)), source)
             chosen = {source: plan.few if isinstance(plan, Split) else plan for source, plan in fixed.items()}
-        self.estimates = mode.estimates
+        self.estimates = options.estimates
         self.declared = {f.name: weight(f.condition) for f in block.filters if weight(f.condition) >= HEAVY}
-        self.costs = MeasuredCosts(mode.calibration.constants.evaluate)
+        self.costs = MeasuredCosts(options.calibration.constants.evaluate)
         self.optimizer = self.optimizer_of(block, chosen)
-        self.order: tuple[str, ...] = tuple(self.sources)
+        self.rule = DeltaRule(tuple(self.sources))
         self.splitter: Splitter | None = self._splitter()
-        self.decisions: dict[str, DeltaPlan] = {}
-        self._ran: dict[str, ExecutedPlan] = {}  # in an earlier run's last batch
-        self.given_rows: Mapping[str, Sequence[int]] = {}  # by the operators of what was decided, once it has run
+        self.delta_plans: dict[str, DeltaPlan] = {}
+        self._ran: dict[str, ExecutedPlan] = {}  # in the last batch of an earlier run
+        self.observed_rows: Mapping[str, Sequence[int]] = {}  # of the operators of the chosen plans, after they ran
         self._views: dict[str, Statistics] = {}
-        self._left: Mapping[str, Plan] = {}  # the plans of the design that has just been left
-        self.designs = ViewCatalogue(block, store, workshop.folder if workshop else None)
-        self.review: ViewAdvisor | None = None
+        self._left: Mapping[str, Plan] = {}  # the last plans under the design before, right after a change
+        self.catalogue = ViewCatalogue(block, store, background_jobs.folder if background_jobs else None)
+        self.advisor: ViewAdvisor | None = None
         model = self.optimizer.model
-        if workshop and mode.designs and block.parts and chosen == "adaptive" and isinstance(model, SecondsCost):
-            self.review = ViewAdvisor(self.designs, workshop, self.optimizer_of, model.constants)
+        if background_jobs and options.view_selection and block.parts and chosen == "adaptive" and isinstance(model, SecondsCost):
+            self.advisor = ViewAdvisor(self.catalogue, background_jobs, self.optimizer_of, model.constants)
 
     def optimizer_of(self, block: Block, chosen: str | Mapping[str, Plan] = "adaptive") -> Optimizer:
-        """An optimizer for the block, under whatever design."""
-        feedback = self.mode.estimates in ("feedback", "all")
-        graph = graph_of(block, self.mode.graphs, as_written=chosen != "adaptive")
-        found = Optimizer(graph, self.sources, self.mode.model, chosen, feedback=feedback, placing=self.mode.placing)
+        """An optimizer for the block under a design."""
+        feedback = self.options.estimates in ("feedback", "all")
+        graph = graph_of(block, self.options.graphs, as_written=chosen != "adaptive")
+        found = Optimizer(graph, self.sources, self.options.model, chosen, feedback=feedback, placing=self.options.placing)
         found.weigh(self.costs.weights)
         return found
 
     def _splitter(self) -> Splitter | None:
-        mode = self.mode
-        adaptive = mode.mode == "adaptive" and mode.fixed is None and mode.placing == "cost"
-        if mode.split and adaptive and mode.estimates in ("walks", "all"):
-            return Splitter(self.block, self.store, self.optimizer.graph, self.optimizer.model, self.costs.weights)
+        options = self.options
+        adaptive = options.mode == "adaptive" and options.fixed is None and options.placing == "cost"
+        if options.split and adaptive and options.estimates in ("sampling", "all"):
+            return Splitter(self.optimizer.graph, self.optimizer.model, self.costs.weights)
         return None
 
-    # -------------------------------------------------------------- which sub-results
+    # -------------------------------------------------------------- view selection
     def take(self, design: Design) -> None:
-        """Another design from now on, whose sub-results are there: other static relations, the same windows and their statistics."""
-        before, after = self.block, self.designs.block_of(design)
+        """Changes to a design whose sub-results are built: other static relations, the same windows with their statistics."""
+        before, after = self.block, self.catalogue.block_of(design)
         for static in after.statics:
             self.declare(static)
         merged = [static_summand(o) for o in after.occurrences if o.static is not None]
         self.statistics.watch([*self.statistics.windows, *merged, *(s.name for s in after.statics)])
         left, self.block, self.optimizer = self.optimizer, after, self.optimizer_of(after)
         self.splitter = self._splitter()
-        if left.current:  # both read the statistics of now: what was learnt is a ratio to what they say
+        if left.current:  # both price the current statistics, because feedback is a ratio to these
             views = self.views()
             left.price(views)
             self.optimizer.price(views)
             self.optimizer.seed_feedback(
-                {s: translated(left.observed_cardinalities(s, walked=False), self.designs, before, after) for s in self.sources}
+                {s: translated(left.observed_cardinalities(s, walked=False), self.catalogue, before, after) for s in self.sources}
             )
 
     def state(self) -> dict[str, Any]:
-        """What a restart needs to know of the last batch's decisions, and about the design."""
-        design = {"design": list(self.designs.default)} if self.review is None else self.review.state()
-        ran = {source: decision.ran for source, decision in self.decisions.items()}
-        return {**design, "ran": ran, "costs": self.costs.state(), "looks": self.splitter.pace.since if self.splitter else {}}
+        """The state for a checkpoint: the last plans, the measured costs of filters, and the design."""
+        design = {"design": list(self.catalogue.default)} if self.advisor is None else self.advisor.state()
+        ran = {source: decision.ran for source, decision in self.delta_plans.items()}
+        return {**design, "ran": ran, "costs": self.costs.state(), "looks": self.splitter.budget.since if self.splitter else {}}
 
     def resume(self, state: Mapping[str, Any] | None) -> bool:
-        """Takes up the design of an earlier run; False where it is gone, and with it what its optimizer knew."""
+        """Restores :meth:`state`. Returns False if a sub-result of its design is gone; the optimizer's state is then of no use."""
         if state is None:
             return True
         self.costs.resume(tuple(row) for row in state.get("costs", ()))
         self.optimizer.weigh(self.costs.weights)
         there = self._resume_design(state)
         if there and self.splitter is not None:
-            self.splitter.pace.resume(state.get("looks", {}))
+            self.splitter.budget.resume(state.get("looks", {}))
         for source, (plan, cut, heavy) in state["ran"].items():
             self._ran[source] = ExecutedPlan(plan, Cut(*cut) if cut else None, heavy)
             if cut and there and self.splitter is not None:
@@ -130,45 +137,45 @@ class BlockPlanner:
         return there
 
     def _resume_design(self, state: Mapping[str, Any]) -> bool:
-        if self.review is None:
-            return design_of(state["design"]) == self.designs.default
-        if not self.review.resume(state):
+        if self.advisor is None:
+            return design_of(state["design"]) == self.catalogue.default
+        if not self.advisor.resume(state):
             return False
-        if self.review.current != self.designs.default:
-            self.take(self.review.current)
+        if self.advisor.current != self.catalogue.default:
+            self.take(self.advisor.current)
         return True
 
     def settle(self) -> None:
-        """Takes a design that has paid for itself and is there."""
-        if self.review is not None and (design := self.review.due()) is not None:
+        """Changes to a design that has paid for itself and is built."""
+        if self.advisor is not None and (design := self.advisor.due()) is not None:
             self._left = {**self.optimizer.current}
             self.take(design)
-            self.review.taken(design)
+            self.advisor.taken(design)
 
     def consider(self) -> None:
-        """Weighs other designs, each time that batches have cost anything to speak of."""
+        """Prices other designs, whenever the batches since the last time have cost enough."""
         if (
-            self.review is None
+            self.advisor is None
             or not self.statistics.epoch
             or not any(window.card("delta") for window in self.statistics.windows.values())
         ):
             return
-        cost = sum(decision.cost for decision in self.decisions.values())
-        if not self.review.turn(cost):
+        cost = sum(decision.cost for decision in self.delta_plans.values())
+        if not self.advisor.turn(cost):
             return
-        for static in self.designs.statics.values():
+        for static in self.catalogue.statics.values():
             self.declare(static)
         learnt = {source: self.optimizer.observed_cardinalities(source) for source in self.sources}
-        self.review.weigh(self._views, cost, learnt, self.block, [choice.plan for choice in self.choices.values()])
+        self.advisor.weigh(self._views, cost, learnt, self.block, [choice.plan for choice in self.choices.values()])
 
     def declare(self, static: Static) -> None:
-        """The statistics know a relation, whether or not the design of now has it."""
+        """Adds a static relation to the statistics, whether or not the current design uses it."""
         if static.name not in self.statistics.relations:
             self.statistics.declare(static_of(static, self.store))
 
     # -------------------------------------------------------------- a batch
     def advance(self, new: Mapping[str, Sequence[SlotCounts]], before: int, frontier: int) -> None:
-        """The statistics follow a step of the frontier; ``new`` by Shape.key and stream."""
+        """Moves the statistics to a step of the frontier; ``new`` has slots by stream and ``Shape.key``."""
         arrived: dict[str, Sequence[SlotCounts]] = {}
         for o in self.block.occurrences:
             names = {v: f"v{i}" for i, v in enumerate(o.variables)}
@@ -177,12 +184,11 @@ class BlockPlanner:
         self.statistics.advance(arrived, before, frontier)
 
     def views(self) -> dict[str, Statistics]:
-        """What the plans of each source read now; and the order of the delta rule, which they hang on."""
-        # of equals by what they are, so that the order in which a query is written decides nothing
+        """The statistics that the plans of each source read. Also sets the order of the delta rule, on which they depend."""
+        # ties in an order that does not depend on how the query is written
         widest = sorted(self.block.occurrences, key=lambda o: (-kind_of(o.window).extent, *what_it_is(o)))
         windows = self.statistics.windows
-        contents: dict[str, float | None] = {o.name: float(sum(windows[n].card("old") for n in summands(o))) for o in widest}
-        self.order = tuple(occurrence_order(contents))
+        self.rule = DeltaRule.largest_first({o.name: float(sum(windows[n].card("old") for n in summands(o))) for o in widest})
         views: dict[str, Statistics] = {s: self._view_for(s) for s in self.sources}
         if not self.statistics.epoch:
             views = {s: BeforeElements(view, frozenset(self.sources)) for s, view in views.items()}
@@ -191,58 +197,55 @@ class BlockPlanner:
         return views
 
     def _view_for(self, source: str) -> Statistics:
-        """The statistics as a source's delta plan sees them, see :meth:`BlockStatistics.for_source`; merged relations are added up."""
-        if not any(o.merged for o in self.block.occurrences):
-            return self.statistics.for_source(source, self.order)
-        meaning: dict[str, tuple[Content, ...]] = {}
-        before = self.order[: self.order.index(source)]
-        for o in self.block.occurrences:
-            meant: tuple[Content, ...] = ("delta",) if o.name == source else ("old", "delta") if o.name in before else ("old",)
-            meaning |= dict.fromkeys(summands(o), meant)
-        (mine,) = (summands(o) for o in self.block.occurrences if o.name == source)
-        view = self.statistics.view(meaning, self.statistics.begins(*mine))
-        return UnionStatistics(view, parts_for(source, self.block.occurrences))
+        """The statistics as the delta rule's term of a source reads them; merged relations are added up."""
+        content_of = self.rule.content_of
+        contents = {name: content_of(o.name, source) for o in self.block.occurrences for name in summands(o)}
+        return self._merged(contents, source)
+
+    def _merged(self, contents: Contents, source: str = "") -> Statistics:
+        parts = parts_for(source, self.block.occurrences)
+        view = self.statistics.view(contents)
+        return UnionStatistics(view, parts) if parts else view
 
     def choose(self, step: EvaluationStep | None, terms: TermTable | None) -> None:
-        """The plans of now; for a step with a delta, which may be walked."""
-        views, self.given_rows = self.views(), {}
-        before = self._ran | {source: decision.ran for source, decision in self.decisions.items()}
+        """Chooses the plans of a batch. With a ``step`` (one that has a delta) joins are sampled, and skewed deltas may be split."""
+        views, self.observed_rows = self.views(), {}
+        before = self._ran | {source: decision.ran for source, decision in self.delta_plans.items()}
         self._views = views
-        walk = None
-        if step is not None and terms is not None and self.estimates in ("walks", "all"):
-            walk = JoinSampler(self.block, self.store, step, self.order, terms)
+        relations = sampler = None
+        if step is not None and terms is not None:
+            relations = BlockRelations(self.block, self.store, step, terms, self.rule)
+            sampler = JoinSampler(relations) if self.estimates in ("sampling", "all") else None
         left, self._left = self._left, {}
-        takes = self.mode.walk * len(self.optimizer.graph.relations) if self.optimizer.model.unit == "s" else 0.0
-        choices = self.optimizer.choose(views, walk=walk, takes=takes)
+        takes = self.options.sampling_seconds * len(self.optimizer.graph.relations) if self.optimizer.model.unit == "s" else 0.0
+        choices = self.optimizer.choose(views, walk=sampler, takes=takes)
         choices = {s: c if left.get(s, c.plan) == c.plan else replace(c, previous=left[s]) for s, c in choices.items()}
-        self.decisions = {
-            source: DeltaPlan(choice, self.given.get(source), before.get(source)) for source, choice in choices.items()
+        self.delta_plans = {
+            source: DeltaPlan(choice, self.fixed_splits.get(source), before.get(source)) for source, choice in choices.items()
         }
-        if self.splitter is not None and step is not None and terms is not None:
+        if self.splitter is not None and relations is not None:
             for source, choice in choices.items():
-                split = self.splitter.choose(choice, views[source], step, self.order, terms)
-                self.decisions[source] = DeltaPlan(choice, split, before.get(source))
+                split = self.splitter.choose(choice, views[source], relations)
+                self.delta_plans[source] = DeltaPlan(choice, split, before.get(source))
 
     def standing_plan(self, variable: str | None) -> Plan:
-        """The cheapest plan for all rows that stand now, from the relation with a variable on, or else from a delta source on."""
+        """The cheapest plan for all rows that are valid now. It begins with a relation that has the variable, else with a delta source."""
+        everything = self._merged(dict.fromkeys(self.statistics.windows, BOTH))
+        unmerged = self.statistics.view(dict.fromkeys(self.statistics.windows, BOTH))
         having = [s.name for s in self.block.inner if variable in s.variables]
-        start = min(having or self.sources, key=lambda name: self.statistics.view(self._standing()).cardinality(name) or 0.0)
-        view = UnionStatistics(self.statistics.view(self._standing()), parts_for("", self.block.occurrences))
-        optimizer = Optimizer(graph_of(self.block), [start], self.mode.model)
-        return optimizer.choose({start: view})[start].plan
-
-    def _standing(self) -> dict[str, tuple[Content, ...]]:
-        return dict.fromkeys(self.statistics.windows, ("old", "delta"))
+        start = min(having or self.sources, key=lambda name: unmerged.cardinality(name) or 0.0)
+        optimizer = Optimizer(graph_of(self.block), [start], self.options.model)
+        return optimizer.choose({start: everything})[start].plan
 
     def physical(self, tasks: int) -> dict[str, tuple[JoinMethod | None, ...]]:
-        """What does the joins of each source's plan in so many tasks, where that is not replicated probes alone."""
-        model, machine = self.optimizer.model, self.mode.machine
-        if self.elsewhere or not isinstance(model, SecondsCost) or self.mode.joins == (REPLICATED,):
+        """The join methods of each source's plan in so many tasks, unless all are replicated probes."""
+        model, machine = self.optimizer.model, self.options.machine
+        if self.planned_by_spark or not isinstance(model, SecondsCost) or self.options.joins == (REPLICATED,):
             return {}
         found = {}
-        for source, decision in self.decisions.items():
+        for source, decision in self.delta_plans.items():
             whole = decision.whole
-            if decision.split is not None or whole.plan != self.optimizer.current.get(source):  # of which nothing is estimated
+            if decision.split is not None or whole.plan != self.optimizer.current.get(source):  # no estimates exist for it
                 continue
             relations = {
                 r.name: RelationPlacement(self._views[source].cardinality(r.name) or 0.0, len(r.variables))
@@ -250,34 +253,34 @@ class BlockPlanner:
                 if r.kind != "filter"
             }
             prices = PhysicalCostModel(machine, tasks, model.constants, relations=relations)
-            others = any(method.in_task and method != REPLICATED for method in self.mode.joins)
-            if len(self.mode.joins) > 1 and tasks == 1 and not others and not any(map(prices.missing, relations)):
-                continue  # there is nothing to share out
-            way = physical(whole.plan, whole.operators, whole.estimated, prices, self.mode.joins)
+            others = any(method.in_task and method != REPLICATED for method in self.options.joins)
+            if len(self.options.joins) > 1 and tasks == 1 and not others and not any(map(prices.missing, relations)):
+                continue  # one task has nothing to distribute
+            way = physical(whole.plan, whole.operators, whole.estimated, prices, self.options.joins)
             if not way.fused:
                 found[source] = way.by
-                self.decisions[source] = replace(decision, by=way.by)
+                self.delta_plans[source] = replace(decision, by=way.by)
         return found
 
     def observe(self, observed: Observed) -> None:
-        """What the filters kept, and what the operators of each source gave."""
-        self.given_rows = observed.operators
+        """Adds what filters kept and operators gave in the batch."""
+        self.observed_rows = observed.operators
         for name, (before, after) in observed.filters.items():
             self.statistics.observe(name, before, after)
         if self.costs.observe(observed.evaluated, self.declared):
             self.optimizer.weigh(self.costs.weights)
         for source, counts in observed.operators.items():
-            decision = self.decisions[source]
-            if not self.elsewhere and decision.split is None and len(counts) == len(decision.whole.operators):
+            decision = self.delta_plans[source]
+            if not self.planned_by_spark and decision.split is None and len(counts) == len(decision.whole.operators):
                 self.optimizer.observe(source, counts)
 
     @property
     def choices(self) -> dict[str, PlanChoice]:
-        """What was chosen for each delta as a whole."""
-        return {source: decision.whole for source, decision in self.decisions.items()}
+        """The plan choice for each whole delta."""
+        return {source: decision.whole for source, decision in self.delta_plans.items()}
 
     def deltas(self, observed: Observed | None) -> list[Delta]:
-        """The trace's account of the plans."""
-        if self.elsewhere:
+        """The plans, for the trace."""
+        if self.planned_by_spark:
             return [Delta(source, "spark") for source in self.sources]
-        return [d.delta(observed.operators.get(source) if observed else None) for source, d in self.decisions.items()]
+        return [d.delta(observed.operators.get(source) if observed else None) for source, d in self.delta_plans.items()]

@@ -1,8 +1,8 @@
-"""What the operators cost on this machine: the constants of the cost model in seconds, fitted to timings of the operators themselves.
+"""Calibration: the constants of the cost model in seconds on this machine, fitted to timings of the executor's own operators.
 
-Each experiment runs a plan over a made-up window and relations of several sizes, as a batch would, and says how many units of each kind of
-work that is. The constants are the non-negative ones with the least relative errors over all experiments (Du, Krishnamurthy and Shan
-1992 calibrate a cost model like this).
+Each experiment runs a plan over a synthetic window and relations of several sizes, as a batch would, and states the units of each kind of
+work in it. The constants are the non-negative ones with the least relative errors over all experiments (Du, Krishnamurthy and Shan
+1992 calibrate a cost model like this). This is the one module of the planner that runs the executor: to time it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 import numpy as np
-import scipy  # its solver is imported when it is first asked for, which most processes never do
+import scipy  # imports its solver on first use, which most processes never reach
 
 from cqels_opt.lod.build import build_store
 from cqels_opt.lod.relation import Relation
@@ -24,14 +24,14 @@ from cqels_opt.operators.compiled_query import Block, BlockFilter, PatternOccurr
 from cqels_opt.operators.delta_join import DeltaJoin
 from cqels_opt.operators.evaluation_step import NOWHEN, EvaluationStep
 from cqels_opt.operators.term_table import TermTable
-from cqels_opt.plans import Constants
+from cqels_opt.plans import Constants, DeltaRule, parse_plan
 from cqels_opt.query.algebra import Call, Constant, Variable, Window
 from cqels_opt.rdf import ids as term_ids
 from cqels_opt.storage.columns import write_columns
 from cqels_opt.windows.binding_slots import Shape, SlotFile
 
 Work: TypeAlias = "Mapping[str, float]"
-"""Units of work by the names of their constants; a name that is no constant takes up what is not of interest."""
+"""Units of work by the names of their constants; a name that is no constant absorbs other costs."""
 
 STREAM, TIME = "urn:calibration", 1 << 30
 NODES = 1 << 60  # ids from here on are of IRIs
@@ -46,7 +46,7 @@ FITS = 8
 
 @dataclass(frozen=True, slots=True)
 class Experiment:
-    """Something to run, and the work that it is."""
+    """A function to run, and the work in it."""
 
     work: Work
     run: Callable[[], object]
@@ -59,9 +59,9 @@ Timer: TypeAlias = "Callable[[Sequence[Experiment]], list[float]]"
 def least_seconds(
     experiments: Sequence[Experiment], rounds: int = ROUNDS, clock: Callable[[], float] = time.process_time
 ) -> list[float]:
-    """The least time of each experiment over several rounds, by default of this process's processor.
+    """The least time of each experiment over several rounds, by default processor time of this process.
 
-    Whatever else a machine does at the same time only ever adds.
+    Other load on the machine can only add to a time.
     """
     taken = [float("inf")] * len(experiments)
     for number in range(rounds + 1):
@@ -131,12 +131,12 @@ class SyntheticData:
             self.windows.append(PatternOccurrence(f"w{i}", Window("w", STREAM, "range", TIME), 0, shape, ("k", "a")))
 
     def counts(self, window: int, then: str, filters: Sequence[BlockFilter] = ()) -> list[int]:
-        """Runs the plan that begins with a window and goes on as the text says; the rows that its operators give."""
+        """Runs the plan that begins with a window and continues with the text ``then``; returns the rows of its operators."""
         source = self.windows[window].name
         block = Block("b", (self.windows[window],), tuple(self.statics), tuple(filters), ("k", "a"))
-        plans, orders = {"b": {source: f"{source}{then}"}}, {"b": (source,)}
+        plans, rules = {"b": {source: parse_plan(f"{source}{then}")}}, {"b": DeltaRule((source,))}
         instants = np.array([NOWHEN], np.int64)
-        step = EvaluationStep(str(self.folder), str(self.folder), 0, 0, TIME, instants, tuple(self.slots), {}, plans, orders)
+        step = EvaluationStep(str(self.folder), str(self.folder), 0, 0, TIME, instants, tuple(self.slots), {}, plans, rules)
         joins = DeltaJoin(block, str(self.folder / "store"), step, self.terms)
         for _ in joins.rows():
             continue
@@ -148,7 +148,7 @@ class SyntheticData:
 
 
 def experiments(world: SyntheticData) -> Iterator[Experiment]:
-    """All that is run. What a join gives is counted first; the joins of a plan also stand for its own start."""
+    """All experiments. The rows of joins are counted first; the constant for an operator includes the start of its plan."""
     for w, size in enumerate(WINDOWS):
         yield world.experiment(w, "", {"start": 1, "scan": size})
         for chain in ([0], [1], [2], [3], [1, 3], [0, 1, 2, 3]):

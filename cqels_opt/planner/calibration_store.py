@@ -1,7 +1,7 @@
-"""The constants of the cost model that this machine has: measured once, kept in the user's cache folder, and used from then on.
+"""The cost model's constants of this machine: measured once, kept in the user's cache folder, and used by later runs.
 
-Nothing measures by itself: ``cqels-opt calibrate`` does, for a machine that runs something else at the same time measures that too. A
-file that is damaged, or that another machine or version wrote, counts for nothing.
+Only ``cqels-opt calibrate`` measures, because other load on the machine would be measured too. A file that is damaged, or that another
+machine or version wrote, is ignored.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ Why = Literal["", "none", "damaged", "stale"]
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """Constants, and where they come from. ``measured`` says when (UTC; None: they are the committed defaults, ``why`` says for what
-    reason), ``names`` which of them were measured."""
+    """Constants and their origin: ``measured`` is the time of the measurement (UTC; None: they are the committed defaults, for the reason
+    ``why``), ``names`` are those that were measured."""
 
     constants: Constants = field(default_factory=Constants)
     measured: str | None = None
@@ -37,19 +37,19 @@ class Calibration:
 
     @property
     def origin(self) -> str:
-        """Where the constants come from, for people."""
+        """The origin of the constants, as text."""
         if self.measured is None:
             return f"committed defaults{_REASONS[self.why]}"
         rest = [name for name in NAMES if name not in self.names]
         return f"measured on this machine, {self.measured}" + (f" (defaults: {', '.join(rest)})" if rest else "")
 
     def text(self) -> str:
-        """All of it for people: where from, and each constant."""
+        """The origin and each constant, as text."""
         found = asdict(self.constants)
         return f"constants: {self.origin}\n  " + ", ".join(f"{name} {seconds_text(found[name])}" for name in NAMES)
 
     def as_json(self) -> dict[str, Any]:
-        """The same for programs; constants are in seconds."""
+        """The same as JSON values; constants are in seconds."""
         return {"origin": self.origin, "measured": self.measured, "seconds": asdict(self.constants)}
 
 
@@ -77,7 +77,7 @@ def cache_file() -> Path:
 
 
 def fingerprint() -> dict[str, str]:
-    """What a machine's constants hang on: its processors, and the versions of what does the work."""
+    """What a machine's constants depend on: its processors, and the versions of Python and libraries."""
     versions = {name: version(name) for name in ("cqels-opt", "numpy", "pyspark")}
     return {"processor": _processor(), "cores": str(os.cpu_count()), "python": platform.python_version(), **versions}
 
@@ -92,7 +92,7 @@ def _processor() -> str:
 
 
 def known(file: Path | None = None) -> Calibration:
-    """The constants of this machine: those that were measured where there are any, else the defaults."""
+    """The constants of this machine: the measured ones, else the defaults."""
     path = file or cache_file()
     if not path.exists():
         return Calibration(why="none")
@@ -110,7 +110,7 @@ def known(file: Path | None = None) -> Calibration:
 
 
 def keep(seconds: Mapping[str, float], measured: str, file: Path | None = None) -> Path:
-    """Keeps measured constants for later runs; a reader sees the file before or the file after. Returns where."""
+    """Writes measured constants for later runs, atomically. Returns the file."""
     path = file or cache_file()
     disk.make_folder(path.parent)
     content = {"format": FORMAT, "fingerprint": fingerprint(), "measured": measured, "seconds": dict(seconds)}

@@ -1,4 +1,4 @@
-"""What runs for a delta source in a batch, and the trace's account of it."""
+"""The plan that runs for a delta source in a batch, and its entry in the trace."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from cqels_opt.trace.records import Delta, Moved, OperatorRecord, RunnerUp
 
 
 class ExecutedPlan(NamedTuple):
-    """What ran for a delta source in the batch before: its plan's text; of a split that was chosen, the cut and the rows beyond it."""
+    """The plan that ran for a delta source in the batch before, as text; of a chosen split also the cut and the rows beyond it."""
 
     plan: str
     cut: Cut | None = None
@@ -23,16 +23,16 @@ class ExecutedPlan(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DeltaPlan:
-    """What runs for a delta source in a batch: the plan for all of its delta, or a split, chosen or given. ``last`` ran before."""
+    """The plan of a delta source in a batch: one for all of its delta, or a split (chosen or fixed). ``last`` is the plan before."""
 
     whole: PlanChoice
     split: SplitChoice | Split | None = None
     last: ExecutedPlan | None = None
-    by: tuple[JoinMethod | None, ...] = ()  # what does each operator, where that is not replicated probes alone
+    by: tuple[JoinMethod | None, ...] = ()  # the join method of each operator, unless all are replicated probes
 
     @property
     def ran(self) -> ExecutedPlan:
-        """The decision as the next one remembers it."""
+        """What the next batch and a checkpoint keep of it."""
         if isinstance(self.split, SplitChoice):
             return ExecutedPlan(str(self.plan), self.split.cut, self.split.heavy)
         return ExecutedPlan(str(self.plan))
@@ -49,19 +49,19 @@ class DeltaPlan:
 
     @property
     def switched(self) -> bool:
-        """Whether another plan ran before."""
+        """Whether another plan ran in the batch before."""
         if self.last is not None and (self.split is not None or self.last.cut is not None):
             return str(self.plan) != self.last.plan
         return self.whole.switched
 
     def delta(self, counts: Sequence[int] | None) -> Delta:
-        """The trace's account of it; ``counts`` are the rows that its operators gave."""
+        """The entry in the trace; ``counts`` are the rows that its operators gave."""
         cost, other = self.whole.cost, self.whole.runner_up
         parts: list[tuple[Sequence[PlanOperator], Sequence[float | None]]] = [(self.whole.operators, self.whole.estimated)]
         if isinstance(self.split, SplitChoice):
             cost, other = self.split.cost, Ranked(self.whole.plan, self.whole.cost)
             parts = [(part.operators, part.estimated) for part in (self.split.few, self.split.many)]
-        elif self.split is not None:  # given, so the second plan has no estimates
+        elif self.split is not None:  # fixed, so the second plan has no estimates
             kinds = {step.relation: step.op for step in self.whole.operators if step.op not in ("scan", "probe", "hash", "cross")}
             given = [replace(step, op=kinds.get(step.relation, step.op)) for step in plan_operators(self.split.many)]
             parts.append((given, [None] * len(given)))
@@ -82,7 +82,7 @@ class DeltaPlan:
         return Delta(self.whole.source, str(self.plan), cost, runner_up, self.switched, self._reason(), operators, former)
 
     def _reason(self) -> tuple[Moved, ...]:
-        """The statistics behind a switch; of a delta that is split now, or was, the rows on the heavier side of the cut."""
+        """The statistics that caused a switch; first, for a delta that is or was split, the rows on the heavier side of the cut."""
         if not self.switched:
             return ()
         reason = [Moved(str(r.statistic), r.was, r.now) for r in self.whole.reason]

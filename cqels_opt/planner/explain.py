@@ -1,4 +1,4 @@
-"""EXPLAIN of programs: before anything ran from what is known and assumed, or of a run as of its last batch, with the rows it gave."""
+"""EXPLAIN of programs: before a run from known and assumed statistics, or of a run as of its last batch, with observed rows."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Format: TypeAlias = Literal["text", "json", "dot"]
 
 
 def explained(programs: Sequence[CompiledProgram], mode: PlannerOptions, format: Format, alternatives: int) -> str:
-    """EXPLAIN of programs that have not run, with up to so many retained alternatives a delta source."""
+    """EXPLAIN of programs that have not run, with up to ``alternatives`` retained alternatives per delta source."""
     planners = [QueryPlanner(program, mode) for program in programs]
     for planner in planners:
         planner.choose()
@@ -28,7 +28,7 @@ def explained(programs: Sequence[CompiledProgram], mode: PlannerOptions, format:
 
 
 def explained_now(planners: Sequence[QueryPlanner], mode: PlannerOptions, format: Format, alternatives: int) -> str:
-    """EXPLAIN of planners as of what they chose last, beside it the rows that operators have given."""
+    """EXPLAIN of the plans that were chosen last, with the observed rows of their operators."""
     seconds = mode.cost_model == "default"  # no other cost model has constants
     blocks = [(planner, block) for planner in planners for block in planner.blocks.values()]
     if format == "dot":  # draws the chosen plans alone
@@ -78,9 +78,9 @@ def explained_now(planners: Sequence[QueryPlanner], mode: PlannerOptions, format
 
 
 def _deltas(block: BlockPlanner, alternatives: int) -> Iterator[Description]:
-    """What runs for each delta source; of a split delta both plans, each saying for which rows it is."""
-    for source, decision in block.decisions.items():
-        counts = block.given_rows.get(source)
+    """The plan of each delta source; of a split delta both plans, each with the rows that it is for."""
+    for source, decision in block.delta_plans.items():
+        counts = block.observed_rows.get(source)
         if isinstance(decision.split, SplitChoice):
             parts = [(decision.split.few, f"not {decision.split.cut}"), (decision.split.many, str(decision.split.cut))]
             for choice, rows in parts:

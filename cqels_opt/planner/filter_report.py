@@ -1,4 +1,4 @@
-"""What EXPLAIN says of the filters that plans place: what each is, what it costs and keeps, and how that is known."""
+"""EXPLAIN of the filters that plans place by cost: condition, cost, selectivity, and whether these were measured."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from cqels_opt.planner.row_expressions import written
 
 
 def described(block: BlockPlanner) -> list[dict[str, Any]]:
-    """The dear filters of a block: those that plans place by their cost.
+    """The expensive filters of a block: those that plans place by their cost.
 
-    ``weight`` is what it costs for a distinct combination of its arguments, as a multiple of comparing two numbers; ``selectivity`` is the
-    share of rows that it kept, None while nobody has seen any.
+    ``weight`` is the cost per distinct combination of arguments, as a multiple of a comparison of two numbers; ``selectivity`` is the
+    share of rows that the filter kept, None while it was not observed.
     """
     placed = {r.name for r in block.optimizer.graph.relations if r.kind == "filter"}
     return [
@@ -30,7 +30,7 @@ def described(block: BlockPlanner) -> list[dict[str, Any]]:
 
 
 def text(block: BlockPlanner) -> str:
-    """A line a filter; empty where none is dear."""
+    """Two lines per filter; empty if none is expensive."""
     lines = []
     for found in described(block):
         how = "measured" if found["measured"] else "declared"

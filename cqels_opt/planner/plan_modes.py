@@ -1,4 +1,4 @@
-"""How a run plans, from what its options say: a mode of the optimizer, or plans that are given."""
+"""The planner options of a run from its command-line options: a mode of the optimizer, or fixed plans."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ def plan_mode(
     joins: str = "auto",
     filters: str = "cost",
 ) -> PlannerOptions:
-    """``--plan``: a mode, or ``fixed:PLANS``; ``--cost-model`` and ``--constants``; ``--joins``, what may do the joins; ``--filters``.
+    """``--plan``: a mode, or ``fixed:PLANS``; ``--cost-model`` and ``--constants``; ``--joins``, the allowed join methods; ``--filters``.
 
-    The heuristics of Keskisärkkä et al. 2021 (§4.1) add up: H1 and H2 order the joins, H3 and H4 place filters.
+    The heuristics of Keskisärkkä et al. 2021 (§4.1) combine: H1 and H2 order the joins, H3 and H4 place filters.
     """
     if plan.startswith("fixed:"):
         plan, fixed = "fixed", plan.removeprefix("fixed:")

@@ -1,4 +1,4 @@
-"""How a program is planned: the optimizer's mode or the plans that are kept, and what estimates and prices rest on."""
+"""How a program is planned: the optimizer's mode or fixed plans, and the inputs of estimates and costs."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any, Literal, TypeAlias
 
 from cqels_opt import plugins
 from cqels_opt.errors import InputError
+from cqels_opt.planner import join_sampling
 from cqels_opt.planner.calibration_store import Calibration
-from cqels_opt.planner.join_sampling import TAKES
 from cqels_opt.plans import Plan, SecondsCost, Split
 from cqels_opt.plans.cost import CostModel, Shuffled
 from cqels_opt.plans.cost_models import COST_MODELS, model_named
@@ -25,22 +25,21 @@ from cqels_opt.plans.join_methods import (
 )
 from cqels_opt.plans.predicate_placement import Placing
 
-Estimates: TypeAlias = Literal["bindings", "pairwise", "feedback", "walks", "all"]
-"""What rows are estimated from: the rows and distinct values of each relation, as the report has them (``bindings``); join sizes of
-pairs, which are exact (``pairwise``); those with what operators gave before (``feedback``), or with sampled walks of the delta through the
-indexes (``walks``); or with both (``all``)."""
+Estimates: TypeAlias = Literal["bindings", "pairwise", "feedback", "sampling", "all"]
+"""The inputs of cardinality estimates: the rows and distinct values of each relation, as in the report (``bindings``); exact join sizes of
+pairs (``pairwise``); these with the rows that operators gave before (``feedback``), or with join sampling of the delta (``sampling``); or
+with both (``all``)."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlannerOptions:
-    """``--plan``: a mode of the optimizer, or the plans that are kept; the cost model and its constants; and what rows are estimated from.
+    """``--plan``: a mode of the optimizer, or fixed plans; the cost model and its constants; the inputs of estimates.
 
-    ``split`` allows a skewed delta to be split (``skew_splitting.py``), ``designs`` other sub-results to be taken than those compiled
-    (``view_advisor.py``). ``shuffled``: the sides of a join that the runner sends through a
-    shuffle. ``joins``: what may do the joins on this ``machine``; the cheapest does, and if only one may, that one. The mode ``spark``
-    says that the runner's own planner decides: ours is idle, and takes the order written. ``placing`` says where filters stand; in the
-    mode ``heuristic`` joins are ordered by H1 and, with ``graphs``, H2. ``remember``: results of extension functions are kept until a
-    step ends.
+    ``split`` allows a skewed delta to be split (``skew_splitting.py``), ``view_selection`` other sub-results than those compiled
+    (``view_advisor.py``). ``shuffled``: the sides of a join that the runner shuffles. ``joins``: the join methods that are allowed on this
+    ``machine``; the cheapest is used. In the mode ``spark``, Spark's own planner decides and ours keeps the written order. ``placing``
+    states where filters are evaluated. In the mode ``heuristic``, joins are ordered by H1 and, with ``graphs``, H2. ``remember``: results
+    of extension functions are kept until a step ends.
     """
 
     mode: str = "adaptive"
@@ -48,12 +47,12 @@ class PlannerOptions:
     cost_model: str = "default"
     estimates: Estimates = "all"
     split: bool = True
-    designs: bool = True
+    view_selection: bool = True
     calibration: Calibration = field(default_factory=Calibration)
     shuffled: Shuffled = "nothing"
     machine: Machine = field(default_factory=Machine)
     joins: tuple[JoinMethod, ...] = CHOSEN_FROM
-    walk: float = TAKES  # seconds a relation that walking a plan takes
+    sampling_seconds: float = join_sampling.SECONDS  # per relation, that sampling a plan takes
     placing: Placing = "cost"
     graphs: bool = True
     remember: bool = True

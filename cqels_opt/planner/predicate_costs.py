@@ -1,8 +1,8 @@
-"""How much dearer than a comparison of numbers an expression is to evaluate on a row.
+"""The cost of evaluating an expression on a row, relative to a comparison of numbers.
 
-A comparison of columns runs over whole arrays of ids. Everything else is evaluated once for each distinct combination of its arguments,
-whose terms are decoded first: the weight is that of a row whose combination no other row has, the sum of what any row costs and of
-what each call costs, by the class of its function. ``cqels-opt bench calibration`` measures the weights next to those committed here.
+A comparison of columns runs over whole arrays of ids. Every other expression is evaluated once per distinct combination of its arguments,
+whose terms are decoded first. Its weight is that of a row whose combination no other row has: the cost per row plus the cost of each call,
+by the class of its function. ``cqels-opt bench calibration`` measures the weights next to those committed here.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from cqels_opt.query.extensions import Extension, extension
 from cqels_opt.query.uncertainty.functions import FUNCTIONS as UNCERTAIN
 from cqels_opt.rdf import ids as term_ids
 
-MANY: Final = 20  # times as many rows for a comparison of columns, which is that much faster
+MANY: Final = 20  # times as many rows in experiments with a comparison of columns, which is faster
 COMPARISONS: Final = ("=", "!=", "<", ">", "<=", ">=")
 CLASSES: Final[Mapping[str, str]] = {
     **dict.fromkeys(("&&", "||", "!", "IF", "COALESCE", "BOUND", "SAMETERM"), "logic"),
@@ -41,7 +41,7 @@ CLASSES: Final[Mapping[str, str]] = {
     **dict.fromkeys(("NOW", "RAND", "UUID", "STRUUID", "BNODE"), "drawn"),
     **dict.fromkeys(CASTS, "cast"),
 }
-"""The class of each function but extension functions, which have a cost of their own."""
+"""The class of each function; extension functions declare their own cost."""
 
 WEIGHTS: Final[Mapping[str, float]] = {
     "column": 1.0,
@@ -60,8 +60,8 @@ WEIGHTS: Final[Mapping[str, float]] = {
 
 
 def units(expression: Expression) -> Counter[str]:
-    """What is evaluated for a row, by the names of :data:`WEIGHTS`."""
-    if isinstance(expression, Call) and expression.function == "&&":  # its operands are evaluated one after the other
+    """The units of work per row, by the names of :data:`WEIGHTS`."""
+    if isinstance(expression, Call) and expression.function == "&&":  # evaluated one operand after the other
         return sum(map(units, expression.arguments), Counter[str]())
     if isinstance(expression, Variable | Constant):
         return Counter(row=1)
@@ -71,7 +71,7 @@ def units(expression: Expression) -> Counter[str]:
 
 
 def weight(expression: Expression) -> float:
-    """The cost of evaluating an expression on a row, relative to a comparison of numbers; of extension functions as it was declared."""
+    """The cost of evaluating an expression on a row, relative to a comparison of numbers; extension functions as declared."""
     own = sum(WEIGHTS[name] * count for name, count in units(expression).items())
     return own + sum(function.cost for function in extensions(expression)) / Constants().evaluate
 
@@ -86,12 +86,12 @@ def extensions(expression: Expression) -> Iterator[Extension]:
 
 
 def is_uncertain(expression: Expression) -> bool:
-    """Whether an expression refers to an uncertainty function: what heuristic H4 is about."""
+    """Whether an expression calls an uncertainty function, which heuristic H4 evaluates late."""
     return any(function.name in UNCERTAIN for function in extensions(expression))
 
 
 def _columns(expression: Expression) -> Counter[str]:
-    """What of an expression by the column is compared: texts and times are looked at row by row all the same."""
+    """The units of an expression that is evaluated by the column: texts and times are still compared row by row."""
     if isinstance(expression, Call) and expression.function in ("!", "||"):
         return sum(map(_columns, expression.arguments), Counter[str]())
     if isinstance(expression, Call) and expression.function in COMPARISONS and not all(map(_is_column, expression.arguments)):
@@ -100,7 +100,7 @@ def _columns(expression: Expression) -> Counter[str]:
 
 
 def _is_column(expression: Expression) -> bool:
-    """Whether a side of a comparison is a column of ids that can be compared as they are: of strings and dates they cannot."""
+    """Whether a side of a comparison is a column whose ids can be compared directly, unlike those of strings and dates."""
     if isinstance(expression, Constant):
         code = term_ids.encode([expression.term], term_ids.PUBLIC)
         return not expression.term.startswith('"') or bool(term_ids.numeric(code)[1][0])
@@ -108,7 +108,7 @@ def _is_column(expression: Expression) -> bool:
 
 
 def _calls(expression: Expression) -> Counter[str]:
-    if isinstance(expression, Exists):  # a column that says yes or no by then
+    if isinstance(expression, Exists):  # a column of truth values at this point
         return Counter(logic=1)
     if not isinstance(expression, Call):
         return Counter()

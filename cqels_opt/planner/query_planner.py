@@ -1,4 +1,4 @@
-"""The optimizer of one program: its blocks' planners, and what a step and its trace carry of their decisions."""
+"""The optimizer of one program: the planners of its blocks, and what steps and trace records carry of their plans."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from cqels_opt.operators.rows import Ints
 from cqels_opt.planner.background_jobs import BackgroundJobs
 from cqels_opt.planner.block_planner import BlockPlanner
 from cqels_opt.planner.planner_options import PlannerOptions
-from cqels_opt.plans import PlanError
+from cqels_opt.plans import DeltaRule, Plan, PlanError, Split
 from cqels_opt.plans.join_methods import JoinMethod
 from cqels_opt.state import worker_cache
 from cqels_opt.stats import SlotCounts
@@ -19,54 +19,54 @@ from cqels_opt.trace.records import SubResults
 
 
 class QueryPlanner:
-    """The blocks of a program. ``elements`` are the times of a stream's elements, in order, by which rows of last-n windows end.
+    """The planners of a program's blocks. ``elements`` are the sorted times of each stream's elements, at which rows of last-n windows end.
 
     Raises :class:`PlanError` for a fixed plan of a source that the program does not have."""
 
-    def __init__(self, program: CompiledProgram, mode: PlannerOptions, workshop: BackgroundJobs | None = None) -> None:
-        """Without a ``workshop`` the sub-results stay those that were compiled."""
+    def __init__(self, program: CompiledProgram, options: PlannerOptions, background_jobs: BackgroundJobs | None = None) -> None:
+        """Without ``background_jobs`` the sub-results stay those that were compiled."""
         self.elements: dict[str, Ints] = {}
         self.compiled = program
-        self.blocks = {b.name: BlockPlanner(b, program.store, mode, self.elements, workshop) for b in program.blocks}
+        self.blocks = {b.name: BlockPlanner(b, program.store, options, self.elements, background_jobs) for b in program.blocks}
         sources = [source for block in self.blocks.values() for source in block.sources]
-        for name in mode.fixed or {}:
+        for name in options.fixed or {}:
             if name not in sources:
                 raise PlanError(f"there is no delta source {name!r}; the query has {', '.join(sources)}")
 
     def advance(self, new: Mapping[str, Sequence[SlotCounts]], before: int, frontier: int) -> None:
-        """The statistics follow."""
+        """Moves the statistics of all blocks; see :meth:`BlockPlanner.advance`."""
         for block in self.blocks.values():
             block.advance(new, before, frontier)
 
-    def choose(self, step: EvaluationStep | None = None) -> tuple[dict[str, dict[str, str]], dict[str, tuple[str, ...]]]:
-        """(plans by block and source, orders by block), as a step carries them. ``step`` is what they are for, where it has a delta."""
+    def choose(self, step: EvaluationStep | None = None) -> tuple[dict[str, dict[str, Plan | Split]], dict[str, DeltaRule]]:
+        """The plans by block and source, and the delta rules by block. ``step`` is the step that they are for, if it has a delta."""
         terms = None
-        if step is not None:  # for walks, whose calls are not the batch's
+        if step is not None:  # for join sampling, whose calls do not count as the batch's
             terms = worker_cache.term_table(self.compiled.store, self.compiled.scheme, replace(step, remember=False))
         for block in self.blocks.values():
             block.settle()
             block.choose(step, terms)
             block.consider()
-        plans = {name: {s: str(d.plan) for s, d in block.decisions.items()} for name, block in self.blocks.items()}
-        return plans, {name: block.order for name, block in self.blocks.items()}
+        plans = {name: {s: d.plan for s, d in block.delta_plans.items()} for name, block in self.blocks.items()}
+        return plans, {name: block.rule for name, block in self.blocks.items()}
 
     def physical(self, tasks: int) -> dict[str, dict[str, tuple[JoinMethod | None, ...]]]:
-        """For each block what does its joins in so many tasks, where that is not replicated probes alone."""
+        """For each block the join methods of its plans in so many tasks, unless all are replicated probes."""
         return {name: found for name, block in self.blocks.items() if (found := block.physical(tasks))}
 
     @property
     def program(self) -> CompiledProgram:
-        """The program with the sub-results of now."""
+        """The program with the sub-results in use."""
         return replace(self.compiled, blocks=tuple(block.block for block in self.blocks.values()))
 
     @property
-    def changes(self) -> tuple[SubResults, ...]:
-        """What changed about sub-results with the last choice, for the trace."""
-        return tuple(change for block in self.blocks.values() if block.review for change in block.review.events)
+    def view_changes(self) -> tuple[SubResults, ...]:
+        """The changes of sub-results since the batch before, for the trace."""
+        return tuple(change for block in self.blocks.values() if block.advisor for change in block.advisor.events)
 
     @property
     def filter_orders(self) -> dict[str, tuple[str, ...]]:
-        """For each block its filters, in the order in which those at one place are evaluated."""
+        """For each block its filters, in the order in which those of one operator are evaluated."""
         return {name: block.optimizer.filter_order for name, block in self.blocks.items() if block.sources}
 
     @property
@@ -77,8 +77,8 @@ class QueryPlanner:
 
     @property
     def seconds(self) -> float:
-        """What the chosen plans cost together, where that is estimated in seconds; else 0."""
-        blocks = [b for b in self.blocks.values() if b.optimizer.model.unit == "s" and not b.elsewhere]
+        """The estimated cost of the chosen plans if the model's unit is seconds; else 0."""
+        blocks = [b for b in self.blocks.values() if b.optimizer.model.unit == "s" and not b.planned_by_spark]
         return sum(choice.cost for block in blocks for choice in block.choices.values())
 
     @property

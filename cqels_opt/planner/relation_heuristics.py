@@ -2,7 +2,7 @@
 (``plans/predicate_placement.py``).
 
 Windows stay in the order written. Within each, H2 puts patterns of a named graph before those of any graph, and H1 orders patterns
-by which of their places are constants.
+by the positions of their constants.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from cqels_opt.lod.store import StaticPattern
 from cqels_opt.operators.compiled_query import Block, PatternOccurrence, Static
 
 MOST_SELECTIVE_FIRST = ("spo", "s?o", "?po", "sp?", "??o", "s??", "?p?", "???")
-"""H1: constants in these places; a variable is ``?``."""
+"""H1: the positions of constants; ``?`` is a variable."""
 
 
 def ranks(block: Block, graphs: bool) -> dict[str, tuple[int, ...]]:
-    """The rank of each relation; ``graphs``: by H2 as well. What is joined beforehand comes as one relation, before single patterns."""
+    """The rank of each relation; ``graphs``: also by H2. A sub-result is one relation, before single patterns."""
     windows = list(dict.fromkeys(o.window.name for o in block.occurrences))
     found = {o.name: (windows.index(o.window.name), *_of_window(o, graphs)) for o in block.occurrences}
     return found | {s.name: (len(windows), *_of_static(s, graphs)) for s in block.statics}

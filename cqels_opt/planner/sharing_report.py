@@ -1,4 +1,4 @@
-"""What EXPLAIN says of several queries: what they share (DESIGN §9)."""
+"""EXPLAIN of several queries: what they share (DESIGN §9)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from cqels_opt.operators.compiled_query import CompiledProgram
 from cqels_opt.operators.instances import names_of
 from cqels_opt.windows.binding_slots import Shape
 
-NAMED = 3  # of the queries that share a plan so many are named
+NAMED = 3  # the number of queries that are named of those that share a plan
 
 
 def shared(programs: Sequence[CompiledProgram]) -> dict[str, Any]:
@@ -26,7 +26,7 @@ def shared(programs: Sequence[CompiledProgram]) -> dict[str, Any]:
 
 
 def text(programs: Sequence[CompiledProgram]) -> str:
-    """The same for people; empty where nothing is shared."""
+    """The same as text; empty if nothing is shared."""
     found = shared(programs)
     if not found:
         return ""

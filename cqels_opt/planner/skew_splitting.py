@@ -1,52 +1,48 @@
-"""Where one plan is not best for all rows of a delta: the delta is split by fan-out, and each part has its own plan.
+"""Skew splitting: a delta is split by fan-out, and each part has its own plan, where one plan is not the best for all rows.
 
-Skewed keys make a join order good for most rows and bad for a few heavy ones. How many rows of a relation each row of the delta
-matches is known exactly before anything runs; a threshold on it parts the delta in two. Each part has its own statistics (its rows, and
-its own join sizes with the relations around), is walked on a sample of its own, and gets its own cheapest plan. The two are taken when
-they are cheaper together than the one plan for all. (Compare eddies, Avnur & Hellerstein 2000, which route single rows, and
-selectivity-based partitioning, Polyzotis 2005.)
+With skewed keys a join order is good for most rows and bad for a few heavy ones. How many rows of a relation each row of the delta
+matches is known exactly before anything runs; a threshold on it splits the delta in two. Each part has its own statistics (its rows, and
+its own join sizes with the relations around), is sampled separately, and gets its own cheapest plan. The two plans are used if they are
+cheaper together than the one plan for all. (Compare eddies, Avnur & Hellerstein 2000, which route single rows, and selectivity-based
+partitioning, Polyzotis 2005.)
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
-from cqels_opt.operators.compiled_query import Block
-from cqels_opt.operators.delta_join import fan_out, indexed_sides
-from cqels_opt.operators.evaluation_step import EvaluationStep
+from cqels_opt.operators.block_relations import BlockRelations
 from cqels_opt.operators.outer_joins import made_of_each
 from cqels_opt.operators.rows import Ints, Rows
-from cqels_opt.operators.term_table import TermTable
 from cqels_opt.planner.join_sampling import JoinSampler
 from cqels_opt.plans import CostModel, Cut, Optimizer, PlanChoice, QueryGraph, ReoptimizationBudget, Split, Statistics
-from cqels_opt.state.window_state import content
 
-TAKES = 0.01
-"""Seconds that looking for a split takes, and with every batch that is split choosing two plans; it must save more."""
+SECONDS = 0.01
+"""Seconds that the search for a split takes, and the choice of two plans in each batch that is split; a split must save more."""
 
 GAIN = 0.1
-"""The share of its cost that splitting must save; nothing more than 0 to go on as it is."""
+"""The share of the whole plan's cost that a new split must save; a split that is in use only has to be cheaper."""
 
 SPREAD = 1.0
-"""The variance between two parts, of the fan-outs' binary logarithm, below which the parts are too much alike."""
+"""The variance between two parts, of the fan-outs' binary logarithm, below which the parts are too similar."""
 
 CUTS = 2
-"""Cuts that are tried a delta: those with the greatest variance between their parts."""
+"""Cuts that are tried per delta: those with the greatest variance between their parts."""
 
 SAMPLE = 20_000
-"""Rows of a larger delta that tell whether there is any cut: parts that differ enough are too large for it to miss them."""
+"""Rows of a larger delta that are searched for a cut first: a sample of this size has rows of both parts if they differ enough."""
 
 Fans = Mapping[tuple[str, str], Ints]
-"""For each relation and variable that the delta joins with: the matches of each row of the delta."""
+"""For each relation and variable that the delta joins with, the number of matches of each row of the delta."""
 
 
 @dataclass(frozen=True, slots=True)
 class SplitChoice:
-    """A delta in two parts: the cut, how many rows are in the heavier part, and what was chosen for each."""
+    """A delta in two parts: the cut, the number of rows in the heavier part, and the plan of each part."""
 
     cut: Cut
     heavy: int
@@ -66,7 +62,7 @@ class SplitChoice:
 
 @dataclass(frozen=True, slots=True)
 class PartStatistics:
-    """The statistics of a part of a delta: rows and join sizes of the source are the part's own, all else as for the whole."""
+    """The statistics of a part of a delta: rows and join sizes of the source are the part's, all others those of the whole."""
 
     whole: Statistics
     source: str
@@ -74,85 +70,79 @@ class PartStatistics:
     shares: Mapping[tuple[str, str], float]
 
     def cardinality(self, relation: str) -> float | None:
-        """Of the source, the rows of the part."""
+        """The rows of the part, for the source."""
         return float(len(self.rows)) if relation == self.source else self.whole.cardinality(relation)
 
     def distinct(self, relation: str, variable: str) -> float | None:
-        """Of the source, the values in the part."""
+        """The values in the part, for the source."""
         if relation == self.source and variable in self.rows.columns:
             return float(len(np.unique(self.rows.columns[variable])))
         return self.whole.distinct(relation, variable)
 
     def join_size(self, left: str, right: str, variable: str) -> float | None:
-        """With the source, the part's share of the matches."""
+        """The part's share of the matches, for joins with the source."""
         size = self.whole.join_size(left, right, variable)
         if size is None or self.source not in (left, right):
             return size
         return size * self.shares.get((right if left == self.source else left, variable), 1.0)
 
     def selectivity(self, filter_name: str) -> float | None:
-        """As for the whole."""
+        """That of the whole."""
         return self.whole.selectivity(filter_name)
 
 
 class Splitter:
-    """Decides for the delta sources of a block whether a delta is split. It remembers its cuts, so that near ties do not flicker."""
+    """Decides for the delta sources of a block whether a delta is split. It keeps the cuts in use, so that near ties do not alternate.
 
-    def __init__(self, block: Block, store: str, graph: QueryGraph, model: CostModel, weights: Mapping[str, float]) -> None:
-        """``weights`` are what filters were measured to weigh, as of now and later."""
-        self.block, self.store, self.graph, self.model, self.weights = block, store, graph, model, weights
+    ``weights`` are the measured weights of filters, which change later.
+    """
+
+    def __init__(self, graph: QueryGraph, model: CostModel, weights: Mapping[str, float]) -> None:
+        self.graph, self.model, self.weights = graph, model, weights
         self._optimizers: dict[tuple[str, int], Optimizer] = {}
         self.cuts: dict[str, Cut] = {}
-        self.pace = ReoptimizationBudget()
+        self.budget = ReoptimizationBudget()
 
-    def choose(
-        self, whole: PlanChoice, view: Statistics, step: EvaluationStep, order: Sequence[str], terms: TermTable
-    ) -> SplitChoice | None:
-        """The two plans of a source's delta where they pay; ``whole`` is the plan for all of it, ``view`` its statistics."""
+    def choose(self, whole: PlanChoice, view: Statistics, relations: BlockRelations) -> SplitChoice | None:
+        """The two plans of a source's delta if they pay off; ``whole`` is the plan for all of it, ``view`` its statistics."""
         source, current = whole.source, self.cuts.pop(whole.source, None)
         if self.model.unit != "s" or whole.fallback or whole.retained < 2:
             return None
-        due = self.pace.due(source, whole.cost, TAKES)
+        due = self.budget.due(source, whole.cost, SECONDS)
         if not due and current is None:
             return None
-        occurrence = next(o for o in self.block.occurrences if o.name == source)
-        rows = content(occurrence, step).new
+        rows = relations.delta(source)
         if current is None and len(rows) > SAMPLE:
             some = rows.take(np.arange(0, len(rows), len(rows) // SAMPLE))
-            if not cuts(self._joined(self._fans(source, some, step, order))):
+            if not cuts(self._joined(self._fans(source, some, relations))):
                 return None
-        fans = self._fans(source, rows, step, order)
+        fans = self._fans(source, rows, relations)
         best: SplitChoice | None = None
         for cut in dict.fromkeys([*([current] if current and current[:2] in fans else []), *cuts(self._joined(fans))]):
             heavy = fans[cut.relation, cut.variable] >= cut.at_least
             if not 0 < int(heavy.sum()) < len(rows):
                 continue
-            few, many = (
-                self._part(number, source, view, np.flatnonzero(heavy == bool(number)), rows, fans, step, order, terms)
-                for number in (0, 1)
-            )
+            places = (np.flatnonzero(heavy == bool(number)) for number in (0, 1))
+            few, many = (self._part(number, source, view, at, rows, fans, relations) for number, at in enumerate(places))
             found = SplitChoice(cut, int(heavy.sum()), few, many)
             least = whole.cost * (1.0 if cut == current else 1.0 - GAIN)
-            if few.plan != many.plan and found.cost + TAKES < least and (best is None or found.cost < best.cost):
+            if few.plan != many.plan and found.cost + SECONDS < least and (best is None or found.cost < best.cost):
                 best = found
         if best is not None:
             self.cuts[source] = best.cut
         return best
 
-    def _fans(self, source: str, rows: Rows, step: EvaluationStep, order: Sequence[str]) -> Fans:
+    def _fans(self, source: str, rows: Rows, relations: BlockRelations) -> Fans:
         """The matches of each row of a delta in the relations around it."""
         found = {}
-        before = order[: order.index(source)]
         for relation in self.graph.relations:
-            shared = sorted(relation.joined_on & rows.columns.keys()) if relation.name != source else []
-            sides = indexed_sides(self.block, self.store, step, relation.name, relation.name in before) if shared else []
-            for variable in shared:
-                fans = fan_out(rows, variable, sides)
+            for variable in sorted(relation.joined_on & rows.columns.keys()) if relation.name != source else []:
+                fans = relations.fan_out(rows, variable, relation.name, source)
                 found[relation.name, variable] = made_of_each(relation.kind, fans)
         return found
 
     def _joined(self, fans: Fans) -> Fans:
-        """Those of inner joins: units do not tell heavy rows from light ones."""
+        """Those of inner joins: units do not separate heavy rows from light ones."""
         return {key: fan for key, fan in fans.items() if self.graph.relations[self.graph.index[key[0]]].kind == "inner"}
 
     def _part(
@@ -163,9 +153,7 @@ class Splitter:
         places: Ints,
         rows: Rows,
         fans: Fans,
-        step: EvaluationStep,
-        order: Sequence[str],
-        terms: TermTable,
+        relations: BlockRelations,
     ) -> PlanChoice:
         """The cheapest plan for a part of a delta."""
         if (source, number) not in self._optimizers:
@@ -173,12 +161,12 @@ class Splitter:
         self._optimizers[source, number].weigh(self.weights)
         shares = {key: float(fan[places].sum()) / max(1.0, float(fan.sum())) for key, fan in fans.items()}
         part = rows.take(places)
-        walks = JoinSampler(self.block, self.store, step, order, terms, only={source: part})
-        return self._optimizers[source, number].choose({source: PartStatistics(view, source, part, shares)}, walk=walks)[source]
+        sampler, statistics = JoinSampler(relations, only=(source, part)), PartStatistics(view, source, part, shares)
+        return self._optimizers[source, number].choose({source: statistics}, walk=sampler)[source]
 
 
 def cuts(fans: Fans) -> list[Cut]:
-    """The cuts of a delta into few and many matches that tell their parts apart best (Otsu 1979, on binary logarithms)."""
+    """The cuts of a delta into few and many matches that separate their parts best (Otsu 1979, on binary logarithms)."""
     found = []
     for (relation, variable), fan in fans.items():
         levels = np.bincount(np.frexp(fan.astype(np.float64))[1])  # level k > 0: 2**(k-1) to 2**k - 1 matches

@@ -1,4 +1,4 @@
-"""Statistics as something reads them: before the first element, without what is known of pairs, or with what is not made yet."""
+"""Statistics with something left out or added: before the first element, without join sizes, or with sub-results not yet built."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from cqels_opt.plans import Statistics
 
 @dataclass(frozen=True, slots=True)
 class BeforeElements:
-    """Statistics before the first element: of streams nothing is known, which is not zero (DESIGN, invariant 8)."""
+    """Statistics before the first element: nothing is known of streams, which is not zero (DESIGN, invariant 8)."""
 
     view: Statistics
     streams: frozenset[str]
@@ -35,7 +35,7 @@ class BeforeElements:
 
 @dataclass(frozen=True, slots=True)
 class PerBinding:
-    """Statistics without the join sizes of pairs: what the report keeps (§5), for comparison."""
+    """Statistics without the join sizes of pairs, as in the report (§5); for comparison."""
 
     view: Statistics
 
@@ -58,7 +58,7 @@ class PerBinding:
 
 @dataclass(frozen=True, slots=True)
 class CandidateStatistics:
-    """Statistics in which sub-results that are not made yet stand with what they will be like, see :class:`Measured`."""
+    """Statistics that include sub-results which are not built yet, as measured on a sample; see :class:`Measured`."""
 
     view: Statistics
     coming: Mapping[str, Measured]
@@ -69,12 +69,12 @@ class CandidateStatistics:
         return self.view.cardinality(relation) if found is None else found.rows
 
     def distinct(self, relation: str, variable: str) -> float | None:
-        """At most what the part with the fewest has."""
+        """At most the distinct values of the part that has the fewest."""
         found = self.coming.get(relation)
         return self.view.distinct(relation, variable) if found is None else found.distincts.get(variable)
 
     def join_size(self, left: str, right: str, variable: str) -> float | None:
-        """The join with a part that has the variable, times the rows that the other parts make of each of its rows."""
+        """The join with a part that has the variable, times the rows of the sub-result per row of that part."""
         if left not in self.coming and right not in self.coming:
             return self.view.join_size(left, right, variable)
         if left in self.coming and right in self.coming:

@@ -1,4 +1,4 @@
-"""Statistics of merged relations: what the optimizer reads of such a relation is added up from what is known of its parts (DESIGN §6)."""
+"""Statistics of merged relations (several windows and static data as one): the sums over their parts (DESIGN §6)."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from cqels_opt.plans import Statistics
 
 
 def summands(occurrence: PatternOccurrence) -> tuple[str, ...]:
-    """The names under which statistics follow the windows of an occurrence, one a part. The first is its own."""
+    """The names of an occurrence's windows in the statistics, one per part. The first is the occurrence's own name."""
     return (occurrence.name, *(f"{occurrence.name} {part.window.name}" for part in occurrence.others))
 
 
 def static_summand(occurrence: PatternOccurrence) -> str:
-    """The name under which statistics know the static part."""
+    """The name of the static part in the statistics."""
     return f"{occurrence.name} static"
 
 
 def parts_for(source: str, occurrences: Sequence[PatternOccurrence]) -> dict[str, tuple[str, ...]]:
-    """What merged relations are added up from in the plans of a source: its own delta has nothing static."""
+    """The parts of each merged relation in the plans of a source; the source's own delta has no static part."""
     return {
         o.name: (*summands(o), *([static_summand(o)] if o.static is not None and o.name != source else []))
         for o in occurrences

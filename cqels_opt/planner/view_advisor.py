@@ -1,10 +1,9 @@
-"""Other designs of a block are weighed while it runs, and one that has paid for itself is taken (CQELS report, §4.2).
+"""View selection at run time: other designs of a block are priced while it runs; one that has paid for itself is used (CQELS report, §4.2).
 
-Each time that batches have cost as much as a few looks take, the best plans of neighbouring designs are priced from the statistics of that
-batch, which stands for those since the last look. What they would have saved adds up (``plans/view_selection.py``); when it exceeds what
-building
-takes, the missing sub-results are built beside the batches, and the next batch after they are there runs under the new design. Nothing
-here changes an answer.
+A design is a choice of sub-results (materialized views of static sub-patterns). Whenever batches have cost as much as a few pricings take,
+the best plans of neighbouring designs are priced from the statistics of that batch, which represents the batches since the last pricing.
+The savings add up (``plans/view_selection.py``). When they exceed the cost of building, the missing sub-results are built next to the
+batches, and the first batch after they are complete runs under the new design. No answer depends on this.
 """
 
 from __future__ import annotations
@@ -28,14 +27,14 @@ from cqels_opt.plans.view_selection import Design, ViewBenefits, design_of, neig
 from cqels_opt.state import worker_cache
 from cqels_opt.trace.records import SubResults
 
-PRICED = 4  # other designs that are priced with a look, one of them for the first time; more take turns
+PRICED = 4  # designs that are priced at a time, at most one of them for the first time; more take turns
 
 PACE = 0.1
-"""Estimated seconds of batches between two looks, each of which takes a few milliseconds: thinking about designs stays a small share."""
+"""Estimated seconds of batches between two pricings. A pricing takes a few milliseconds, so its share stays small."""
 
 
 class ViewCatalogue:
-    """The relations that designs of a block are made of: parts, what was compiled, and what has been made since."""
+    """The relations of which designs of a block consist: parts, compiled sub-results, and those built since."""
 
     def __init__(self, block: Block, store: str, folder: Path | None) -> None:
         self.block, self.store, self.folder = block, store, folder
@@ -45,20 +44,20 @@ class ViewCatalogue:
         self.measured: dict[RelationSet, Measured] = {}
 
     def missing(self, design: Design) -> list[RelationSet]:
-        """The sub-results of a design that are not made."""
+        """The sub-results of a design that are not built."""
         return [group for group in design if group not in self.statics]
 
     def block_of(self, design: Design) -> Block:
-        """The block under a design whose sub-results are there."""
+        """The block under a design whose sub-results are built."""
         return self.block if design == self.default else view_candidates.redesigned(self.block, [self.statics[g] for g in design])
 
     def sketch(self, design: Design) -> Block:
-        """The block under a design as the optimizer sees it: what is missing lies nowhere yet."""
+        """The block under a design as the optimizer sees it; missing sub-results have no folder yet."""
         coming = {g: self._sketched(g) for g in self.missing(design)}
         return view_candidates.redesigned(self.block, [coming.get(g) or self.statics[g] for g in design])
 
     def coming(self, design: Design) -> dict[str, Measured]:
-        """What is missing of a design, by name, as it has been measured."""
+        """The measured sizes of the missing sub-results of a design, by relation name."""
         return {view_candidates.relation_name(self.block, g): self.measured[g] for g in self.missing(design)}
 
     def _sketched(self, group: RelationSet) -> Static:
@@ -66,26 +65,26 @@ class ViewCatalogue:
         return Static(view_candidates.relation_name(self.block, group), variables, "", round(self.measured[group].rows), of=group)
 
     def like(self, group: RelationSet) -> Measured:
-        """What a sub-result or a part is like, or will be."""
+        """The size of a sub-result or a part, counted or measured on a sample."""
         if group not in self.measured:
             self.measured[group] = view_candidates.as_made(worker_cache.relation(self.store, self.statics[group].at))
         return self.measured[group]
 
     def bytes(self, design: Design) -> float:
-        """What the sub-results of a design take, those to be made included."""
+        """The bytes of the sub-results of a design, including those to be built."""
         return sum(self.like(group).bytes for group in design if size(group) > 1)
 
     def make(self, group: RelationSet, folder: Path) -> Static:
-        """The sub-result of a group; it may run in another thread."""
+        """Builds the sub-result of a group; may run in another thread."""
         return view_candidates.make(folder, self.block, open_store(self.store), group)
 
     def put(self, static: Static) -> None:
-        """A sub-result that has been made."""
+        """Adds a sub-result that has been built."""
         self.statics[static.of] = static
         self.measured.pop(static.of, None)
 
     def find(self, design: Design) -> bool:
-        """Whether all sub-results of a design are there; looks for those of an earlier run."""
+        """Whether all sub-results of a design are built; also finds those of an earlier run."""
         for group in self.missing(design) if self.folder is not None else ():
             found = view_candidates.find_made(self.folder, self.block, open_store(self.store), group) if self.folder else None
             if found is not None:
@@ -94,9 +93,9 @@ class ViewCatalogue:
 
 
 def translated(learnt: Learnt, catalogue: ViewCatalogue, before: Block, after: Block) -> dict[frozenset[str], float]:
-    """Observed rows of sets of relations as those of another design's sets that join the same parts.
+    """Observed rows of sets of relations, translated to the sets of another design that join the same parts.
 
-    Where the sub-results in them count rows with multiplicities, there are fewer rows for the same bag, on average.
+    Sub-results that count rows with multiplicities have fewer rows for the same bag, on average.
     """
     old, new = ({s.name: s.of for s in block.inner} for block in (before, after))
     groups = list(new.items())
@@ -115,20 +114,20 @@ def translated(learnt: Learnt, catalogue: ViewCatalogue, before: Block, after: B
 
 
 class ViewAdvisor:
-    """The designs of one block beside the one that runs. ``optimizer_of`` makes an optimizer for a block under a design."""
+    """Prices the designs of one block and chooses among them. ``optimizer_of`` makes an optimizer for a block under a design."""
 
     def __init__(
         self,
         catalogue: ViewCatalogue,
-        workshop: BackgroundJobs,
+        background_jobs: BackgroundJobs,
         optimizer_of: Callable[[Block], Optimizer],
         constants: Constants,
     ) -> None:
-        self.catalogue, self.workshop, self.optimizer_of = catalogue, workshop, optimizer_of
+        self.catalogue, self.background_jobs, self.optimizer_of = catalogue, background_jobs, optimizer_of
         self.constants = constants
         self.current = catalogue.default
-        self.ledger = ViewBenefits()
-        self.unseen = 0.0  # estimated seconds of the batches since the last look
+        self.benefits = ViewBenefits()
+        self.unseen = 0.0  # estimated seconds of the batches since the last pricing
         self.failed: set[RelationSet] = set()
         self.events: list[SubResults] = []
         self._target: Design | None = None
@@ -141,7 +140,7 @@ class ViewAdvisor:
 
     # ------------------------------------------------------------------ a batch
     def due(self) -> Design | None:
-        """The design to take now: it has paid for itself, and all of it is there."""
+        """The design to change to now: it has paid for itself and is built."""
         self.events = []
         if self._target is None:
             return None
@@ -156,17 +155,17 @@ class ViewAdvisor:
         return self._target
 
     def taken(self, design: Design) -> None:
-        """The design runs from this batch on."""
+        """Records that the design is in use from this batch on."""
         names = [[s.name for s in self.catalogue.block_of(d).statics] for d in (self.current, design)]
-        seconds = self.ledger.saved.get(design, 0.0)
+        seconds = self.benefits.saved.get(design, 0.0)
         cost = self._costs.get(design)
         self.events.append(SubResults(self.catalogue.block.name, tuple(names[0]), tuple(names[1]), self._cost, cost, seconds))
         self.current, self._target = design, None
-        self.ledger.take(design)
+        self.benefits.take(design)
         self._priced, self._optimizers, self._costs = {}, {}, {}
 
     def turn(self, cost: float) -> bool:
-        """A batch has been planned at this cost; whether it is time for a look, :meth:`weigh`."""
+        """Adds the cost of a planned batch; returns whether :meth:`weigh` is due."""
         self._batch += 1
         self._cost = cost
         self.unseen += cost
@@ -183,7 +182,7 @@ class ViewAdvisor:
         block: Block,
         plans: Iterable[Plan],
     ) -> None:
-        """What would neighbours have cost in a batch that was planned at this cost, and does one of them pay?"""
+        """Prices neighbouring designs for a batch that was planned at this cost, and decides whether to build one."""
         found = self._others(block, plans)
         self._optimizers = {design: optimizer for design, optimizer in self._optimizers.items() if design in found}
         fresh = False
@@ -196,10 +195,10 @@ class ViewAdvisor:
         self._turn += PRICED
         if self._target is None:
             builds = {d: self.building(d) for d in found if d in self._costs and self._measured(d)}
-            self._target = self.ledger.due(builds, cost)
+            self._target = self.benefits.due(builds, cost)
 
     def _others(self, block: Block, plans: Iterable[Plan]) -> list[Design]:
-        """The designs to weigh: one step away, or suggested by the plans of now."""
+        """The designs to price: one step away, or suggested by the current plans."""
         groups = {static.name: static.of for static in block.inner}
         found = dict.fromkeys(neighbours(self.current, self.catalogue.adjacent))
         for plan in plans:
@@ -207,15 +206,15 @@ class ViewAdvisor:
         return list(found)
 
     def _measured(self, design: Design) -> bool:
-        """Whether what is missing of a design has been measured, and can be made."""
+        """Whether the missing sub-results of a design have been measured, and none of them failed."""
         return not self.failed & set(design) and all(g in self.catalogue.measured for g in self.catalogue.missing(design))
 
     def building(self, design: Design) -> float:
-        """Seconds that making what is missing of a design takes."""
+        """Seconds to build the missing sub-results of a design."""
         return sum(self.catalogue.measured[g].seconds(self.constants) for g in self.catalogue.missing(design))
 
     def _known(self, design: Design) -> bool:
-        """Whether a design can be weighed: what is missing has been measured, can be built, and the whole is within the budget."""
+        """Whether a design can be priced: its missing sub-results are measured and can be built, and it is within the budget."""
         if self.failed & set(design):
             return False
         for group in self.catalogue.missing(design):
@@ -240,17 +239,17 @@ class ViewAdvisor:
         if price is not None:
             since = self._batch - self._priced.get(design, self._batch - 1)
             self._priced[design], self._costs[design] = self._batch, price
-            self.ledger.note(design, price, cost, since)
+            self.benefits.note(design, price, cost, since)
 
     def _ask(self, what: str, group: RelationSet) -> Any:
-        catalogue, folder = self.catalogue, self.workshop.folder
+        catalogue, folder = self.catalogue, self.background_jobs.folder
         name = (what, catalogue.store, catalogue.block.name, view_candidates.relation_name(catalogue.block, group), group)
         work: Callable[[], Any]
         if what == "make":
             work = lambda: catalogue.make(group, folder)  # noqa: E731
         else:
             work = lambda: view_candidates.measure(catalogue.block, open_store(catalogue.store), group)  # noqa: E731
-        found = self.workshop.ask(name, work)
+        found = self.background_jobs.ask(name, work)
         if isinstance(found, Failed):
             self.failed.add(group)
             relation = view_candidates.relation_name(catalogue.block, group)
@@ -260,11 +259,11 @@ class ViewAdvisor:
 
     # ------------------------------------------------------------------ a restart
     def state(self) -> dict[str, Any]:
-        """What a restart needs to know."""
+        """The state for a checkpoint."""
         return {
             "design": list(self.current),
-            "saved": [[list(design), seconds] for design, seconds in self.ledger.saved.items()],
-            "taken": [[list(design), times] for design, times in self.ledger.taken.items()],
+            "saved": [[list(design), seconds] for design, seconds in self.benefits.saved.items()],
+            "taken": [[list(design), times] for design, times in self.benefits.taken.items()],
             "unseen": self.unseen,
             "target": self._target,
             "turn": [self._turn, self._batch, self._cost],
@@ -272,16 +271,16 @@ class ViewAdvisor:
         }
 
     def resume(self, state: Mapping[str, Any]) -> bool:
-        """Goes on from :meth:`state`; False where a sub-result of its design is gone: then the compiled design runs."""
+        """Restores :meth:`state`. Returns False if a sub-result of its design is gone; the compiled design is then used."""
         design = design_of(state["design"])
-        if "saved" not in state:  # it was not reviewed
+        if "saved" not in state:  # saved by a run without an advisor
             return design == self.current
         self.unseen = float(state.get("unseen", 0.0))
         if not self.catalogue.find(design) or self.catalogue.bytes(design) > self.catalogue.block.budget:
             return False
         self.current = design
         saved = {design_of(other): float(seconds) for other, seconds in state["saved"]}
-        self.ledger = ViewBenefits(saved, {design_of(other): int(times) for other, times in state["taken"]})
+        self.benefits = ViewBenefits(saved, {design_of(other): int(times) for other, times in state["taken"]})
         self._target = design_of(state["target"]) if state["target"] else None
         self._turn, self._batch, self._cost = state["turn"]
         self._priced = {design_of(other): batch for other, batch, _ in state["priced"]}

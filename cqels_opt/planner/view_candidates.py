@@ -1,7 +1,7 @@
-"""The designs of a block: which of its static parts stand joined beforehand, and what a sub-result that is not made yet will be like.
+"""The designs of a block: which of its static parts are joined in advance, and the size of sub-results that are not built yet.
 
-Under every design a block has the same occurrences, filters and output, and gives the same bag: a sub-result is projected to what is
-read outside its group, with multiplicities. So executors are given another block with the same name, and no state moves.
+Under every design a block has the same occurrences, filters and output, and gives the same bag: a sub-result is projected to the variables
+read outside its group, with multiplicities. So executors receive another block with the same name, and no state moves.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from cqels_opt.plans.cost import Constants
 from cqels_opt.plans.relation_set import RelationSet, members
 from cqels_opt.plans.view_selection import Design, design_of
 
-KEYS = 512  # distinct keys of the sample that a sub-result is measured by
-SAMPLE_ROWS = 500_000  # joined rows that measuring passes through
-FILES = 0.05  # seconds that writing and opening the files of a sub-result take
+KEYS = 512  # distinct keys in the sample that measures a sub-result
+SAMPLE_ROWS = 500_000  # joined rows that a measurement passes through at most
+FILES = 0.05  # seconds to write and open the files of a sub-result
 
 
 # ------------------------------------------------------------------ blocks
@@ -33,7 +33,7 @@ def default_design(block: Block) -> Design:
 
 
 def adjacency(block: Block) -> list[RelationSet]:
-    """For each part those that it shares a variable with."""
+    """For each part the set of parts that share a variable with it."""
     found = []
     for i, one in enumerate(block.parts):
         shares = [j for j, other in enumerate(block.parts) if j != i and set(one.variables) & set(other.variables)]
@@ -42,14 +42,14 @@ def adjacency(block: Block) -> list[RelationSet]:
 
 
 def kept_variables(block: Block, group: RelationSet) -> tuple[str, ...]:
-    """What a sub-result keeps: the variables that are read outside of it."""
+    """The variables of a sub-result: those that are read outside of it."""
     inside = dict.fromkeys(v for i in members(group) for v in block.parts[i].variables)
     outside = {v for i, part in enumerate(block.parts) if not group >> i & 1 for v in part.variables}
     return tuple(v for v in inside if v in block.needed or v in outside)
 
 
 def relation_name(block: Block, group: RelationSet) -> str:
-    """The name of a group's relation in plans: as compiled, or those of its parts."""
+    """The name of a group's relation in plans: the compiled one, or the names of its parts."""
     there = next((static.name for static in (*block.inner, *block.parts) if static.of == group), None)
     return there or "+".join(block.parts[i].name for i in members(group))
 
@@ -61,7 +61,7 @@ def redesigned(block: Block, statics: Sequence[Static]) -> Block:
 
 
 def part_relations(block: Block, store: Store, group: RelationSet) -> list[Relation]:
-    """The parts of a group with the block's names for their variables. Opened anew: a thread shares nothing with what runs."""
+    """The parts of a group, with the block's variable names. They are opened again, so a thread shares nothing with the batches."""
     found = []
     for i in members(group):
         part = block.parts[i]
@@ -70,14 +70,14 @@ def part_relations(block: Block, store: Store, group: RelationSet) -> list[Relat
     return found
 
 
-# ------------------------------------------------------------------ what a sub-result is like
+# ------------------------------------------------------------------ sizes of sub-results
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A sub-result as the optimizer weighs it: before it is made from a sample of its keys, afterwards as it is.
+    """The size of a sub-result: before it is built from a sample of its keys, afterwards as counted.
 
-    ``rows`` are distinct rows, ``total`` counts them with multiplicities, ``passed`` is what joining the parts passes through.
-    ``carriers`` names for each variable a part that has it, and that part's rows: until there is an index, a window's join with the
-    sub-result is taken to be its exact join with that part, times the rows that the rest makes of each of them.
+    ``rows`` are distinct rows, ``total`` counts them with multiplicities, ``passed`` are the rows that joining the parts passes through.
+    ``carriers`` names for each variable a part that has it, and that part's rows. Until there is an index, a window's join with the
+    sub-result is estimated as its exact join with that part, times the rows of the sub-result per row of the part.
     """
 
     rows: float
@@ -90,20 +90,20 @@ class Measured:
 
     @property
     def repeated(self) -> float:
-        """How often a row counts, on average."""
+        """The average multiplicity of a row."""
         return self.total / self.rows if self.rows else 1.0
 
     def seconds(self, constants: Constants) -> float:
-        """What making it takes: joined rows are written and sorted by every column together, then each column is sorted for its index."""
+        """Seconds to build it: joined rows are sorted by all columns and written, then each column is sorted for its index."""
         c, columns = constants, max(self.columns, 1)
         return FILES + self.passed * (c.probe + c.produce + columns * c.build) + self.rows * columns * (c.build + c.scan)
 
 
 def measure(block: Block, store: Store, group: RelationSet) -> Measured:
-    """What the sub-result of a group will be like, by a sample.
+    """The size of a group's sub-result, from a sample.
 
-    Of one kept variable some keys are drawn, evenly over its index; their rows are joined with the other parts and projected. As all
-    rows of a key come together, distinct rows and multiplicities of the sample stand for those of the whole (up to the draw).
+    Some keys of one kept variable are drawn, evenly over its index; their rows are joined with the other parts and projected. The sample
+    has all rows of a drawn key, so its distinct rows and multiplicities scale to the whole (up to the draw).
     """
     parts, kept = part_relations(block, store, group), kept_variables(block, group)
     carried = [(len(r.index((v,)).keys), i, v) for i, r in enumerate(parts) for v in r.variables if v in kept]
@@ -123,7 +123,7 @@ def measure(block: Block, store: Store, group: RelationSet) -> Measured:
 
 
 def _sample(parts: Sequence[Relation], place: int, variable: str, drawn: int, kept: Sequence[str]) -> tuple[Relation | None, int]:
-    """The sub-result of some keys; None where it is too large, with the rows that it has at least, before projection."""
+    """The sub-result of some keys, or None if it is too large; with its least number of rows before projection."""
     index = parts[place].index((variable,))
     keys = np.asarray(index.keys)[np.linspace(0, len(index.keys) - 1, drawn).astype(np.int64)] if drawn else index.keys[:0]
     whole = parts[place].take(index.lookup(keys)[1])
@@ -140,7 +140,7 @@ def _sample(parts: Sequence[Relation], place: int, variable: str, drawn: int, ke
 
 
 def _passed(parts: Sequence[Relation], total: float) -> float:
-    """The rows that :func:`joined` passes through: of the last join as measured, of those before by distinct values (System R)."""
+    """The rows that :func:`joined` passes through: the last join as measured, earlier joins by distinct values (System R)."""
     waiting = sorted(parts, key=lambda relation: relation.rows)
     whole = waiting.pop(0)
     rows = passed = float(whole.rows)
@@ -170,7 +170,7 @@ def _described(
 
 
 def as_made(relation: Relation) -> Measured:
-    """A sub-result that is there; of its making only what it holds is known."""
+    """The size of a sub-result that is built; its build time is estimated from its rows."""
     total = float(relation.total)
     distincts = {v: float(relation.distinct(v)) for v in relation.variables}
     return Measured(float(relation.rows), total, total, float(bytes_of(relation)), len(relation.variables), distincts, {})
@@ -178,7 +178,7 @@ def as_made(relation: Relation) -> Measured:
 
 # ------------------------------------------------------------------ files
 def _description(block: Block, group: RelationSet, parts: Sequence[Relation]) -> str:
-    """What the sub-result of a group is the answer of, over a store."""
+    """The text that identifies a group's sub-result over a store."""
     described = [
         (repr(block.parts[i].at) if r.checksum is None else r.checksum, r.variables) for i, r in zip(members(group), parts)
     ]
@@ -186,7 +186,7 @@ def _description(block: Block, group: RelationSet, parts: Sequence[Relation]) ->
 
 
 def make(root: Path, block: Block, store: Store, group: RelationSet) -> Static:
-    """The sub-result of a group, in a folder below ``root``: whole or not at all, and taken where it is there already."""
+    """Builds the sub-result of a group in a folder below ``root``, completely or not at all; an existing one is used."""
     parts, kept = part_relations(block, store, group), kept_variables(block, group)
     at, indexes = _description(block, group, parts), [(v,) for v in kept]
     found, _ = find_or_compute(root, store.fingerprint, at, indexes, lambda: joined(parts, kept))
@@ -194,7 +194,7 @@ def make(root: Path, block: Block, store: Store, group: RelationSet) -> Static:
 
 
 def find_made(root: Path, block: Block, store: Store, group: RelationSet) -> Static | None:
-    """The same, if it is there."""
+    """The sub-result of a group, if it is built."""
     parts, kept = part_relations(block, store, group), kept_variables(block, group)
     found = find(root, store.fingerprint, _description(block, group, parts), [(v,) for v in kept])
     return None if found is None else _static(block, group, found)

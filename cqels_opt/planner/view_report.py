@@ -1,4 +1,4 @@
-"""EXPLAIN of designs: the sub-results in use, with rows, bytes and what making them takes, and what other designs would cost."""
+"""EXPLAIN of view selection: the sub-results in use with rows, bytes and build time, and the costs of other designs."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from cqels_opt.plans.view_selection import Design, neighbours
 
 
 def described(planner: BlockPlanner, alternatives: int) -> Description | None:
-    """The design of a block that has been planned, and up to so many of its neighbours, cheapest first; None where there is only one.
+    """The design of a planned block, and up to so many of its neighbours, cheapest first; None if the block has only one design.
 
-    What neighbours lack is measured here and now. ``seconds`` is null where the cost model does not count in seconds.
+    Missing sub-results of the neighbours are measured at once. ``seconds`` is null if the unit of the cost model is not seconds.
     """
-    catalogue, block = planner.designs, planner.block
+    catalogue, block = planner.catalogue, planner.block
     if not block.parts:
         return None
     used = []
@@ -40,7 +40,7 @@ def described(planner: BlockPlanner, alternatives: int) -> Description | None:
     return {
         "block": block.name,
         "budget": block.budget,
-        "cost": sum(decision.cost for decision in planner.decisions.values()),
+        "cost": sum(decision.cost for decision in planner.delta_plans.values()),
         "sub_results": used,
         "alternatives": others[:alternatives],
     }
@@ -52,7 +52,7 @@ def _seconds(planner: BlockPlanner, like: view_candidates.Measured) -> float | N
 
 
 def _other(planner: BlockPlanner, design: Design) -> dict[str, Any]:
-    catalogue = planner.designs
+    catalogue = planner.catalogue
     for group in catalogue.missing(design):
         catalogue.measured[group] = view_candidates.measure(catalogue.block, open_store(catalogue.store), group)
     block, coming = catalogue.sketch(design), catalogue.coming(design)
@@ -68,7 +68,7 @@ def _other(planner: BlockPlanner, design: Design) -> dict[str, Any]:
 
 
 def text(description: Description, planner: BlockPlanner) -> str:
-    """The description as a person reads it."""
+    """The description as text."""
     return "\n".join(_lines(description, planner)) + "\n"
 
 
@@ -90,7 +90,7 @@ def _lines(found: Description, planner: BlockPlanner) -> Iterator[str]:
 
 
 def size(count: float) -> str:
-    """Bytes for people."""
+    """Bytes with a unit."""
     for unit in ("B", "kB", "MB", "GB"):
         if count < 1024 or unit == "GB":
             break

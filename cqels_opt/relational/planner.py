@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from cqels_opt.planner.statistics_adapters import BeforeElements
-from cqels_opt.plans import Optimizer, Plan, PlanChoice, Statistics, occurrence_order
+from cqels_opt.plans import DeltaRule, Optimizer, Plan, PlanChoice, Statistics
 from cqels_opt.plans import explain as explaining
 from cqels_opt.plans.cost_models.spark import SparkCost
 from cqels_opt.plans.join_methods import BROADCAST
@@ -75,7 +75,7 @@ class JoinPlanner:
             [*streams, *(self._static(name) for name in statics)], filters=tuple(spec.between), static_joins=self._static_joins()
         )
         self.optimizer = Optimizer(spec.graph, self.sources, model, mode, feedback=True)
-        self.order: tuple[str, ...] = tuple(self.sources)
+        self.rule = DeltaRule(tuple(self.sources))
         self.decisions: dict[str, JoinDecision] = {}
         self.observed = ObservedJoin()
         self.switches = 0
@@ -93,8 +93,7 @@ class JoinPlanner:
     def choose(self) -> dict[str, JoinDecision]:
         """The plans of now."""
         widest = sorted(self.spec.streams, key=lambda relation: -(relation.window or 0))
-        contents: dict[str, float | None] = {r.name: float(self.statistics.windows[r.name].card("old")) for r in widest}
-        self.order = tuple(occurrence_order(contents))
+        self.rule = DeltaRule.largest_first({r.name: float(self.statistics.windows[r.name].card("old")) for r in widest})
         views = self._views()
         choices = self.optimizer.choose(views)
         self.switches += sum(choice.switched for choice in choices.values())
@@ -181,7 +180,7 @@ class JoinPlanner:
 
     # ------------------------------------------------------------------ inside
     def _views(self) -> dict[str, Statistics]:
-        views: dict[str, Statistics] = {s: self.statistics.for_source(s, self.order) for s in self.sources}
+        views: dict[str, Statistics] = {s: self.statistics.view(self.rule.contents(s)) for s in self.sources}
         if not self.statistics.epoch:
             views = {s: BeforeElements(view, frozenset(self.sources)) for s, view in views.items()}
         return views

@@ -16,7 +16,7 @@ from cqels_opt.operators.evaluation_step import EvaluationStep
 from cqels_opt.operators.instances import names_of
 from cqels_opt.operators.rows import Rows, concat, empty
 from cqels_opt.operators.term_table import TermTable
-from cqels_opt.plans.plan_text import parse_plan
+from cqels_opt.plans import Plan
 from cqels_opt.query.templates import INSTANCE
 from cqels_opt.state.result_store import ResultFiles, is_result
 
@@ -26,7 +26,7 @@ class Backfill:
     """The new part of a program: all of it, or instances from number ``since`` on; and, by block, the plan for its rows."""
 
     since: int | None
-    plans: Mapping[str, str]
+    plans: Mapping[str, Plan]
 
 
 def rows_taken_over(
@@ -41,7 +41,7 @@ def rows_taken_over(
         held = held.take(names_of(program.instances.names).live(held.columns[INSTANCE.name]))
         if how.since > program.instances.last:
             return held
-    return concat([held, *block.standing(parse_plan(how.plans[block.block.name]), how.since or 0)])
+    return concat([held, *block.standing(how.plans[block.block.name], how.since or 0)])
 
 
 def without_results(step: EvaluationStep) -> EvaluationStep:

@@ -1,7 +1,7 @@
-"""The executors' second stage: run the chosen plans on the deltas, keep what later steps need, and put out answers.
+"""The executors' second stage: evaluates the chosen plans over the deltas, stores the rows that later steps need, and emits answers.
 
-:func:`evaluate` does a share of each delta and writes result slots; :func:`finish` puts all shares together at the step's instants.
-A small batch does both in one task; a large one has a task a share, and then one a part of the answers.
+:func:`evaluate` processes a share of each delta and writes result slots; :func:`finish` combines all shares at the step's instants.
+A small batch does both in one task. A large batch has a task per share, and then one per part of the answers.
 """
 
 from __future__ import annotations
@@ -25,12 +25,13 @@ from cqels_opt.operators.algebra.operator import evaluate as evaluate_tree
 from cqels_opt.operators.algebra.scope import Scope
 from cqels_opt.operators.answer_files import write_arrow, write_parquet
 from cqels_opt.operators.compiled_query import CompiledProgram
-from cqels_opt.operators.delta_join import DeltaJoin, Observed
+from cqels_opt.operators.delta_join import DeltaJoin
 from cqels_opt.operators.evaluation_step import NOWHEN, EvaluationStep
 from cqels_opt.operators.graph_output import lines
 from cqels_opt.operators.incremental_evaluation import accumulate, in_chunks
 from cqels_opt.operators.instances import names_of
 from cqels_opt.operators.key_pushdown import Pushdown
+from cqels_opt.operators.observed import Observed
 from cqels_opt.operators.rows import RANK, Ints, Rows, chunks, concat, empty
 from cqels_opt.operators.semijoin_filter import EVERY, share
 from cqels_opt.operators.stream_operators import answers, stream_operator
@@ -64,16 +65,18 @@ class EvaluateTask:
     program: CompiledProgram
     step: EvaluationStep
     format: Format
-    named: bool = False  # lines say which query they are answers of
-    feeds: int | None = None  # the number of the stream whose elements the answers are
-    take_over: Backfill | None = None  # the step only makes the state of what is new
-    memory: int | None = None  # the bytes that a result may take; None: a share of what there is
-    most: int | None = None  # answers that are written; where there are more, the query is over its limit
-    leaving: bool = False  # the step only keeps the answers at its instant: the program gives way to one over other static data
+    named: bool = False  # lines name their query
+    feeds: int | None = None  # the number of the stream that the answers feed
+    take_over: Backfill | None = None  # the step only builds the state of new queries
+    memory: int | None = None  # the bytes that a result may take; None: a share of the machine's
+    most: int | None = None  # the most answers that are written; with more, the query is over its limit
+    leaving: bool = (
+        False  # the step only stores the answers at its instant: the program is replaced by one over other static data
+    )
 
     @property
     def quiet(self) -> bool:
-        """Whether no instant is looked at, so that nothing can be put out."""
+        """Whether the step reports no instant, so that it emits nothing."""
         return len(self.step.instants) < 2
 
     @cached_property
@@ -87,7 +90,7 @@ class EvaluateTask:
         return ResultFiles(label(self.program, block), output, self.pushdown.lookups[block])
 
     def sums(self) -> dict[GroupNode, ResultFiles]:
-        """The groups that are kept as sums, and the files of these."""
+        """The groups that are maintained as sums, and their files."""
         return {
             node: ResultFiles(
                 f"{self.program.id}/sums{i}", (*node.keys, *amount_names(node)), (tuple(sorted(node.keys)),) if node.keys else ()
@@ -102,22 +105,22 @@ class EvaluateTask:
 
 @dataclass(slots=True)
 class EvaluateReport:
-    """What a share reports: counts, the result slots that later steps need, and the files of fresh rows that finish() reads."""
+    """The report of a share: counts, the result slots that later steps need, and the files of fresh rows that finish() reads."""
 
     observed: dict[str, Observed] = field(default_factory=dict)
     kept: list[SlotFile] = field(default_factory=list)
     fresh: list[SlotFile] = field(default_factory=list)
     rows: int = 0
-    probed: int = 0  # rows that the operators put out
-    worker: str = ""  # the executor's Python that did it
+    probed: int = 0  # rows that the operators gave
+    worker: str = ""  # the executor's Python process
     calls: dict[Call, CallStatistics] = field(default_factory=dict)  # of extension functions
     seconds: float = 0.0
-    failed: str = ""  # why it was given up
+    failed: str = ""  # why the task was stopped; empty if it was not
 
 
 @dataclass(slots=True)
 class FinishReport:
-    """What is put out: where, how much, and by instant in turn its time and how many bytes its lines have (for splicing)."""
+    """The report of emitted answers: the file, their number, and for each instant its time and the bytes of its lines (for splicing)."""
 
     answers: int = 0
     path: str = ""
@@ -125,10 +128,10 @@ class FinishReport:
     kept: list[SlotFile] = field(default_factory=list)
     replaced: list[str] = field(default_factory=list)
     fed: str = ""  # the file of the answers as elements
-    read: int = 0  # rows of blocks that the operators above them were given
+    read: int = 0  # rows of blocks that the operators above them read
     calls: dict[Call, CallStatistics] = field(default_factory=dict)  # of extension functions
     seconds: float = 0.0
-    failed: str = ""  # why it was given up
+    failed: str = ""  # why the task was stopped; empty if it was not
     others: list[FinishReport] = field(default_factory=list)  # of further files of answers
 
 
@@ -140,7 +143,7 @@ Work: TypeAlias = Callable[Concatenate[EvaluateTask, P], Reporting]
 
 
 def bounded(failed: type[Reporting]) -> Callable[[Work[P, Reporting]], Work[P, Reporting]]:
-    """Work within the memory of its task, whose report says how many seconds it took, and why it was given up where it needs too much."""
+    """Limits work to the memory of its task. The report has the seconds that it took and, if it needed too much, why it was stopped."""
 
     def decorated(work: Work[P, Reporting]) -> Work[P, Reporting]:
         @wraps(work)
@@ -161,28 +164,28 @@ def bounded(failed: type[Reporting]) -> Callable[[Work[P, Reporting]], Work[P, R
 
 
 def label(program: CompiledProgram, block: str) -> str:
-    """How result slots name their block."""
+    """The name of a block in its result slots."""
     return f"{program.id}/{block}"
 
 
 def finish_parts(task: EvaluateTask, parts: int) -> int:
-    """In how many parts the answers of a large batch are made: rows of one group or one left side must meet in one task."""
+    """The number of parts of a large batch's answers: rows of one group or one left side must be in one task."""
     if answers_before(task.program).paths(task.step):
-        return 1  # which part has the answers that these are compared with is not known
+        return 1  # it is not known which part has the answers to compare with
     can = task.program.row_wise or task.pushdown.spread
     return parts if can and not ranked(task.program) else 1
 
 
 def ranked(program: CompiledProgram) -> bool:
-    """Whether rows end at ranks: then result slots are written anew each step."""
+    """Whether rows end at ranks; result slots are then rewritten in each step."""
     return any(kind_of(w).counts_elements for w in program.windows)
 
 
 @bounded(EvaluateReport)
 def evaluate(task: EvaluateTask, name: str, part: int, parts: int, fresh: Fresh | None) -> EvaluateReport:
-    """One share of the deltas. With ``fresh`` the rows go there (one task does all), else to files for :func:`finish`.
+    """Evaluates one share of the deltas. With ``fresh`` the rows go there (one task does all), else to files for :func:`finish`.
 
-    Where they are more than a chunk, further chunks go to files as well, which are mapped.
+    Chunks after the first go to files in any case, which are mapped.
     """
     program, step = task.program, task.step
     report, terms = EvaluateReport(worker=str(os.getppid())), task.terms()
@@ -203,7 +206,7 @@ def evaluate(task: EvaluateTask, name: str, part: int, parts: int, fresh: Fresh 
 
 
 def keep(task: EvaluateTask, name: str, block: str, rows: Rows, report: EvaluateReport, fresh: Fresh | None) -> None:
-    """Keeps the rows that the step adds to a block, whoever joined them: for :func:`finish`, and for later steps."""
+    """Stores the rows that the step adds to a block: for :func:`finish`, and for later steps."""
     program, step, files = task.program, task.step, task.results(block)
     report.rows += len(rows)
     if fresh is not None and not fresh.get(block):
@@ -221,7 +224,7 @@ def keep(task: EvaluateTask, name: str, block: str, rows: Rows, report: Evaluate
 
 @bounded(FinishReport)
 def finish(task: EvaluateTask, name: str, fresh: Fresh | Sequence[SlotFile], part: int, parts: int) -> FinishReport:
-    """The answers of the step at its instants, as far as they belong to this part."""
+    """Emits the answers of the step at its instants that belong to this part."""
     if task.leaving:
         return _left(task, name)
     taking_over = task.take_over is not None
@@ -260,7 +263,7 @@ def finish(task: EvaluateTask, name: str, fresh: Fresh | Sequence[SlotFile], par
 
 
 def _left(task: EvaluateTask, name: str) -> FinishReport:
-    """The answers at the instant of the step, in a file: those that the next instant is compared with."""
+    """Stores the answers at the instant of the step, with which the next instant is compared."""
     program, step, terms = task.program, task.step, task.terms()
     rows_of = {}
     for block in program.blocks:
@@ -335,12 +338,12 @@ def _answers(
 
 
 def _too_many(task: EvaluateTask, answers: int) -> bool:
-    """Whether the query has more answers than it may, so that none of them are put out. Of many with one plan that is not known here."""
+    """Whether the query has more answers than allowed, so that none are emitted. For queries of a template that is not known here."""
     return task.most is not None and task.program.instances is None and answers > task.most
 
 
 def _keys_of(node: GroupNode, held: Sequence[ResultSegment]) -> Ints:
-    """The ids in the keys of groups that are kept."""
+    """The ids in the keys of stored groups."""
     columns = [segment.rows.columns[key] for segment in held for key in node.keys]
     return np.unique(np.concatenate([np.empty(0, np.int64), *columns]))
 
@@ -373,7 +376,7 @@ def _put(task: EvaluateTask, found: Answers, terms: TermTable, path: str, report
 
 
 def _ended(task: EvaluateTask, rows: Rows) -> Rows:
-    """Rows of last-n windows with the ends that the elements up to now decide."""
+    """Rows of last-n windows with the ends that the elements so far determine."""
     step, end = task.step, rows.end
     for column in [c for c in rows.columns if c.startswith(RANK)]:
         stream = column.removeprefix(RANK)

@@ -24,10 +24,10 @@ from cqels_opt.windows.kinds import kind_of
 
 
 def following_planner(
-    program: CompiledProgram, before: QueryPlanner | None, mode: PlannerOptions, workshop: BackgroundJobs
+    program: CompiledProgram, before: QueryPlanner | None, mode: PlannerOptions, background_jobs: BackgroundJobs
 ) -> QueryPlanner:
     """The planner of a program, with the statistics of the program's earlier instances: their windows are the same."""
-    planner = QueryPlanner(program, mode, workshop)
+    planner = QueryPlanner(program, mode, background_jobs)
     if before is None:
         return planner
     planner.elements.update(before.elements)
@@ -55,7 +55,7 @@ def count_up(planner: QueryPlanner, folder: Path, files: Sequence[SlotFile], upt
 def take_over(planner: QueryPlanner, since: int | None) -> Backfill:
     """The new part of a program, with a plan for each block that has new rows."""
     plans = {
-        name: str(block.standing_plan(INSTANCE.name if since is not None else None))
+        name: block.standing_plan(INSTANCE.name if since is not None else None)
         for name, block in planner.blocks.items()
         if since is None or INSTANCE.name in block.block.output
     }

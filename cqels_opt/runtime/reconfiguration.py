@@ -39,11 +39,11 @@ class Reconfiguration:
     def take_over(self, number: int) -> None:
         """Derives result slots and statistics of a changed query from the binding slots of the one before."""
         driver, folder, state = self.driver, self.driver.folder, self.driver.state
-        upto, arrivals = driver.frontier.value, driver.arrivals
+        upto, ingest_state = driver.frontier.value, driver.ingest_state
         keys = {shape.stream + shape.key for shape in driver.shapes}
-        arrivals.pending = {key: waiting for key, waiting in arrivals.pending.items() if key in keys}
+        ingest_state.pending = {key: waiting for key, waiting in ingest_state.pending.items() if key in keys}
         files = unsealed(folder, [f for f in state.files if not is_result(f)], number)
-        new = {key: arrivals.numbered(parts) for key, parts in counted_again(folder, files, driver.shapes, upto).items()}
+        new = {key: ingest_state.numbered(parts) for key, parts in counted_again(folder, files, driver.shapes, upto).items()}
         parts = driver.options.parts or driver.shares(sum(c.total for counts in new.values() for c in counts))
         tasks = []
         for program in driver.programs:
@@ -52,7 +52,7 @@ class Reconfiguration:
             reported = state.reported.get(program.id, int(NOWHEN))
             looked_at = np.unique(np.array([int(NOWHEN), reported], np.int64))  # as if it were the first instant of all
             step = driver.bare_step(program, number, int(BEFORE_TIME), upto, looked_at, files)
-            step = replace(driver.planned(program, step, walk=True), joins=planner.physical(parts))
+            step = replace(driver.planned(program, step, sample=True), joins=planner.physical(parts))
             tasks.append(replace(driver.task_of(program, step), feeds=None))  # its graphs are elements already
         done = driver.evaluate(tasks, parts).complete()
         shares = [report for reports in done.shares.values() for report in reports]
@@ -69,9 +69,9 @@ class Reconfiguration:
         Elements that the frontier has not passed are counted again as well, and wait.
         """
         driver, state, upto = self.driver, self.driver.state, self.driver.frontier.value
-        driver.planners = {p.id: QueryPlanner(p, driver.options.plan, driver.workshop) for p in driver.programs}
+        driver.planners = {p.id: QueryPlanner(p, driver.options.plan, driver.background_jobs) for p in driver.programs}
         state.files = [file for file in state.files if file.kind != PENDING]
-        driver.arrivals.forget_counts()
+        driver.ingest_state.forget_counts()
         for program in driver.programs:
             tables = {stream: driver.elements(stream, state.files) for stream in driver.tables}
             driver.planners[program.id].elements.update(tables)
@@ -79,7 +79,7 @@ class Reconfiguration:
                 self._count_up(program)
         waiting = counted_again(driver.folder, state.files, driver.shapes, int(FOREVER), after=max(upto, int(BEFORE_TIME)))
         for key, parts in waiting.items():
-            driver.arrivals.wait(key, driver.arrivals.numbered(parts))
+            driver.ingest_state.wait(key, driver.ingest_state.numbered(parts))
 
     # -------------------------------------------------------------- added and removed queries, refreshed static data
     def population(self, number: int, population: QueryCatalog) -> None:
@@ -140,7 +140,7 @@ class Reconfiguration:
             if p.id in planners and p.id not in changed:
                 driver.planners[p.id] = planners[p.id]
                 continue
-            planner = following_planner(p, planners.get(p.id), driver.options.plan, driver.workshop)
+            planner = following_planner(p, planners.get(p.id), driver.options.plan, driver.background_jobs)
             planner.elements.update({stream: driver.elements(stream, state.files) for stream in driver.tables})
             driver.planners[p.id] = planner
             if p.id not in before and p.id not in since:
@@ -154,7 +154,7 @@ class Reconfiguration:
         driver, state, upto = self.driver, self.driver.state, self.driver.frontier.value
         if program.id not in state.reported:
             moves = {w.name: driver.moves(w, state.files, upto) for w in program.windows if w.every}
-            if (at := reported_last(program, driver.arrivals.in_order(), state.firsts, upto, moves)) is not None:
+            if (at := reported_last(program, driver.ingest_state.in_order(), state.firsts, upto, moves)) is not None:
                 state.reported[program.id] = at
         since = program.instances.since if known and program.instances is not None else None
         reported = state.reported.get(program.id, int(NOWHEN))
@@ -173,7 +173,7 @@ class Reconfiguration:
         driver.planners = {}
         for p in driver.programs:
             known = planners[p.id] if has_windows_of(p, before[p.id]) else None
-            driver.planners[p.id] = following_planner(p, known, driver.options.plan, driver.workshop)
+            driver.planners[p.id] = following_planner(p, known, driver.options.plan, driver.background_jobs)
             if known is None:
                 driver.planners[p.id].elements.update(planners[p.id].elements)
                 self._count_up(p)
@@ -215,9 +215,9 @@ class Reconfiguration:
 
     def _count_up(self, program: CompiledProgram) -> None:
         """Counts the content of the windows for a new planner."""
-        driver, arrivals = self.driver, self.driver.arrivals
+        driver, ingest_state = self.driver, self.driver.ingest_state
         planner, upto = driver.planners[program.id], driver.frontier.value
-        arrivals.counted = count_up(planner, driver.folder, driver.state.files, upto, arrivals.counted)
+        ingest_state.counted = count_up(planner, driver.folder, driver.state.files, upto, ingest_state.counted)
 
     def _replace(self, number: int, old: Sequence[SlotFile], made: Sequence[SlotFile]) -> None:
         """Files count no longer, and others do."""

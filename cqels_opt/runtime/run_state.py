@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -14,7 +15,7 @@ from cqels_opt.operators.compiled_query import CompiledProgram
 from cqels_opt.operators.evaluation_step import EvaluationStep
 from cqels_opt.operators.rows import Ints
 from cqels_opt.operators.term_table import Page, check_pages
-from cqels_opt.planner.background_jobs import BackgroundJobs, Start
+from cqels_opt.planner.background_jobs import BackgroundJobs, Start, at_once
 from cqels_opt.planner.planner_options import PlannerOptions
 from cqels_opt.planner.query_planner import QueryPlanner
 from cqels_opt.query.algebra import Window
@@ -31,7 +32,7 @@ from cqels_opt.runtime.output_owner import InFile, Owned, Owner, claim_file
 from cqels_opt.runtime.query_catalog import QueryCatalog
 from cqels_opt.runtime.query_network import network
 from cqels_opt.state import worker_cache
-from cqels_opt.state.commit_log import Commit, CommitLog, Identity
+from cqels_opt.state.commit_log import ANONYMOUS, Commit, CommitLog, Identity
 from cqels_opt.state.compaction import Compaction
 from cqels_opt.storage import disk
 from cqels_opt.storage.compaction_policy import CompactionPolicy
@@ -70,7 +71,7 @@ class DriverOptions:
 DEFAULTS = DriverOptions()
 
 
-class RunState:
+class RunState(ABC):
     """One run over one checkpoint, between two batches."""
 
     def __init__(
@@ -80,13 +81,13 @@ class RunState:
         runner: Runner,
         sink: Sink,
         frontier: Frontier,
-        options: DriverOptions,
-        identity: Identity,
-        pages: Sequence[SlotFile],
-        trace: TraceLog | None,
-        workshop: BackgroundJobs | None,
-        merging: Start,
-        population: QueryCatalog | None,
+        options: DriverOptions = DEFAULTS,
+        identity: Identity = ANONYMOUS,
+        pages: Sequence[SlotFile] = (),
+        trace: TraceLog | None = None,
+        background_jobs: BackgroundJobs | None = None,
+        merging: Start = at_once,
+        population: QueryCatalog | None = None,
     ) -> None:
         """``merging`` starts the merges of small files: at once, within the batch, or in a thread.
 
@@ -95,8 +96,8 @@ class RunState:
         self.folder, self.runner, self.sink, self.options, self.population = folder, runner, sink, options, population
         for part in FOLDERS:
             disk.make_folder(folder / part)
-        self.workshop = workshop or BackgroundJobs(folder / "subresults")
-        self._merging_start = merging
+        self.background_jobs = background_jobs or BackgroundJobs(folder / "subresults")
+        self._compaction_start = merging
         self.log = CommitLog(folder)
         self.run = self.log.claim(identity, options.continue_changed, programs[0].scheme.key)
         self.query, self._changed = identity.digest, False
@@ -115,7 +116,12 @@ class RunState:
         self.state = Commit(-1)
         self.set_programs(programs)
         self.planners: dict[str, QueryPlanner] = {}
-        self.arrivals: IngestState  # of the elements in the state: whatever restores the state sets it
+        self.ingest_state: IngestState  # made when the state is restored
+        self.open()
+
+    @abstractmethod
+    def open(self) -> None:
+        """Restores the state of the checkpoint. The last step of the construction."""
 
     # -------------------------------------------------------------- state
     def _claim_outputs(self) -> None:
@@ -139,8 +145,8 @@ class RunState:
         self.network = network(self.programs)
         self.shapes = tuple(dict.fromkeys(s for p in self.programs for s in p.shapes))
         self.tables = frozenset(w.stream for p in self.programs for w in p.windows if kind_of(w).counts_elements)
-        self.merging = Compaction(
-            self.folder, self.programs, self.options.tiers, self.runner.merge, self._merging_start, self.note
+        self.compaction = Compaction(
+            self.folder, self.programs, self.options.tiers, self.runner.merge, self._compaction_start, self.note
         )
 
     def note(self, text: str) -> None:
@@ -222,16 +228,16 @@ class RunState:
         remember = self.options.plan.remember
         return EvaluationStep(str(self.folder), run, number, after, upto, looked_at, found, dropped, remember=remember)
 
-    def planned(self, program: CompiledProgram, step: EvaluationStep, walk: bool) -> EvaluationStep:
-        """A step with the current plans; ``walk``: sample its delta for them."""
+    def planned(self, program: CompiledProgram, step: EvaluationStep, sample: bool) -> EvaluationStep:
+        """A step with the current plans; ``sample``: sample its delta for them."""
         planner = self.planners[program.id]
         while True:
             try:
-                plans, orders = planner.choose(replace(step, displaced=self.scheme.displaced) if walk else None)
+                plans, rules = planner.choose(replace(step, displaced=self.scheme.displaced) if sample else None)
                 break
             except CollisionError as error:  # of a term that an expression makes from sampled rows
                 self.displace(error)
-        return replace(step, plans=plans, orders=orders, filters=planner.filter_orders)
+        return replace(step, plans=plans, rules=rules, filters=planner.filter_orders)
 
     def schedule_deletion(self, number: int, paths: set[str]) -> None:
         """Schedules the deletion of files from a batch on.

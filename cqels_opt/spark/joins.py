@@ -17,9 +17,8 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from cqels_opt.errors import CqelsOptError
-from cqels_opt.operators.delta_join import Observed
+from cqels_opt.operators.observed import Observed
 from cqels_opt.operators.rows import empty
-from cqels_opt.plans import parse_planned
 from cqels_opt.runtime.evaluate import EvaluateReport, EvaluateTask, Fresh, finish, finish_parts, keep
 from cqels_opt.runtime.interfaces import Evaluated
 from cqels_opt.spark.fixed_order import FixedOrder
@@ -93,10 +92,10 @@ class JoinRunner(SparkRunner):
         """The terms of the delta rule, one a delta source, by the chosen plans."""
         block = next(b for b in task.program.blocks if b.name == layout.block)
         relations = Relations(self.spark, self._tables, task, block, parts)
-        order = task.step.orders[block.name]
-        for place, source in enumerate(order):
-            run = self.order(relations, source, frozenset(order[:place]), f"{layout.number}:{place}")
-            side = run.run(parse_planned(task.step.plans[block.name][source]))
+        rule = task.step.rules[block.name]
+        for place, source in enumerate(rule.order):
+            run = self.order(relations, source, rule.before(source), f"{layout.number}:{place}")
+            side = run.run(task.step.plans[block.name][source])
             metrics.of.append((layout, source, run))
             yield laid_out(side, layout, relations.columns.of, columns)
 

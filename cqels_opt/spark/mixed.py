@@ -101,7 +101,7 @@ class MixedOrder(PartitionedOrder):
                     found = step.rows_of(source)
                 else:
                     lower = None if given is None else (given, rows_in(batches))
-                    found = step.rows_of_part(source, part, of, lower, apart=names(part)[0] != source)
+                    found = step.rows_of_part(source, part, of, lower)
                 for rows in found:
                     yield from _batches(rows, kept, schema)
                 seen = step.observed

@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from cqels_opt.operators.delta_join import indexed_sides
+from cqels_opt.operators.block_relations import indexes_of
 from cqels_opt.operators.rows import RANK, Rows
 from cqels_opt.plans import Plan, Probe
 from cqels_opt.rdf.ids import INLINE, KIND_SHIFT
@@ -62,7 +62,7 @@ class PartitionedOrder(FixedOrder):
             sides = None
             for batch in batches:
                 if sides is None:
-                    sides = indexed_sides(block, task.program.store, task.step, name, with_new)
+                    sides = indexes_of(block, task.program.store, task.step, name, with_new)
                 rows = columns.rows(batch)
                 if not timed:
                     rows = Rows(rows.columns, np.full(len(rows), BEFORE_TIME), np.full(len(rows), FOREVER), rows.n)

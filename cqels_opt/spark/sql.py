@@ -52,10 +52,10 @@ class SqlPlanner:
             named = f"{self._prefix}_is_{layout.number}"
             conditions = [self._condition(spark, task, x, f"{named}_{i}") for i, x in enumerate(block.filters)]
             relations = Relations(spark, self._tables, task, block, parts, sized=True)
-            order = task.step.orders[block.name]
+            rule = task.step.rules[block.name]
             selects = []
-            for place, source in enumerate(order):
-                sources = self._sources(spark, relations, source, frozenset(order[:place]), layout.number)
+            for source in rule.order:
+                sources = self._sources(spark, relations, source, rule.before(source), layout.number)
                 selects.append(_select(sources, block, conditions, layout, width(found)))
             self.statements.append("\nUNION ALL\n".join(selects))
         return [spark.sql(text) for text in self.statements]

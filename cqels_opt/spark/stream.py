@@ -213,7 +213,7 @@ class StreamRun:
         try:
             ended = self._query.awaitTermination(timeout)  # type: ignore[arg-type]  # which takes fractions of a second
             if ended is None or ended:
-                self.driver.merging.wait(MERGES)
+                self.driver.compaction.wait(MERGES)
             return True if ended is None else bool(ended)
         except PySparkException as error:
             if isinstance(self._failure, CqelsOptError | BrokenPipeError):  # or the reader of the answers has left
@@ -237,7 +237,7 @@ class StreamRun:
     def settle(self) -> None:
         """Waits for the batch in hand, after :meth:`stop`, and for merges beside it."""
         with self._lock:
-            self.driver.merging.wait(MERGES)
+            self.driver.compaction.wait(MERGES)
 
     @property
     def is_active(self) -> bool:
@@ -289,7 +289,7 @@ class StreamRun:
     @property
     def failures(self) -> dict[str, str]:
         """Queries that took more than the limits allow, and why: they are over, and the others go on."""
-        return {name: why for name, (_, why) in self.driver.guard.failures.items()}
+        return {name: why for name, (_, why) in self.driver.quotas.failures.items()}
 
     @property
     def switches(self) -> int:
@@ -313,7 +313,7 @@ class StreamRun:
         """The plan of each delta source, by query."""
         with self._lock:
             return {
-                program: {s: str(d.plan) for block in planner.blocks.values() for s, d in block.decisions.items()}
+                program: {s: str(d.plan) for block in planner.blocks.values() for s, d in block.delta_plans.items()}
                 for program, planner in self.driver.planners.items()
             }
 

@@ -207,7 +207,7 @@ def test_joins_of_static_relations_are_known_before_anything_runs(tmp_path: Path
     for name in ("q2", "q3-prime", "q4-prime"):
         program = report_query(name, tmp_path / name).program
         for block in QueryPlanner(program, PlannerOptions()).blocks.values():
-            view = block.statistics.for_source(block.sources[0])
+            view = block.statistics.view(block.rule.contents(block.sources[0]))
             held = {s.name: relation(program.store, s.at) for s in block.block.statics}
             for one, other in combinations(block.block.statics, 2):
                 for variable in set(one.variables) & set(other.variables):

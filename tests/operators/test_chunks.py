@@ -193,7 +193,7 @@ def test_no_more_answers_are_written_than_the_limit_allows(tmp_path: Path, monke
     how = Cut("1000")
     driver = query.driver(how)
     driver.options = replace(driver.options, limits=Limits(rows=20))
-    driver.guard.limits = driver.options.limits
+    driver.quotas.limits = driver.options.limits
     with pytest.raises(LimitError, match="rows of answers in a micro-batch, more than the limit of 20"):
         for number, rows in enumerate(query.chunks(how)):
             driver.batch(number, rows)

@@ -13,7 +13,7 @@ from random_cases import make
 from cqels_opt.errors import QueryError
 from cqels_opt.operators.delta_join import DeltaJoin
 from cqels_opt.operators.rows import Rows
-from cqels_opt.plans import Plan, Scan, Split, parse_planned
+from cqels_opt.plans import DeltaRule, Plan, Scan, Split
 from cqels_opt.runtime import driver as driving
 from cqels_opt.runtime.evaluate import EvaluateTask
 from cqels_opt.runtime.local_runner import LocalRunner
@@ -44,12 +44,12 @@ class Cutting(LocalRunner):
     def evaluate(self, tasks: list[EvaluateTask], parts: int) -> driving.Evaluated:  # type: ignore[override]
         for task in tasks:
             for block in task.program.blocks:
-                for source in task.step.orders.get(block.name, ()):
+                for source in task.step.rules.get(block.name, DeltaRule()).order:
                     self.compare(task, block.name, source)
         return super().evaluate(tasks, parts)
 
     def compare(self, task: EvaluateTask, name: str, source: str) -> None:
-        plan = parse_planned(task.step.plans[name][source])
+        plan = task.step.plans[name][source]
         if isinstance(plan, Split):
             return
         block = next(b for b in task.program.blocks if b.name == name)

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from cqels_opt.operators import udf_cache
-from cqels_opt.operators.filter_costs import Evaluated, MeasuredCosts
+from cqels_opt.operators.observed import Evaluated
 from cqels_opt.operators.udf_cache import RESTS, TRIED, CacheAdmission, Calls
+from cqels_opt.planner.filter_costs import MeasuredCosts
 from cqels_opt.query.algebra import Call, Variable
 from cqels_opt.query.columns import Column, Items, Numbers
 

@@ -12,14 +12,15 @@ import pytest
 from local_runs import Cut, Registered, World, force_plans, register
 from random_cases import SIX_RELATIONS, make, seeds_with_answers
 
-from cqels_opt.operators.delta_join import Observed
+from cqels_opt.operators.block_relations import BlockRelations
 from cqels_opt.operators.evaluation_step import EvaluationStep
+from cqels_opt.operators.observed import Observed
 from cqels_opt.operators.term_table import TermTable
 from cqels_opt.planner import query_planner
 from cqels_opt.planner.block_planner import BlockPlanner
 from cqels_opt.planner.join_sampling import JoinSampler
 from cqels_opt.planner.planner_options import PlannerOptions
-from cqels_opt.plans import SampledCardinality, parse_plan, q_error
+from cqels_opt.plans import DeltaRule, SampledCardinality, parse_plan, q_error
 from cqels_opt.runtime.local_runner import LocalSink
 from cqels_opt.state import worker_cache
 from cqels_opt.verify import Element
@@ -47,12 +48,12 @@ def _walk_beside(block: BlockPlanner, sample: int, found: list[tuple[str, list[S
     def choose(step: EvaluationStep | None, terms: TermTable | None) -> None:
         chosen_by_lot(step, terms)
         if step is not None and terms is not None:
-            walker = JoinSampler(block.block, block.store, step, block.order, terms, sample)
+            walker = JoinSampler(BlockRelations(block.block, block.store, step, terms, block.rule), sample)
             walks.update({source: walker(source, choice.plan) for source, choice in block.choices.items()})
 
     def observe(observed: Observed) -> None:
         for source, counts in observed.operators.items():
-            if block.decisions[source].split is None:
+            if block.delta_plans[source].split is None:
                 found.append((str(block.choices[source].plan), walks[source], counts))
 
     block.choose, block.observe = choose, observe  # type: ignore[method-assign]
@@ -110,7 +111,9 @@ def walked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, in
 
     def walk_along(plan: str, sample: int, start: int) -> list[float]:
         terms = worker_cache.term_table(block.store, driver.programs[0].scheme, steps[2])
-        walks = JoinSampler(block.block, block.store, replace(steps[2], batch=start), ("u", "n"), terms, sample)
+        walks = JoinSampler(
+            BlockRelations(block.block, block.store, replace(steps[2], batch=start), terms, DeltaRule(("u", "n"))), sample
+        )
         return [operator.rows * operator.scale for operator in walks("n", parse_plan(plan)) if operator is not None]
 
     return walk_along
@@ -139,15 +142,15 @@ def test_a_bushy_part_is_walked_from_its_own_beginning(walked: Callable[[str, in
 def test_the_first_plan_knows_what_pairs_cannot_tell(tmp_path: Path) -> None:
     """Who stands where and who knows whom are exact in pairs, and the triangle of both is not: walks see it at the first delta."""
     worst = {}
-    for estimates in ("pairwise", "walks"):
+    for estimates in ("pairwise", "sampling"):
         query = register(PAIRS, skewed(4, 60, 1), tmp_path / estimates)
         driver = query.driver(Cut("100"), sink=LocalSink())
-        mode = PlannerOptions(estimates=estimates, walk=0.0)  # type: ignore[arg-type]
+        mode = PlannerOptions(estimates=estimates, sampling_seconds=0.0)  # type: ignore[arg-type]
         driver.planners = {p.id: query_planner.QueryPlanner(p, mode) for p in driver.programs}
         errors = []
         for number, rows in enumerate(query.chunks(Cut("100"))):
             for record in driver.batch(number, rows):
                 errors += [q_error(o.estimated, o.observed) for d in record.deltas for o in d.operators if o.observed is not None]
         worst[estimates] = max(errors)
-    assert worst["walks"] < 1.01  # a sample goes on from one operator to the next, not all rows
+    assert worst["sampling"] < 1.01  # a sample goes on from one operator to the next, not all rows
     assert worst["pairwise"] > 2

@@ -60,7 +60,7 @@ def run(query: Registered, mode: PlannerOptions) -> tuple[list[str], list[TraceR
 
 
 def test_a_skewed_delta_is_split_where_that_pays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(skew_splitting, "TAKES", 0.0)
+    monkeypatch.setattr(skew_splitting, "SECONDS", 0.0)
     query = register(TEXT, crowd(1), tmp_path)
     answers, whole = run(query, PlannerOptions(split=False))
     again, parted = run(query, PlannerOptions(split=True))
@@ -79,7 +79,7 @@ def test_small_deltas_are_not_worth_it(tmp_path: Path) -> None:
 
 
 def test_the_estimates_of_both_parts_are_for_their_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(skew_splitting, "TAKES", 0.0)
+    monkeypatch.setattr(skew_splitting, "SECONDS", 0.0)
     _, records = run(register(TEXT, crowd(1), tmp_path), PlannerOptions())
     errors = [o.q_error for r in records for d in r.deltas if " | " in d.plan for o in d.operators if o.observed is not None]
     assert errors and np.max([e for e in errors if e is not None]) == pytest.approx(1)
@@ -103,7 +103,7 @@ def test_a_split_can_be_given(tmp_path: Path) -> None:
 
 
 def test_explain_shows_both_parts_with_their_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(skew_splitting, "TAKES", 0.0)
+    monkeypatch.setattr(skew_splitting, "SECONDS", 0.0)
     query = register(TEXT, crowd(1), tmp_path)
     driver = query.driver(Cut("120"))
     for number, rows in enumerate(query.chunks(Cut("120"))[:3]):
@@ -121,7 +121,7 @@ def unpriced(delta: Delta) -> Delta:
 
 
 def test_a_restart_goes_on_with_the_cuts_that_it_had(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(skew_splitting, "TAKES", 0.0)
+    monkeypatch.setattr(skew_splitting, "SECONDS", 0.0)
     query = register(TEXT, crowd(1), tmp_path)
     told: list[list[tuple[Delta, ...]]] = []
     for again in (False, True):

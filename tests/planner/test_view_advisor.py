@@ -55,7 +55,7 @@ def slow(query: Registered, start: Callable[[Callable[[], None]], None], folder:
     """A driver on the slow machine."""
     driver = query.driver(HOW, folder, sink=sink)
     driver.options = replace(driver.options, plan=PlannerOptions(calibration=SLOW))
-    driver.workshop = BackgroundJobs(driver.folder / "subresults", start)
+    driver.background_jobs = BackgroundJobs(driver.folder / "subresults", start)
     driver.restore(None)
     return driver
 
@@ -124,7 +124,7 @@ def test_a_switch_waits_for_what_is_being_built(tmp_path: Path) -> None:
     driver = slow(query, waiting.append, sink=(sink := LocalSink()))
     records, asked, due = [], 0, -1
     for number, rows in enumerate(query.chunks(HOW)):
-        building = any(what == "make" for what, *_ in driver.workshop.busy)
+        building = any(what == "make" for what, *_ in driver.background_jobs.busy)
         asked += building
         if waiting and (not building or asked == 4):
             due = number if building else due
@@ -140,10 +140,10 @@ def test_a_run_that_is_killed_while_it_builds_builds_again(tmp_path: Path) -> No
     waiting: list[Callable[[], None]] = []
     sink, folder, chunks = LocalSink(), tmp_path / "state", query.chunks(HOW)
     driver, number = slow(query, waiting.append, folder, sink), 0
-    while not any(what == "make" for what, *_ in driver.workshop.busy):
+    while not any(what == "make" for what, *_ in driver.background_jobs.busy):
         driver.batch(number, chunks[number])
         number += 1
-        if waiting and not any(what == "make" for what, *_ in driver.workshop.busy):
+        if waiting and not any(what == "make" for what, *_ in driver.background_jobs.busy):
             waiting.pop()()
     assert not list((folder / "subresults").glob("*"))
     driver = slow(query, at_once, folder, sink)
@@ -169,7 +169,7 @@ def test_a_sub_result_that_cannot_be_made_is_said_once(tmp_path: Path) -> None:
     query = register(TEXT, world([50] * 30), tmp_path)
     sink = LocalSink()
     driver = slow(query, at_once, sink=sink)
-    driver.workshop.folder.write_text("a file where the folder would be")
+    driver.background_jobs.folder.write_text("a file where the folder would be")
     records = batches(driver, query)
     failed = [change.failed for _, change in changes(records)]
     assert failed and len(failed) == len(set(failed))
@@ -192,8 +192,8 @@ def test_nothing_is_made_beyond_the_budget(tmp_path: Path) -> None:
     assert not changes(batches(driver, query))
     assert not (driver.folder / "subresults").exists()
     (planner,) = driver.planners["q"].blocks.values()
-    assert sorted(planner.designs.measured) == [0b011, 0b110, 0b111]
-    assert all(planner.designs.bytes((group,)) > 2000 for group in planner.designs.measured if group.bit_count() > 1)
+    assert sorted(planner.catalogue.measured) == [0b011, 0b110, 0b111]
+    assert all(planner.catalogue.bytes((group,)) > 2000 for group in planner.catalogue.measured if group.bit_count() > 1)
 
 
 @pytest.mark.parametrize("every", [1, 7])
@@ -245,7 +245,7 @@ def test_explain_shows_sub_results_and_what_others_would_cost(tmp_path: Path) ->
     (used,) = shown["sub_results"]
     assert (used["relation"], used["variables"], used["of"]) == ("wrote_wrote", ["a", "b"], ["wrote#1", "wrote#2"])
     assert used["rows"] == 27
-    assert used["bytes"] == block.designs.like(0b11).bytes
+    assert used["bytes"] == block.catalogue.like(0b11).bytes
     (other,) = shown["alternatives"]
     assert (other["relations"], other["bytes"], other["seconds"]) == (["wrote#1", "wrote#2"], 0, 0)
     assert other["cost"] > shown["cost"]

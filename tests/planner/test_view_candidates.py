@@ -15,6 +15,7 @@ from random_cases import make
 from cqels_opt.lod.open_store import open_store
 from cqels_opt.operators.compiled_query import Block
 from cqels_opt.planner import view_candidates
+from cqels_opt.plans import DeltaRule
 from cqels_opt.plans.view_selection import neighbours
 from cqels_opt.runtime.driver import Driver
 from cqels_opt.runtime.local_runner import LocalSink
@@ -176,9 +177,9 @@ def test_the_statistics_of_windows_go_on_under_another_design(tmp_path: Path) ->
     query = register(text(random.Random(2)), make(2).world, tmp_path)
     early, late = query.driver(Cut("3")), query.driver(Cut("3"))
     block = early.planners["q"].blocks["b0"]
-    design = next(d for d in neighbours(block.designs.default, block.designs.adjacent))
+    design = next(d for d in neighbours(block.catalogue.default, block.catalogue.adjacent))
     for driver in (early, late):
-        catalogue = driver.planners["q"].blocks["b0"].designs
+        catalogue = driver.planners["q"].blocks["b0"].catalogue
         for group in catalogue.missing(design):
             assert catalogue.folder is not None
             catalogue.put(catalogue.make(group, catalogue.folder))
@@ -192,6 +193,7 @@ def test_the_statistics_of_windows_go_on_under_another_design(tmp_path: Path) ->
     one, other = (d.planners["q"].blocks["b0"].statistics for d in (early, late))
     assert held_rows(query, early) == held_rows(query, late)
     assert one.keys == other.keys
-    for source in one.windows:
-        assert one.for_source(source).values() == other.for_source(source).values()
-    assert np.array_equal(early.arrivals.in_order()["<http://ex.org/S>"], late.arrivals.in_order()["<http://ex.org/S>"])
+    rule = DeltaRule(tuple(one.windows))
+    for source in rule.order:
+        assert one.view(rule.contents(source)).values() == other.view(rule.contents(source)).values()
+    assert np.array_equal(early.ingest_state.in_order()["<http://ex.org/S>"], late.ingest_state.in_order()["<http://ex.org/S>"])

@@ -11,13 +11,13 @@ from cqels_opt.bench.shapes import clique, relation, star
 from cqels_opt.plans import (
     NEAR_TIE,
     Constants,
+    DeltaRule,
     FilterNode,
     KnownStatistics,
     Optimizer,
     PlanError,
     QueryGraph,
     check,
-    occurrence_order,
     parse_plans,
 )
 from cqels_opt.plans.dpccp import Pair
@@ -353,8 +353,14 @@ def test_feedback_survives_a_restart() -> None:
 
 
 def test_the_largest_content_comes_first_in_the_delta_rule() -> None:
-    assert occurrence_order({"lsnow": 0.0, "ls30": 150_000.0}) == ["ls30", "lsnow"]
-    assert occurrence_order({"a": 5.0, "b": None, "c": 5.0}) == ["b", "a", "c"]
+    assert DeltaRule.largest_first({"lsnow": 0.0, "ls30": 150_000.0}).order == ("ls30", "lsnow")
+    assert DeltaRule.largest_first({"a": 5.0, "b": None, "c": 5.0}).order == ("b", "a", "c")
+
+
+def test_a_term_reads_the_delta_of_its_source_and_of_the_occurrences_before_it() -> None:
+    rule = DeltaRule(("b", "a", "c"))
+    assert rule.contents("a") == {"b": ("old", "delta"), "a": ("delta",), "c": ("old",)}
+    assert rule.before("c") == {"a", "b"} and rule.before("b") == frozenset()
 
 
 @settings(max_examples=30, deadline=None)

@@ -159,7 +159,7 @@ def test_windows_forget_what_has_ended() -> None:
         planner.choose()
         cards.append(int(planner.statistics.windows["before"].card()))
     assert cards == [2, 4, 4, 2]  # at 120 the row of 0 has ended, at 230 those of 50, 90 and 120
-    assert planner.order[0] == "before"
+    assert planner.rule.order[0] == "before"
     planner.observe(ObservedJoin(filters=[(PAIRS.graph.filters[0].name, 8, 2)]))
     assert planner.summary()["filters"][PAIRS.graph.filters[0].name]["kept"] == 0.25
 

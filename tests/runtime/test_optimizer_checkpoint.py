@@ -87,7 +87,7 @@ def test_counts_that_wait_are_counted_again(tmp_path: Path) -> None:
             warnings.simplefilter("ignore", RuntimeWarning)
             driver = query.driver(how, folder)
         waiting = {
-            key: sum(read_counts(driver.folder, one).total for one in some) for key, some in driver.arrivals.pending.items()
+            key: sum(read_counts(driver.folder, one).total for one in some) for key, some in driver.ingest_state.pending.items()
         }
         windows.append(({key: total for key, total in waiting.items() if total}, driver.batch(1, chunks[1])[0].windows))
     assert windows[0][0]

@@ -58,7 +58,7 @@ def written(run: Driver, number: int) -> int:
 
 
 def waiting(run: Driver) -> list[tuple[str, int, list[int], list[int]]]:
-    found = [(key, read_counts(run.folder, one)) for key, waiting in run.arrivals.pending.items() for one in waiting]
+    found = [(key, read_counts(run.folder, one)) for key, waiting in run.ingest_state.pending.items() for one in waiting]
     return [(key, c.slot, c.times.tolist(), c.rows.tolist()) for key, c in found]
 
 
@@ -76,7 +76,7 @@ def test_a_silent_stream_makes_no_batch_write_more(tmp_path: Path) -> None:
         sizes.append(written(run, number))
     assert sum(f.kind == KIND for f in run.state.files) > 100  # all of them wait
     assert max(sizes) < 1.2 * min(sizes), sizes
-    held = [one for some in run.arrivals.pending.values() for one in some if one.counts is not None]
+    held = [one for some in run.ingest_state.pending.values() for one in some if one.counts is not None]
     assert 0 < len(held) <= (HELD + 1) * (COUNT_PARTS + 1)  # memory does not grow with the counts that wait
     run.batch(121, rows(1, 60_000, 1))  # and wait no longer
     assert [f.least for f in run.state.files if f.kind == KIND] == [61_000, 601_000]  # the last batch of each stream
@@ -120,7 +120,7 @@ def test_what_waits_is_the_same_after_a_restart(tmp_path: Path) -> None:
     again = driver(tmp_path)
     assert len(waiting(run)) > 10
     assert waiting(again) == waiting(run)
-    assert again.arrivals.counted == run.arrivals.counted
+    assert again.ingest_state.counted == run.ingest_state.counted
 
 
 @pytest.mark.parametrize("damage", [b"", b"PK", None])

@@ -99,7 +99,7 @@ def test_a_query_with_too_many_rows_goes(
                     run.batch(number, rows)
                 run.driver = run.opened()
             run.batch(number, rows)
-    assert {name: batch for name, (batch, _) in run.driver.guard.failures.items()} == over
+    assert {name: batch for name, (batch, _) in run.driver.quotas.failures.items()} == over
     assert {m.id for m in some.members} - set(run.queries.names()) == set(over)
     for name in run.span:
         alone = run.alone(name)
@@ -125,7 +125,7 @@ def test_where_all_fail_the_run_is_over_and_nothing_is_committed(
         for number, rows in enumerate(chunks):
             run.batch(number, rows)
     committed = run.driver.log.last()
-    assert run.driver.guard.failures == {} and not (tmp_path / "state" / NOTES).exists()
+    assert run.driver.quotas.failures == {} and not (tmp_path / "state" / NOTES).exists()
     Limited.limits = NO_LIMITS  # another limit, and the run goes on over the same checkpoint
     run.driver = run.opened()
     for number, rows in enumerate(chunks):

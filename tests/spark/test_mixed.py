@@ -62,12 +62,12 @@ def force_joins(driver: Driver, rng: random.Random) -> None:
     def physical(block: BlockPlanner) -> Callable[[int], dict[str, tuple[JoinMethod | None, ...]]]:
         def choose(tasks: int) -> dict[str, tuple[JoinMethod | None, ...]]:
             found = {}
-            for source, decision in block.decisions.items():
+            for source, decision in block.delta_plans.items():
                 if decision.split is None and rng.random() < 0.9:
                     kinds = iter([step.op for step in operators(decision.whole.plan, block.optimizer.graph)])
                     found[source] = by_lot(decision.whole.plan, lambda kinds=kinds: next(kinds), rng)  # type: ignore[misc]
                     if len(found[source]) == len(decision.whole.operators):  # else the trace tells of the optimizer's own plan
-                        block.decisions[source] = replace(decision, by=found[source])
+                        block.delta_plans[source] = replace(decision, by=found[source])
             return found
 
         return choose
@@ -139,7 +139,7 @@ def of_machine(machine: Machine, joins: tuple[JoinMethod, ...] | None = None) ->
     def prepare(driver: Driver, rng: random.Random) -> None:
         for planner in driver.planners.values():
             for block in planner.blocks.values():
-                block.mode = replace(block.mode, machine=machine, joins=joins or block.mode.joins)
+                block.options = replace(block.options, machine=machine, joins=joins or block.options.joins)
 
     return prepare
 

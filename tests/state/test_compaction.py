@@ -64,7 +64,7 @@ def test_merges_that_come_late(delay: int, tmp_path: Path) -> None:
             waiting.pop(0)[1]()
         driver.batch(number, rows)
     assert driver.sink.lines == whole.lines
-    assert driver.merging.failures == 0
+    assert driver.compaction.failures == 0
     assert driver.state.totals["failed merges"] == 0
 
 

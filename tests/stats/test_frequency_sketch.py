@@ -139,7 +139,7 @@ def test_the_heaviest_are_exact_after_a_change_of_fashion() -> None:
     held = window(2000, before + after)
     assert held.whole["x"].kept.level > 0
     assert held.count("x", np.array([777_777])).tolist() == [100 * 30]
-    assert held.heaviest("x", 1).values.tolist() == [777_777]
+    assert heaviest(held.whole["x"].tally(), 1).tolist() == [777_777]
     assert counters(held) <= 2000
 
 
@@ -226,7 +226,6 @@ def test_many_slots_are_merged_and_nothing_is_lost() -> None:
         assert held.card() == 20 * len(alive)
         assert held.count("x", np.arange(50)).sum() == pytest.approx(held.card())
         assert len(held.chunks()) <= 8 + 2
-    assert held.drop(99) > 0
     held.expire(10**6)
     assert held.card() == 0
 

@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cqels_opt.stats import overlap_share, overlapping_pairs, spans
-from cqels_opt.stats.interval_overlap import MOST_CHUNK_PAIRS, overlapping
+from cqels_opt.stats import overlapping, spans
+from cqels_opt.stats.interval_overlap import MOST_CHUNK_PAIRS
 
 ROWS = st.lists(st.tuples(st.integers(0, 30), st.integers(-2, 15), st.integers(0, 3)), max_size=12)
 Rows = list[tuple[int, int, int]]
@@ -28,7 +28,7 @@ def brute(left: Rows, right: Rows) -> int:
 @settings(deadline=None)
 @given(ROWS, ROWS)
 def test_overlapping_pairs_are_counted_exactly(left: Rows, right: Rows) -> None:
-    assert overlapping_pairs(*columns(left), *columns(right)) == brute(left, right)
+    assert overlapping([spans(*columns(left))], [spans(*columns(right))]) == brute(left, right)
 
 
 @settings(deadline=None)
@@ -44,10 +44,10 @@ def test_now_with_a_range_is_far_below_the_product() -> None:
     times = np.arange(0, 60_000, 10)
     one = np.ones(len(times), np.int64)
     now, half_minute = spans(times, times + 1, one), spans(times, times + 30_000, one)
-    share = overlap_share([now], [half_minute])
+    share = overlapping([now], [half_minute]) / (len(times) ** 2)
     assert 0.37 < share < 0.38  # of 60 s of rows, each instant meets those of the 30 s before it
-    assert overlap_share([half_minute], [now]) == share
-    assert overlap_share([now], []) == 0.0
+    assert overlapping([half_minute], [now]) == overlapping([now], [half_minute])
+    assert overlapping([now], []) == 0
 
 
 @settings(deadline=None)

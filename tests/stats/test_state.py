@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cqels_opt.plans import DeltaRule
 from cqels_opt.stats import (
     BlockStatistics,
+    Key,
     SlotCounts,
     StaticRelation,
     WindowedRelation,
@@ -37,6 +39,10 @@ def block(budget: int = 1 << 20) -> BlockStatistics:
     )
 
 
+def numbers(statistics: BlockStatistics, source: str) -> dict[Key, float | None]:
+    return statistics.view(DeltaRule(("a", "b")).contents(source)).values()
+
+
 def batch(step: int, seed: int, most: int = 30) -> dict[str, SlotCounts]:
     rng = np.random.default_rng([seed, step])
     t, x, y = 10 * step + rng.integers(0, 10, 60), rng.integers(0, most, 60), rng.integers(0, 5, 60)
@@ -47,8 +53,6 @@ def run(statistics: BlockStatistics, steps: range, seed: int, most: int = 30) ->
     for step in steps:
         statistics.advance(batch(step, seed, most), 10 * step - 2, 10 * step + 8)
         statistics.observe("f", 10, step)
-        if step % 3 == 0:
-            statistics.mark("a")
 
 
 @settings(max_examples=30, deadline=None)
@@ -60,11 +64,9 @@ def test_a_restart_goes_on_as_if_nothing_had_happened(seed: int, stop: int, budg
     run(before, range(stop), seed, most)
     load(save(before), after)
     assert summary(after) == summary(before)
-    assert after.changed("a") == before.changed("a")
     run(after, range(stop, 12), seed, most)
     for source in ("a", "b"):
-        assert after.for_source(source).values() == pytest.approx(through.for_source(source).values())
-        assert after.changed(source).keys() == through.changed(source).keys()
+        assert numbers(after, source) == pytest.approx(numbers(through, source))
     assert after.epoch == through.epoch
 
 

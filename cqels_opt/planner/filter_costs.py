@@ -1,7 +1,7 @@
-"""What filters really cost, from batches: seconds for each distinct combination of arguments, as weights of the cost model.
+"""The measured costs of filters: seconds per distinct combination of arguments, as weights of the cost model.
 
-Times are noisy and plans should not be. So old batches fade slowly, little evidence counts for nothing, and a weight in use is
-replaced only where what was measured differs from it by a factor; weights are part of what a restart takes up.
+Measured times are noisy, and plans should not follow the noise. So old batches fade slowly, a filter needs a minimum of evidence, and a
+weight changes only if the measured one differs from it by a factor. The weights are part of a checkpoint.
 """
 
 from __future__ import annotations
@@ -9,30 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from cqels_opt.operators.observed import Evaluated
 from cqels_opt.plans.memo import EACH_ROW
 
-FADE = 0.8  # what a batch weighs after the next one
-EVIDENCE = 2e-3  # seconds that must have been spent on a filter before it is thought to be measured
-DIFFERS = 1.5  # by this factor a measured weight differs from the one in use
-PIECE = 3e-4  # seconds that a piece of rows takes whatever is in it
-ENOUGH = 64  # combinations in a piece; of fewer the piece itself is what is measured
-
-
-@dataclass(slots=True)
-class Evaluated:
-    """Evaluations of a filter: pieces of rows, rows, distinct combinations of arguments among them, and seconds."""
-
-    pieces: int = 0
-    rows: int = 0
-    combinations: int = 0
-    seconds: float = 0.0
-
-    def add(self, other: Evaluated) -> None:
-        """Adds what was evaluated elsewhere."""
-        self.pieces += other.pieces
-        self.rows += other.rows
-        self.combinations += other.combinations
-        self.seconds += other.seconds
+FADE = 0.8  # the weight of a batch after the next one
+EVIDENCE = 2e-3  # seconds that a filter must have taken before its cost counts as measured
+DIFFERS = 1.5  # the factor by which a measured weight must differ from the one in use to replace it
+PIECE = 3e-4  # seconds that a piece of rows takes, whatever its content
+ENOUGH = 64  # combinations in a piece; with fewer, the measured time is mostly that of the piece itself
 
 
 @dataclass(slots=True)
@@ -43,14 +27,14 @@ class _Measured:
 
 @dataclass(slots=True)
 class MeasuredCosts:
-    """The weights of a block's filters that were measured; ``evaluate`` is the seconds of one of weight 1."""
+    """The measured weights of a block's filters; ``evaluate`` is the seconds that a filter of weight 1 takes."""
 
     evaluate: float
     weights: dict[str, float] = field(default_factory=dict)
     _measured: dict[str, _Measured] = field(default_factory=dict)
 
     def observe(self, evaluated: Mapping[str, Evaluated], declared: Mapping[str, float]) -> bool:
-        """Takes a batch in; whether a weight is another now. Filters that are not ``declared`` are not weighed."""
+        """Adds the evaluations of a batch; returns whether a weight has changed. Filters that are not ``declared`` keep theirs."""
         changed = False
         for name, seen in evaluated.items():
             if name not in declared or seen.combinations < ENOUGH * max(seen.pieces, 1):
@@ -69,11 +53,11 @@ class MeasuredCosts:
         return changed
 
     def state(self) -> list[tuple[str, float | None, float, float]]:
-        """What a restart needs to know."""
+        """The state for a checkpoint."""
         return [(name, self.weights.get(name), m.combinations, m.seconds) for name, m in self._measured.items()]
 
     def resume(self, state: Iterable[tuple[str, float | None, float, float]]) -> None:
-        """Takes up what :meth:`state` gave."""
+        """Restores what :meth:`state` returned."""
         for name, weight, combinations, seconds in state:
             self._measured[name] = _Measured(combinations, seconds)
             if weight is not None:

@@ -1,0 +1,42 @@
+"""What the operators and filters of a block did in a batch, for the optimizer and for the trace."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(slots=True)
+class Evaluated:
+    """Evaluations of a filter: pieces of rows, rows, distinct combinations of arguments among them, and seconds."""
+
+    pieces: int = 0
+    rows: int = 0
+    combinations: int = 0
+    seconds: float = 0.0
+
+    def add(self, other: Evaluated) -> None:
+        """Adds the evaluations of another task."""
+        self.pieces += other.pieces
+        self.rows += other.rows
+        self.combinations += other.combinations
+        self.seconds += other.seconds
+
+
+@dataclass(slots=True)
+class Observed:
+    """For each delta source the rows after each operator of its plan; for each filter the rows before and after it, and their cost."""
+
+    operators: dict[str, list[int]] = field(default_factory=dict)
+    filters: dict[str, tuple[int, int]] = field(default_factory=dict)
+    evaluated: dict[str, Evaluated] = field(default_factory=dict)
+
+    def add(self, other: Observed) -> None:
+        """Adds the observations of another task."""
+        for source, counts in other.operators.items():
+            mine = self.operators.setdefault(source, [0] * len(counts))
+            self.operators[source] = [a + b for a, b in zip(mine, counts)]
+        for name, (before, after) in other.filters.items():
+            b, a = self.filters.get(name, (0, 0))
+            self.filters[name] = (b + before, a + after)
+        for name, evaluated in other.evaluated.items():
+            self.evaluated.setdefault(name, Evaluated()).add(evaluated)
