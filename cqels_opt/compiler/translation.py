@@ -155,8 +155,3 @@ TRANSLATIONS: Final[Mapping[type[a.Algebra], Translation]] = {
     a.Slice: _slice,
 }
 """The translation of each class of the algebra."""
-
-
-def translated(node: a.Algebra, inputs: Inputs, builder: BlockBuilder) -> LogicalPlan:
-    """The plan of an operator over the plans of its inputs."""
-    return TRANSLATIONS[type(node)](node, inputs, builder)

@@ -21,4 +21,4 @@ def drop_disjoint_minus(body: a.Algebra, query: a.Query) -> a.Algebra:
             return node.left
         return node
 
-    return bottom_up(body, dropped)
+    return bottom_up(dropped, body)
