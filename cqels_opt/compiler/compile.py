@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence, Set
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Final, NoReturn
 
@@ -23,7 +23,7 @@ from cqels_opt.compiler.query_terms import NOTHING_KNOWN, KnownIds
 from cqels_opt.compiler.rules import CORRELATED_RULES, RULES, apply_rules
 from cqels_opt.compiler.rules.late_binds import strip_binds, with_binds
 from cqels_opt.compiler.static_subpatterns import BYTES_BUDGET
-from cqels_opt.compiler.translation import translated
+from cqels_opt.compiler.translation import TRANSLATIONS
 from cqels_opt.compiler.variable_usage import mentions, moves
 from cqels_opt.compiler.view_maintenance import ViewMaintenance
 from cqels_opt.errors import QueryError
@@ -129,16 +129,16 @@ class Compiler:
     def plan(self, pattern: a.Algebra) -> LogicalPlan:
         """The rewritten plan of a pattern. The largest static parts that are more than a block have been evaluated."""
         if self.in_static or moves(pattern):
-            return self._rewritten_plan(pattern)
+            return self.rewrite(TRANSLATIONS[type(pattern)](pattern, self.plan, self.builder))
         self.in_static = True
         try:
-            plan = self._rewritten_plan(pattern)
+            plan = self.plan(pattern)
             if isinstance(plan, LogicalBlock | p.ValuesNode):
                 return plan
             return self.builder.evaluated(plan, _name_of_static(plan), set(self._mentions - mentions(pattern)))
         except PathsTooManyError:
             self.in_static = False
-            return self._rewritten_plan(pattern)
+            return self.rewrite(TRANSLATIONS[type(pattern)](pattern, self.plan, self.builder))
         finally:
             self.in_static = False
 
@@ -149,7 +149,7 @@ class Compiler:
         below = outside & {v.name for v in pattern.variables} if isinstance(pattern, a.Project) else outside
         before, self.outside = self.outside, outside
         try:
-            plan = translated(pattern, lambda part: self.plan_per_row(part, below), self.builder)
+            plan = TRANSLATIONS[type(pattern)](pattern, partial(self.plan_per_row, outside=below), self.builder)
             return apply_rules(plan, CORRELATED_RULES, self)
         finally:
             self.outside = before
@@ -161,9 +161,6 @@ class Compiler:
     def has_static_rows(self, block: LogicalBlock) -> bool:
         """Whether the static data alone give rows of a block that reads windows."""
         return self.builder.without_windows(block) is not None
-
-    def _rewritten_plan(self, pattern: a.Algebra) -> LogicalPlan:
-        return self.rewrite(translated(pattern, self.plan, self.builder))
 
     @cached_property
     def _mentions(self) -> Counter[str]:

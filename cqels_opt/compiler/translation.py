@@ -164,8 +164,3 @@ TRANSLATIONS: Final[Mapping[type[a.Algebra], Translation]] = {
     a.Service: _service,
 }
 """The translation of each class of the algebra."""
-
-
-def translated(node: a.Algebra, inputs: Inputs, builder: BlockBuilder) -> LogicalPlan:
-    """The plan of an operator over the plans of its inputs."""
-    return TRANSLATIONS[type(node)](node, inputs, builder)

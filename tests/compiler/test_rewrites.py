@@ -15,6 +15,7 @@ from cqels_opt.compiler import passes, rules
 from cqels_opt.compiler.compile import Compiler
 from cqels_opt.compiler.logical_blocks import LogicalPlan
 from cqels_opt.compiler.passes import PASSES, Pass
+from cqels_opt.compiler.passes.drop_disjoint_minus import drop_disjoint_minus
 from cqels_opt.compiler.rules import CORRELATED_RULES, RULES, Rule
 from cqels_opt.lod.build import build_store
 from cqels_opt.query import algebra as a
@@ -52,6 +53,21 @@ def test_the_example_of_a_pass(rewrite: Pass) -> None:
     got = rewrite(algebra(brackets(before)), query)
     assert written(algebra_tree(got)) == written(brackets(after))
     assert rewrite(got, QUERY) == got  # nothing is left to rewrite
+
+
+@pytest.mark.parametrize(
+    ("right", "dropped"),
+    [
+        ("(bgp (?c :q ?b))", False),
+        ("(project (?c) (bgp (?c :q ?b)))", True),
+        ("(project (?b ?c) (bgp (?c :q ?d)))", True),  # the sub-select names ?b, and does not bind it
+        ("(extend ?b (+ ?c 1) (bgp (?c :q ?d)))", False),
+        ("(minus (bgp (?c :q ?d)) (bgp (?b :q ?d)))", True),
+    ],
+)
+def test_a_minus_is_dropped_where_its_sides_bind_no_common_variable(right: str, dropped: bool) -> None:
+    before = algebra(brackets(f"(minus (bgp (?a :p ?b)) {right})"))
+    assert isinstance(drop_disjoint_minus(before, QUERY), a.Bgp) == dropped
 
 
 class OneRule(Compiler):

@@ -17,8 +17,22 @@ def drop_disjoint_minus(body: a.Algebra, query: a.Query) -> a.Algebra:
     """
 
     def dropped(node: a.Algebra) -> a.Algebra:
-        if isinstance(node, a.Minus) and not set(visible(node.left)) & set(visible(node.right)):
+        if isinstance(node, a.Minus) and not _bindable(node.left) & _bindable(node.right):
             return node.left
         return node
 
-    return bottom_up(body, dropped)
+    return bottom_up(dropped, body)
+
+
+def _bindable(node: a.Algebra) -> set[a.Variable]:
+    """The variables that a pattern can bind. A sub-select may name others, which stay unbound."""
+    match node:
+        case a.Project(inner, variables):
+            return _bindable(inner) & set(variables)
+        case a.Join(left, right) | a.LeftJoin(left, right) | a.Union(left, right):
+            return _bindable(left) | _bindable(right)
+        case a.Filter(inner) | a.Minus(inner) | a.Distinct(inner) | a.OrderBy(inner) | a.Slice(inner):
+            return _bindable(inner)
+        case a.Extend(inner, variable):
+            return _bindable(inner) | {variable}
+    return set(visible(node))

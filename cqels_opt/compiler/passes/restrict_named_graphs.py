@@ -27,4 +27,4 @@ def restrict_named_graphs(body: a.Algebra, query: a.Query) -> a.Algebra:
                 return a.Values(visible(node), ())
         return node
 
-    return bottom_up(body, restricted)
+    return bottom_up(restricted, body)

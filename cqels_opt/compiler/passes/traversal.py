@@ -1,37 +1,52 @@
-"""Applying a function to the parts of an algebra tree. A tree without changes is returned as the same object."""
+"""Applying a function to the parts of an algebra tree. A tree without changes is returned as the same object.
+
+Recursion takes two frames per algebra level and one per expression level: queries may be nested 200 levels deep.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import fields, is_dataclass, replace
-from typing import Any, TypeVar, get_args
+from dataclasses import fields, replace
+from functools import partial
+from operator import is_
+from typing import Any, get_args
 
 from cqels_opt.query import algebra as a
-
-Part = TypeVar("Part")
 
 _ALGEBRA = get_args(a.Algebra)
 
 
-def map_inputs(node: Part, function: Callable[[a.Algebra], a.Algebra]) -> Part:
-    """The node with each of its nearest algebra operators replaced, those of EXISTS in its expressions included."""
-    if isinstance(node, tuple):
-        parts = [_mapped(part, function) for part in node]
-        return node if all(new is old for new, old in zip(parts, node)) else tuple(parts)  # type: ignore[return-value]
-    if not is_dataclass(node):
+def bottom_up(function: Callable[[a.Algebra], a.Algebra], node: a.Algebra) -> a.Algebra:
+    """The tree with each operator replaced, inputs first."""
+    return function(map_inputs(partial(bottom_up, function), node))
+
+
+def map_inputs(function: Callable[[a.Algebra], a.Algebra], node: a.Algebra) -> a.Algebra:
+    """The operator with each of its inputs replaced, those of EXISTS in its expressions included."""
+    if isinstance(node, a.Bgp | a.Values):
         return node
-    changed = {}
+    changed: dict[str, Any] = {}
     for field in fields(node):
         old = getattr(node, field.name)
-        if (new := _mapped(old, function)) is not old:
+        if (new := function(old) if isinstance(old, _ALGEBRA) else _mapped(function, old)) is not old:
             changed[field.name] = new
-    return replace(node, **changed) if changed else node  # type: ignore[type-var]
+    return replace(node, **changed) if changed else node
 
 
-def bottom_up(node: a.Algebra, function: Callable[[a.Algebra], a.Algebra]) -> a.Algebra:
-    """The tree with each operator replaced, inputs first."""
-    return function(map_inputs(node, lambda part: bottom_up(part, function)))
-
-
-def _mapped(part: Any, function: Callable[[a.Algebra], a.Algebra]) -> Any:
-    return function(part) if isinstance(part, _ALGEBRA) else map_inputs(part, function)
+def _mapped(function: Callable[[a.Algebra], a.Algebra], part: Any) -> Any:
+    """The same for an expression, or for another part of an operator."""
+    if isinstance(part, a.Exists):
+        pattern = function(part.pattern)
+        return part if pattern is part.pattern else replace(part, pattern=pattern)
+    if isinstance(part, a.Aggregate):
+        argument = _mapped(function, part.argument)
+        return part if argument is part.argument else replace(part, argument=argument)
+    if not isinstance(part, tuple | a.Call):
+        return part
+    old = part.arguments if isinstance(part, a.Call) else part
+    new = []
+    for element in old:
+        new.append(_mapped(function, element))
+    if all(map(is_, new, old)):
+        return part
+    return a.Call(part.function, tuple(new)) if isinstance(part, a.Call) else tuple(new)
