@@ -74,7 +74,7 @@ class CountWindowKind(WindowKind):
     """A window whose intervals are counted in elements: they begin and end when elements of certain ranks arrive.
 
     Elements have ranks in the order (time, partition, offset), from 0. The window changes with each element of its stream or, where the
-    field ``every`` of the window is not 0, with each ``every``-th.
+    field ``every`` of the window is not 0, with each ``every``-th: those of rank ``k * every - 1``.
     """
 
     counts_elements = True

@@ -155,6 +155,11 @@ def test_a_wrong_kind_is_one_clear_sentence(window: str, message: str) -> None:
     assert (found.value.line, found.value.column is not None) == (2, True)
 
 
+def test_computed_every_is_for_windows_of_rspql_star() -> None:
+    with pytest.raises(QueryError, match=r"COMPUTED EVERY is for windows of RSP-QL\*, and this window is of another kind"):
+        parse(RSPQL.replace(":out AS", ":out COMPUTED EVERY 1 day AS"))
+
+
 def test_an_entry_point_that_is_no_window_kind(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"'broken' of cqels_opt.windows is .*, not a subclass of WindowKind"):
         register(CQELS.replace("months(2)", "broken()"), World({}), tmp_path)
