@@ -19,7 +19,7 @@ from cqels_opt.query.dialects import DIALECTS
 from cqels_opt.query.parser import parse
 from cqels_opt.verify.dialects import GRAPHS
 from cqels_opt.verify.heads import hidden
-from cqels_opt.verify.paths import paths_written_out
+from cqels_opt.verify.paths import expand_paths
 
 from .random_queries import PREFIX, dataset, select
 
@@ -37,7 +37,7 @@ def test_random_queries_mean_what_pyoxigraph_says(text: str, data: Dataset) -> N
         store.extend(
             ox.Quad(*(next(ox.parse(f"{' '.join(triple)} .", ox.RdfFormat.N_TRIPLES)).triple), name) for triple in triples
         )
-    written = paths_written_out(text)
+    written = expand_paths(text)
     if (
         GRAPHS in written
     ):  # a path of length zero at a constant within GRAPH ?g asks which graphs there are, as verify alone can tell
