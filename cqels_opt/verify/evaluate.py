@@ -74,7 +74,7 @@ def stepwise(
     for graph in merged.values():
         for triple in dict.fromkeys(default):
             graph.count(triple, +1)
-    window_contents = [
+    contents = [
         _WindowContent(
             w,
             streams[bare(w.stream)],
@@ -86,14 +86,16 @@ def stepwise(
 
     before: Counter[Row] | None = Counter()  # None: the instant was not evaluated
     for at, following in zip(every, [*every[1:], None]):
-        changed = [h.move(content(h.window, times[h.window.name], at, t0_of(h.window, options))) for h in window_contents]
+        changed = [h.move(content(h.window, times[h.window.name], at, t0_of(h.window, options))) for h in contents]
         if at not in wanted and following not in wanted:
             before = None
             continue
         if before is None or at == every[0] or any(changed) or NOW_MARK in text:
             copies = {name: graph.copies() for name, graph in own.items()}
-            engine.times = {t: e.t for e in sorted((e for h in window_contents for e in h.elements_now()), key=lambda e: e.t) for t in e.all}
-            elements = {name: k for h in window_contents if h.of_elements is not None for name, k in h.of_elements.copies().items()}
+            engine.times = {
+                t: e.t for e in sorted((e for h in contents for e in h.elements_now()), key=lambda e: e.t) for t in e.all
+            }
+            elements = {name: k for h in contents if h.of_elements is not None for name, k in h.of_elements.copies().items()}
             spread = over_copies(at_instant(text, at), copies, {name: g.copies() for name, g in merged.items()}, elements)
             current = _unnamed(made(engine.select(spread), chain(default, *(graph.counts for graph in own.values()))))
         else:

@@ -13,7 +13,7 @@ from cqels_opt.plans.spark_cost import SparkCost
 from cqels_opt.relational.counting import Counted
 from cqels_opt.relational.fanouts import KeyCounts
 from cqels_opt.relational.planner import Counts, JoinPlanner, ObservedJoin, frontier_of
-from cqels_opt.relational.retained_rows import MERGED, RetainedRows, identity_of, merged
+from cqels_opt.relational.retained_rows import MERGE_WIDTH, RetainedRows, identity_of, merged
 from cqels_opt.relational.spec import JoinInput, JoinSpec
 from cqels_opt.stats import slot_counts, tally
 from cqels_opt.windows.binding_slots import SlotFile
@@ -233,14 +233,14 @@ def test_other_columns_do_not_go_with_rows_that_are_kept(tmp_path: Path) -> None
 def test_rows_live_as_long_as_a_window_may_meet_them(tmp_path: Path) -> None:
     kept, planner = RetainedRows(tmp_path, identity_of(PAIRS, 0)), JoinPlanner(PAIRS, {}, MODEL)
     planner.choose()
-    chunks = [SlotFile("rows", kept.path(n), shape="0", rows=1, least=n, greatest=n) for n in range(MERGED)]
-    commit(kept, MERGED, chunks, planner)
-    assert [chunk.greatest for chunk in kept.live(105, 100)] == list(range(6, MERGED))
+    chunks = [SlotFile("rows", kept.path(n), shape="0", rows=1, least=n, greatest=n) for n in range(MERGE_WIDTH)]
+    commit(kept, MERGE_WIDTH, chunks, planner)
+    assert [chunk.greatest for chunk in kept.live(105, 100)] == list(range(6, MERGE_WIDTH))
     assert kept.due(chunks[1:]) is None
     tier, some = kept.due(chunks) or (0, [])
     assert (tier, some) == (1, chunks)
     whole = merged(tier, kept.path(20, tier), some)
-    assert (whole.rows, whole.least, whole.greatest, whole.shape) == (MERGED, 0, MERGED - 1, "1")
+    assert (whole.rows, whole.least, whole.greatest, whole.shape) == (MERGE_WIDTH, 0, MERGE_WIDTH - 1, "1")
 
 
 def test_damaged_knowledge_is_no_reason_to_stop(tmp_path: Path) -> None:

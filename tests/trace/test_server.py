@@ -274,7 +274,7 @@ def test_what_was_before_may_be_damaged(tmp_path: Path) -> None:
 def test_a_trace_that_begins_anew_is_drawn_anew() -> None:
     trace = LiveTrace("q")
     trace.add([RECORD, SWITCHED])
-    trace.begin_anew()
+    trace.restart()
     trace.add([RECORD])
     trace.end()
     assert drawn(trace)["batches"] == 1

@@ -59,7 +59,7 @@ def test_a_job_that_was_killed_and_goes_on_is_read_anew(tmp_path: Path) -> None:
     assert batches(tail.news()) == [0, 1]
     file.write_bytes(line(0) + line(1, 99) + line(2))
     news = tail.news()
-    assert news.anew and [(record.batch, record.elements) for record in news.records] == [(0, 1), (1, 99), (2, 1)]
+    assert news.restarted and [(record.batch, record.elements) for record in news.records] == [(0, 1), (1, 99), (2, 1)]
 
 
 def test_a_file_that_was_cut_back_to_what_was_read_goes_on(tmp_path: Path) -> None:
@@ -70,7 +70,7 @@ def test_a_file_that_was_cut_back_to_what_was_read_goes_on(tmp_path: Path) -> No
     file.write_bytes(line(0))
     append(file, line(1, 7))
     news = tail.news()
-    assert (news.anew, batches(news)) == (False, [1])
+    assert (news.restarted, batches(news)) == (False, [1])
 
 
 def test_a_file_that_is_shorter_another_or_gone(tmp_path: Path) -> None:
@@ -82,7 +82,7 @@ def test_a_file_that_is_shorter_another_or_gone(tmp_path: Path) -> None:
     assert tail.news() == News([replace(RECORD, batch=0)], True, False)
     (tmp_path / "new").write_bytes(line(0))
     (tmp_path / "new").replace(file)
-    assert tail.news().anew
+    assert tail.news().restarted
     file.unlink()
     assert tail.news() == News([], True, False)
     assert tail.news() == News([], False, False)
