@@ -25,7 +25,7 @@ from cqels_opt.relational.spec import JoinInput, JoinSpec, window_of
 from cqels_opt.runtime.limits import NO_LIMITS, Limits
 from cqels_opt.runtime.phase_timer import PhaseTimer
 from cqels_opt.spark.drop_in import Claim, DropIn, check_classic
-from cqels_opt.spark.join_inputs import key_types, met, static_counts, stream_counts, with_times
+from cqels_opt.spark.join_inputs import key_types, satisfying, static_counts, stream_counts, with_times
 from cqels_opt.spark.join_rows import Computed, Joined, Windows, read_rows, write_rows
 from cqels_opt.spark.runner import SparkRunner
 from cqels_opt.spark.session import on_one_machine, shuffle_partitions
@@ -365,7 +365,7 @@ class JoinRun(DropIn):
         named = {relation.name: relation for relation in spec.statics}
         for name, version in changed.items():
             self._counts[name] = static_counts(version, named[name], spec, types)
-            self._versions[name], self._statics[name] = version, met(version, named[name], spec)
+            self._versions[name], self._statics[name] = version, satisfying(version, named[name], spec)
             if self._planner is not None:
                 self._planner.replace(name, self._counts[name])
         if self._planner is None:

@@ -43,7 +43,7 @@ from cqels_opt.spark.kafka import KafkaSink
 from cqels_opt.spark.kafka_topic import KafkaTopic
 from cqels_opt.spark.messages import Messages, message_stream, reading_of
 from cqels_opt.spark.mixed import MixedRunner, machine_of
-from cqels_opt.spark.run_factory import check_streams, make_driver, rejects_of, streams_from_outside
+from cqels_opt.spark.run_factory import check_streams, external_streams, make_driver, rejects_of
 from cqels_opt.spark.sinks import BatchFunction, FunctionSink
 from cqels_opt.spark.sources import Incoming, Source, of_messages
 from cqels_opt.spark.stream import DataFrame, SparkSession, StreamRun, row_stream
@@ -149,7 +149,7 @@ class Engine:
             self._load = partial(prepare.static_store, spark, sources=sources, on_error=on_error)
             store = self._load(folder=self.folder / "static")
         self.folder.mkdir(parents=True, exist_ok=True)
-        self.store = prepare.read_by(self.folder, store)
+        self.store = prepare.leased_store(self.folder, store)
         self.programs = Programs(self.store, self.folder / "queries", prepare.by_an_executor(spark))
         self._queries: dict[str, CompiledQuery] = {}
         self._kinds: set[Hashable] = set()
@@ -177,7 +177,7 @@ class Engine:
         if self._load is not None and key not in (None, open_store(self.store).scheme.key):
             name = hashlib.sha256(str(key).encode()).hexdigest()[:8]
             place = self._load(folder=self.folder / f"static-{name}", scheme=IdScheme(str(key)))
-            self.store = prepare.read_by(self.folder, place)
+            self.store = prepare.leased_store(self.folder, place)
             self.programs = Programs(self.store, self.folder / f"queries-{name}", prepare.by_an_executor(self.spark))
         return self.programs
 
@@ -274,7 +274,7 @@ class Engine:
         given = {iri.strip("<>"): frame for iri, frame in streams.items()}
         folder = state_folder(checkpoint, "checkpoint").absolute()
         population = population_of(queries, folder)
-        needed = streams_from_outside(population)
+        needed = external_streams(population)
         check_streams(needed, given)
         runner = MixedRunner(self.spark)
         to = self._sink(sink, population.programs, with_query)

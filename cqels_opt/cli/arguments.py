@@ -31,7 +31,7 @@ from cqels_opt.cli.options import (
 )
 from cqels_opt.errors import InputError
 from cqels_opt.query.durations import parse_duration
-from cqels_opt.spark.kafka_topic import GIVEN_OUT
+from cqels_opt.spark.kafka_topic import ANSWER_PAYLOADS
 
 T = TypeVar("T")
 _PAYLOAD = "json (rows of s p o t, the default), nt, ttl, nq, trig, jsonld, or a mapping of columns to triples"
@@ -289,7 +289,10 @@ def _query_arguments(parser: argparse.ArgumentParser) -> None:
              "or kafka://host:port/topic",
     )  # fmt: skip
     how.add_argument(
-        "--out-payload", choices=GIVEN_OUT, metavar="answers|json|nq", help="payload of messages with answers (default: answers)"
+        "--out-payload",
+        choices=ANSWER_PAYLOADS,
+        metavar="answers|json|nq",
+        help="payload of messages with answers (default: answers)",
     )
     how.add_argument(
         "--packages",

@@ -37,13 +37,13 @@ from cqels_opt.spark.kafka import CONNECTOR, KafkaSink, topic_stream
 from cqels_opt.spark.load import load as load_store
 from cqels_opt.spark.messages import message_stream, reading_of
 from cqels_opt.spark.mixed import MixedRunner, machine_of
-from cqels_opt.spark.run_factory import check_streams, make_driver, rejects_of, streams_from_outside
+from cqels_opt.spark.run_factory import check_streams, external_streams, make_driver, rejects_of
 from cqels_opt.spark.runner import SparkRunner
 from cqels_opt.spark.scratch import scratch_folder
 from cqels_opt.spark.session import SparkSession, make_session
 from cqels_opt.spark.sinks import FileSink, StreamSink
 from cqels_opt.spark.stream import MOST_BYTES, StreamRun, chunk_stream, folder_stream
-from cqels_opt.spark.tasks import settle
+from cqels_opt.spark.tasks import freeze_modules
 from cqels_opt.spark.waiting import wait
 from cqels_opt.trace.progress import Watcher, batches_progress, bytes_progress, watching
 from cqels_opt.trace.server import shown
@@ -82,9 +82,9 @@ def in_session(spark: SparkSession, options: RunOptions, folder: Path, watch: Wa
     """:func:`run` in a session that is there already, with its state in ``folder`` (absolute)."""
     began = time.monotonic()
     population = population_of(_registered(spark, options, folder), folder)
-    settle()
+    freeze_modules()
     given: dict[str, object] = {iri.strip("<>"): place for iri, place in (*options.streams, *options.topics)}
-    needed = streams_from_outside(population)
+    needed = external_streams(population)
     check_streams(needed, given)
     bare = [s.strip("<>") for s in needed]
     one = len(population.started.members) == 1
@@ -121,7 +121,7 @@ def _replay(
 ) -> tuple[StreamRun, bool, int]:
     if options.max_ahead is not None:
         raise InputError("--max-ahead is for a live source; a replay has its files whole: correct the times in them")
-    needed = streams_from_outside(population)
+    needed = external_streams(population)
     names = {s.strip("<>"): s for s in needed}
     sources = [ReplaySource(names[iri], tuple(p for i, p in streams if i == iri)) for iri in dict.fromkeys(i for i, _ in streams)]
     ordered = sorted(sources, key=lambda source: needed.index(source.stream))
@@ -165,7 +165,7 @@ def _follow(
     folder: Path,
     watch: Watcher | None,
 ) -> tuple[StreamRun, bool, int]:
-    needed = streams_from_outside(population)
+    needed = external_streams(population)
     numbers = [(i, path) for iri, path in streams for i, s in enumerate(needed) if s.strip("<>") == iri]
     files = FilesRead(numbers, folder)
     handle = _live(spark, population, options, folder, watch, files)
@@ -217,7 +217,7 @@ def _live(
         files=files,
     )
     runner = _runner(spark, options)
-    frontier = Frontier(streams_from_outside(population), options.lateness, options.eager, max_ahead=options.max_ahead)
+    frontier = Frontier(external_streams(population), options.lateness, options.eager, max_ahead=options.max_ahead)
     driver = make_driver(population, folder, runner, _sink(spark, options, population), frontier, driver_options, options.trace)
     return StreamRun(driver, runner, watching(watch, Notices()))
 

@@ -153,7 +153,7 @@ class Mqtt:
 
         session.on_connect, session.on_disconnect, session.on_message, session.on_subscribe = (
             connected,
-            lost,
+            disconnected,
             received,
             subscribed,
         )

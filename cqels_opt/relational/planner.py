@@ -42,12 +42,12 @@ class JoinDecision:
     """The plan of one relation's new rows, and the join method of each operator."""
 
     choice: PlanChoice
-    ways: tuple[MethodChoice, ...]
+    methods: tuple[MethodChoice, ...]
 
     @property
     def broadcasts(self) -> bool:
         """Whether one side of a join is broadcast."""
-        return any(way.by is JoinMethod.BROADCAST for way in self.ways)
+        return any(method.by is JoinMethod.BROADCAST for method in self.methods)
 
 
 @dataclass(slots=True)
@@ -142,8 +142,10 @@ class JoinPlanner:
     def _delta(self, source: str, decision: JoinDecision) -> Delta:
         choice, counts = decision.choice, self.observed.operators.get(source)
         operators = tuple(
-            OperatorRecord(step.op, step.relation, step.on, rows, counts[i] if counts else None, str(way.by) if way.by else None)
-            for i, (step, rows, way) in enumerate(zip(choice.operators, choice.estimated, decision.ways, strict=True))
+            OperatorRecord(
+                step.op, step.relation, step.on, rows, counts[i] if counts else None, str(method.by) if method.by else None
+            )
+            for i, (step, rows, method) in enumerate(zip(choice.operators, choice.estimated, decision.methods, strict=True))
         )
         other = choice.runner_up
         runner_up = RunnerUp(str(other.plan), other.cost) if other else None
@@ -159,8 +161,8 @@ class JoinPlanner:
         validity_ranges = {source: self.optimizer.validity(source) for source in choices}
         described = explaining.deltas(choices, self.observed.operators, retained, validity_ranges)
         for delta in described:
-            for operator, way in zip(delta["operators"], self.decisions[delta["source"]].ways, strict=True):
-                operator |= {"by": str(way.by)} if way.by else {}
+            for operator, method in zip(delta["operators"], self.decisions[delta["source"]].methods, strict=True):
+                operator |= {"by": str(method.by)} if method.by else {}
         if format == "json":
             return json.dumps({"deltas": described}, indent=2, ensure_ascii=False)
         return explaining.text(described, self.model, self.statistics.epoch)

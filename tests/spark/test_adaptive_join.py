@@ -189,7 +189,7 @@ def test_a_join_that_cannot_be_broadcast_is_done_otherwise(
     once, calls = Computed._once.__func__, []  # type: ignore[attr-defined]
 
     def failing(cls: Any, joined: Any, decisions: Any, order: Any) -> Computed:
-        calls.append({way.by for decision in decisions.values() for way in decision.ways})
+        calls.append({method.by for decision in decisions.values() for method in decision.methods})
         if len(calls) == 1:
             raise PySparkException("Cannot broadcast the table that is larger than 8.0 GiB")
         return once(cls, joined, decisions, order)
