@@ -1,4 +1,4 @@
-"""What the commands say on standard error of what they passed over, a line each."""
+"""Warnings of the commands on standard error, one per line."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rich.console import Console
 from cqels_opt.trace.records import TraceRecord
 
 MOST = 20
-"""So many notices of a run are said; the trace has all of them."""
+"""The maximum number of notices printed per run; the trace has all of them."""
 
 
 def warn(message: str) -> None:
@@ -18,14 +18,14 @@ def warn(message: str) -> None:
 
 
 class Notices:
-    """Says what the batches of a run notice about the input, each sentence once."""
+    """Prints the notices of a run's batches about the input, each sentence once."""
 
     def __init__(self) -> None:
-        self._said: set[str] = set()
+        self._printed: set[str] = set()
 
     def __call__(self, records: Sequence[TraceRecord]) -> None:
-        """What a batch noticed, which is the same in the record of each query."""
+        """Prints the notices of a batch, which are the same in the record of each query."""
         for sentence in records[0].notices if records else ():
-            if sentence not in self._said and len(self._said) < MOST:
-                self._said.add(sentence)
-                warn(sentence if len(self._said) < MOST else f"{sentence} (further ones are in the trace alone)")
+            if sentence not in self._printed and len(self._printed) < MOST:
+                self._printed.add(sentence)
+                warn(sentence if len(self._printed) < MOST else f"{sentence} (further ones are in the trace alone)")

@@ -217,12 +217,12 @@ def finishing(tasks: Sequence[EvaluateTask], parts: int) -> Callable[[int, Seque
         reports_by_program: dict[str, list[EvaluateReport]] = {}
         for name, report in reports:
             reports_by_program.setdefault(name, []).append(report)
-        for name, shares in reports_by_program.items():
+        for name, of_program in reports_by_program.items():
             task = by_id[name]
-            fresh = [f for share in shares for f in share.fresh]
-            if not any(share.failed for share in shares):
+            fresh = [f for share in of_program for f in share.fresh]
+            if not any(share.failed for share in of_program):
                 yield name, finish(task, f"{task_name()}p{part}", fresh, part, finish_parts(task, parts))
             if part == 0:
-                yield from ((name, share) for share in shares)
+                yield from ((name, share) for share in of_program)
 
     return work
