@@ -234,7 +234,7 @@ def study(quick: bool) -> dict[str, Any]:
                 found.append(life)
                 took = 1000 * statistics.median(life["batches"])
                 progress.print(f"{life['rows']:,} rows: {took:,.0f} ms a batch, restart {life['restore'] + life['first']:.1f} s")
-            at = measured["at"]
+            at = life["at"]
     return {"seed": SEED, "rate": RATE, "fill": FILL, "sizes": sizes, "results": found}
 
 

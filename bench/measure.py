@@ -74,7 +74,7 @@ def in_turns(contenders: Sequence[Contender], task: Task, folder: Path, limit: f
                 continue
             except StopIteration:
                 raise RunError(f"{name} ended after {number} of {len(greatest)} micro-batches") from None
-            except Exception as error:  # noqa: BLE001 - a rival that fails is reported as such, and the others go on
+            except Exception as error:  # noqa: BLE001 - a failing rival is reported, the others continue
                 run.why = f"failed: {type(error).__name__}: {error}"
                 del live[name]
                 continue

@@ -47,7 +47,7 @@ def main(words: Sequence[str] | None = None) -> int:
     except InputError as error:
         _complain(error.report() if isinstance(error, QueryError) else _one_line(str(error)), debug)
         return WRONG_INPUT
-    except Exception as error:  # noqa: BLE001 - the last resort: whatever it is, the user gets one line
+    except Exception as error:  # noqa: BLE001 - last resort: the user gets one line
         if (of_file := file_error(error)) is not None:
             _complain(_one_line(str(of_file)), debug)
             return WRONG_INPUT

@@ -49,7 +49,7 @@ def gateway(
     def read() -> None:
         try:
             source.read(put, folder.position, stop)
-        except BaseException as error:  # noqa: BLE001 - raised again in the thread that waits for this one
+        except BaseException as error:  # noqa: BLE001 - re-raised in the waiting thread
             failed.append(error)
         finally:
             ended.set()

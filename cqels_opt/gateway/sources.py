@@ -102,7 +102,7 @@ class Mqtt:
     _connection: int = 0  # messages of an earlier connection are redelivered, and acknowledged then
 
     def __post_init__(self) -> None:
-        import paho.mqtt.client  # noqa: F401 - said at once if it is not there
+        import paho.mqtt.client  # noqa: F401 - fails at once if not installed
 
         if not self._topic:
             raise InputError(f"{self.url}: it names no topic: write mqtt://host:port/topic, with + and # as in any filter")
@@ -191,7 +191,7 @@ class Socket:
     _backoff: _Backoff = field(default_factory=_Backoff)
 
     def __post_init__(self) -> None:
-        import websockets.sync.client  # noqa: F401 - said at once if it is not there
+        import websockets.sync.client  # noqa: F401 - fails at once if not installed
 
     def read(self, put: Put, position: str | None, stop: threading.Event) -> None:
         """See :class:`Source`."""
@@ -227,7 +227,7 @@ class Events:
     _backoff: _Backoff = field(default_factory=_Backoff)
 
     def __post_init__(self) -> None:
-        import httpx_sse  # noqa: F401 - said at once if it is not there
+        import httpx_sse  # noqa: F401 - fails at once if not installed
 
     def read(self, put: Put, position: str | None, stop: threading.Event) -> None:
         """See :class:`Source`. The position is the id of an event."""

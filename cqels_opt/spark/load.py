@@ -312,4 +312,4 @@ def _watched(spark: SparkSession, name: str, progress: Progress | None) -> Itera
         done.set()
         watcher.join()
         for key, value in zip(("spark.jobGroup.id", "spark.job.description"), before):
-            context.setLocalProperty(key, value)  # type: ignore[arg-type]  # None takes the property away
+            context.setLocalProperty(key, value)  # type: ignore[arg-type]  # None removes the property

@@ -22,7 +22,7 @@ from cqels_opt.windows.frontier import Frontier
 MESSAGE_SCHEMA = "stream int, partition int, offset long, t long, value binary, topic string"
 PARTITION_BITS = 16  # bits of the number of a source partition; the stream's number is above
 BATCH_SHIFT = TASK_BITS + ROW_BITS  # the batch in the position of an unnumbered message: batch, task, number in the task
-BATCHES = (1 << 23) - 1  # positions wrap around after so many batches: they only order elements of equal time
+BATCHES = (1 << 23) - 1  # positions wrap around after this many batches: they only order elements of equal time
 
 
 class Messages:

@@ -195,7 +195,7 @@ class StreamRun:
             return True
         assert self._query is not None
         try:
-            ended = self._query.awaitTermination(timeout)  # type: ignore[arg-type]  # which takes fractions of a second
+            ended = self._query.awaitTermination(timeout)  # type: ignore[arg-type]  # accepts fractions of a second
             if ended is None or ended:
                 self.driver.merging.wait(MERGE_TIMEOUT)
             return True if ended is None else bool(ended)
