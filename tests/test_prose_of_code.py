@@ -1,6 +1,6 @@
 """Docstrings and comments of the package use the field's terms and plain technical English: the list of ``test_prose`` and more.
 
-A room (a folder or a module of the package) joins ``CLEAN_ROOMS`` once it is clean; ``test_every_room_is_listed`` names the rest.
+A room (a folder or a module of the package) joins ``CLEAN_ROOMS`` once it is clean.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ CLEAN_ROOMS = (
     "cqels_opt/adaptive_join.py",
     "cqels_opt/cli",
     "cqels_opt/engine.py",
+    "cqels_opt/errors.py",
     "cqels_opt/gateway",
     "cqels_opt/query",
     "cqels_opt/rdf",

@@ -1,4 +1,4 @@
-"""Gateways: what comes is in the live folder before it is acknowledged; a kill anywhere loses nothing; bad messages are kept apart."""
+"""Gateways: messages are durable before they are acknowledged; a kill at any point loses none; bad messages are separated."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ def message(number: int) -> bytes:
 
 
 def found(folder: Path) -> list[tuple[str, int]]:
-    """(subject, time) of the elements of a live folder, as a run reads them: in the order of the names."""
+    """(subject, time) of the elements of a live folder, in the order of file names."""
     files = sorted(file for file in folder.iterdir() if file.name[0] not in "._")
     return [(row["s"], row["t"]) for file in files for batch in read_stream(file) for row in batch.to_pylist()]
 
 
 class Broker:
-    """Keeps messages until they are acknowledged, as a broker does for a session that lasts."""
+    """Keeps messages until they are acknowledged, as a broker does for a persistent session."""
 
     def __init__(self, values: Sequence[bytes]) -> None:
         self.kept = dict(enumerate(values))
@@ -52,7 +52,7 @@ class Broker:
         del self.kept[number]
 
     def close(self) -> None:
-        """Nothing to leave."""
+        """Does nothing."""
 
 
 def moved(broker: Broker, folder: LiveFolder) -> GatewayCounts:
@@ -79,16 +79,16 @@ def test_bad_messages_are_kept_with_their_reason(tmp_path: Path) -> None:
     said = json.loads(line)
     assert (said["received"], said["value"]) == (1001, "junk\\xff")
     assert said["reason"].startswith("is not ")
-    assert broker.kept == {}  # it would come again for ever
+    assert broker.kept == {}  # it would be redelivered forever
 
 
 class Killed(BaseException):
-    """As if the process had gone."""
+    """Simulates the death of the process."""
 
 
 @pytest.mark.parametrize("at", ["before", "half", "written"])
 def test_a_kill_anywhere_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: str) -> None:
-    """Before the file, with half of it, or between it and the acknowledgement: the next gateway has all, twice only in the last case."""
+    """A kill before, during or after the file is written: the next gateway has all; duplicates only in the last case."""
     broker = Broker([message(i) for i in range(5)])
     folder = LiveFolder(tmp_path / "live", payload_of("json"))
     write = LiveFolder.write
@@ -129,7 +129,7 @@ def test_names_rise_also_where_the_clock_does_not_and_files_were_cleared_away(tm
 def test_an_element_stays_one(
     tmp_path_factory: pytest.TempPathFactory, messages: list[list[tuple[int, str | None, int]]]
 ) -> None:
-    """The triples of a message with one graph and time are one element of the file, and those of others are not in it."""
+    """The triples of a message with one graph and time are one element of the file, without those of others."""
     path = tmp_path_factory.mktemp("live")
     values = [
         json.dumps(
@@ -160,9 +160,9 @@ def test_a_damaged_position_is_one_sentence(tmp_path: Path) -> None:
         _ = LiveFolder(tmp_path, payload_of("json")).position
 
 
-# ------------------------------------------------------------------ the protocols that need no broker
+# ------------------------------------------------------------------ protocols without a broker
 def until(folder: LiveFolder, url: str, elements: int, send: str | None = None) -> GatewayCounts:
-    """Runs a gateway until it has so many elements."""
+    """Runs a gateway until it has written this number of elements."""
     stop = threading.Event()
 
     def enough(counts: GatewayCounts) -> None:
@@ -209,7 +209,7 @@ def test_a_web_socket_asks_for_a_password_which_nobody_sees(tmp_path: Path, caps
 
 @contextmanager
 def events(total: int, at_once: int) -> Iterator[tuple[str, list[str | None]]]:
-    """A server of events with ids, which goes on after the one that it is told, and ends each answer after some."""
+    """An event server with ids, which resumes after the requested one, and ends each answer after some events."""
     asked: list[str | None] = []
 
     class Handler(http.server.BaseHTTPRequestHandler):
@@ -224,7 +224,7 @@ def events(total: int, at_once: int) -> Iterator[tuple[str, list[str | None]]]:
                 self.wfile.write(b"id: %d\ndata: %s\n\n" % (number, message(number)))
 
         def log_message(self, *_: object) -> None:
-            """Says nothing."""
+            """Logs nothing."""
 
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()

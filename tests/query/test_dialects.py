@@ -1,4 +1,4 @@
-"""The other dialects: their windows, what is matched in which of them, their headers, and that each is recognised."""
+"""The other dialects: their windows, the sources of patterns, their headers, and their recognition."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Properties of the parser: it reads what other engines read, and means what they mean; only our own errors come out.
+"""Properties of the parser: it accepts and interprets queries as other engines do, and raises only our own errors.
 
-``CQELS_OPT_EXAMPLES`` is the number of examples a property.
+``CQELS_OPT_EXAMPLES`` is the number of examples per property.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def test_random_queries_mean_what_pyoxigraph_says(text: str, data: Dataset) -> N
     written = expand_paths(text)
     if (
         GRAPHS in written
-    ):  # a path of length zero at a constant within GRAPH ?g asks which graphs there are, as verify alone can tell
+    ):  # a path of length zero at a constant within GRAPH ?g asks which graphs exist, which only verify can answer
         reject()
     try:
         solutions = store.query(written)
