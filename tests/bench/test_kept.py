@@ -1,4 +1,4 @@
-"""Reports that are kept while a long run goes on."""
+"""Reports that are stored during a long run."""
 
 import json
 from pathlib import Path
@@ -12,14 +12,14 @@ from cqels_opt.bench.kept import StoredReports
 
 @pytest.fixture(autouse=True)
 def commit(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
-    """The commit that a report is said to be of."""
+    """The commit in the metadata of a report."""
     found = {"commit": "abc1234"}
     monkeypatch.setattr(module, "versions", lambda packages: {"cqels-opt": "0.1.0", **found})
     return found
 
 
 class Runs:
-    """Reports by number, and how many were made."""
+    """Reports by number, and the number of runs."""
 
     def __init__(self) -> None:
         self.made = 0
